@@ -73,6 +73,22 @@ int main(void) {
   AT(interpreter_threads, PyInterpreterState, threads.head);
 #endif
   printf("\n             ");
+#if PY_MINOR_VERSION == 8
+  AT(runtime_gc, _PyRuntimeState, gc);
+  ROW(interpreter_gc, NONE);
+#else
+  ROW(runtime_gc, NONE);
+  AT(interpreter_gc, PyInterpreterState, gc);
+#endif
+  AT(gc_collecting, struct _gc_runtime_state, collecting);
+#if PY_MINOR_VERSION >= 12
+  ROW(runtime_gil_holder, NONE);
+  AT(interpreter_gil_holder, PyInterpreterState, _gil.last_holder);
+#else
+  AT(runtime_gil_holder, _PyRuntimeState, ceval.gil.last_holder);
+  ROW(interpreter_gil_holder, NONE);
+#endif
+  printf("\n             ");
   AT(thread_next, PyThreadState, next);
   AT(thread_interpreter, PyThreadState, interp);
 #if PY_MINOR_VERSION >= 13
@@ -207,6 +223,12 @@ int main(void) {
   ROW(runtime_main_thread, NONE);
   DEBUG(interpreter_next, interpreter_state.next);
   DEBUG(interpreter_threads, interpreter_state.threads_head);
+  printf("\n                    ");
+  ROW(runtime_gc, NONE);
+  DEBUG(interpreter_gc, interpreter_state.gc);
+  DEBUG(gc_collecting, gc.collecting);
+  ROW(runtime_gil_holder, NONE);
+  DEBUG(interpreter_gil_holder, interpreter_state.gil_runtime_state_holder);
   printf("\n                    ");
   DEBUG(thread_next, thread_state.next);
   DEBUG(thread_interpreter, thread_state.interp);

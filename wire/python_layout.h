@@ -21,6 +21,8 @@ struct PythonLayout {
   uint16_t runtime_interpreters, runtime_main_thread;
   // PyInterpreterState
   uint16_t interpreter_next, interpreter_threads;
+  // The state of the garbage collector, in either, and in it an int; the thread state that held the GIL last, in either
+  uint16_t runtime_gc, interpreter_gc, gc_collecting, runtime_gil_holder, interpreter_gil_holder;
   // PyThreadState; `thread_frame` points to a _PyCFrame where `cframe_frame` is there, else to the innermost frame
   uint16_t thread_next, thread_interpreter, thread_frame, thread_id, thread_native_id, thread_chunk;
   uint16_t cframe_frame;

@@ -2,6 +2,7 @@
 #include "launcher/sampling/native_process.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -28,6 +29,9 @@ constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 // Threads are reported as they are made. This is for those of which the report was lost.
 constexpr milliseconds kListingInterval(1000);
+constexpr milliseconds kUsageInterval(50);
+constexpr size_t kMaxOpenSchedules = 128;  // of a process; in larger ones the main thread's alone
+constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 
 NativeState StateOf(int error) { return error == EACCES || error == EPERM ? kNativeNoPermission : kNativeNoEvents; }
 
@@ -133,6 +137,7 @@ void NativeProcess::Take(Time now) {
       ++at;
       continue;
     }
+    thread.usage.Finish(&usage_);
     at = threads_.erase(at);
     --shared_.events;
   }
@@ -141,6 +146,7 @@ void NativeProcess::Take(Time now) {
     Stop();
     return;
   }
+  TakeUsage(now);
   bool left_out = false;
   for (const int32_t tid : made_) left_out |= !OpenThread(tid);
   // Those that the new ones have made before they had an event.
@@ -148,7 +154,7 @@ void NativeProcess::Take(Time now) {
     OpenAll();
     next_listing_ = now + kListingInterval;
   }
-  if (now >= next_emit_ || pending_.size() >= kMaxPending) {
+  if (now >= next_emit_ || pending_.size() + usage_.size() >= kMaxPending) {
     Emit();
     next_emit_ = now + kEmitInterval;
   }
@@ -157,7 +163,7 @@ void NativeProcess::Take(Time now) {
 void NativeProcess::TakeRecord(Thread* thread, const PerfRecord& record) {
   switch (record.kind) {
     case PerfRecord::kSample:
-      if (!replaced_ && thread->inner > 0) TakeSample(*thread, record);
+      if (!replaced_ && thread->inner > 0) TakeSample(thread, record);
       return;
     case PerfRecord::kLost:
       status_.lost += record.lost;
@@ -181,7 +187,29 @@ void NativeProcess::TakeRecord(Thread* thread, const PerfRecord& record) {
   }
 }
 
-void NativeProcess::TakeSample(const Thread& thread, const PerfRecord& record) {
+void NativeProcess::TakeUsage(Time now) {
+  if (now < next_usage_) return;
+  next_usage_ = now + kUsageInterval;
+  for (auto& [tid, thread] : threads_) {
+    if (thread.ran || tid == process_.pid) ReadUsage(tid, &thread, now);
+  }
+}
+
+void NativeProcess::ReadUsage(int32_t tid, Thread* thread, Time now) {
+  thread->ran = false;
+  if (thread->inner <= 0) return;
+  if (!thread->schedstat.valid() && (threads_.size() <= kMaxOpenSchedules || tid == process_.pid)) {
+    thread->schedstat.Reset(open(SchedulePath(process_.pid, tid).c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  const auto reading = ReadSchedule(thread->schedstat.get());
+  if (!reading) return;
+  if (thread->usage.WantsFaults(*reading, now, tid == process_.pid ? kFaultsOfMain : kFaultsOfOthers)) {
+    thread->usage.SetFaults(ReadFaults(process_.pid, tid));
+  }
+  thread->usage.Take(*reading, thread->inner, ReadTicks(shared_.clock_kind), now, &usage_);
+}
+
+void NativeProcess::TakeSample(Thread* thread, const PerfRecord& record) {
   bool complete = false;
   std::vector<uint64_t> addresses = shared_.unwinder.Unwind(modules_.map(), record.snapshot, kMaxFrames, &complete);
   if (!complete && modules_.map().Find(addresses.back() - (addresses.size() > 1 ? 1 : 0)) == nullptr &&
@@ -194,7 +222,8 @@ void NativeProcess::TakeSample(const Thread& thread, const PerfRecord& record) {
   const bool is_known = record.snapshot.register_count > 0;
   NativeSample sample = {};
   sample.ticks = shared_.clock.TicksAt(record.time_ns);
-  sample.tid = thread.inner;
+  sample.tid = thread->inner;
+  thread->ran = true;
   sample.node = is_known ? FindNativeNode(addresses, complete, &trie_) : 0;
   sample.period_us = static_cast<uint32_t>(period_ns_ / 1000);
   pending_.push_back(sample);
@@ -210,6 +239,7 @@ void NativeProcess::SetPeriod(uint64_t period_ns) {
 void NativeProcess::Emit() {
   EmitRows<NativeStacksFact>(emit_, FrameType::kNativeStacks, process_, TakeNewNativeNodes(&trie_));
   EmitRows<NativeSamplesFact>(emit_, FrameType::kNativeSamples, process_, std::exchange(pending_, {}));
+  EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
   const Time now = std::chrono::steady_clock::now();
   if (status_.state != 0 && (now >= next_status_ || status_.interval_us != emitted_status_.interval_us)) {
     EmitStatus(now);
@@ -241,6 +271,10 @@ void NativeProcess::Stop() {
       Thread* const its = &thread;
       thread.event->Read([&](const PerfRecord& record) { TakeRecord(its, record); });
     }
+  }
+  for (auto& [tid, thread] : threads_) {
+    if (thread.schedstat.valid()) ReadUsage(tid, &thread, std::chrono::steady_clock::now());
+    thread.usage.Finish(&usage_);
   }
   running_ = false;
   CloseEvents();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The native samples of one process: an event for each of its threads, whose samples are unwound at once and emitted as
-// frames of the spool, stacks before the samples that refer to them.
+// frames of the spool, stacks before the samples that refer to them. And what the main thread, and those that have
+// samples, use of the CPUs.
 //
 //   NativeProcess process(target, shared, emit);
 //   process.Start(10'000'000);         // a window is open
@@ -26,6 +27,7 @@
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/target_modules.h"
+#include "launcher/sampling/thread_usage.h"
 #include "launcher/sampling/tick_clock.h"
 #include "writer/symbols/unwind.h"
 
@@ -66,6 +68,9 @@ class NativeProcess {
     std::unique_ptr<PerfEvent> event;
     int32_t inner = 0;  // as the target numbers it
     bool exited = false;
+    bool ran = false;  // it has a sample since its usage was read
+    ScopedFd schedstat;
+    UsageTrack usage;
   };
 
   // Finds threads until a listing brings nothing new.
@@ -76,7 +81,9 @@ class NativeProcess {
   void CloseEvents();
   void Refuse(int error);
   void TakeRecord(Thread* thread, const PerfRecord& record);
-  void TakeSample(const Thread& thread, const PerfRecord& record);
+  void TakeSample(Thread* thread, const PerfRecord& record);
+  void TakeUsage(Time now);
+  void ReadUsage(int32_t tid, Thread* thread, Time now);
   void EmitStatus(Time now);
 
   StackSampler::Process process_;
@@ -88,6 +95,7 @@ class NativeProcess {
   std::map<int32_t, Thread> threads_;  // by our number
   std::vector<int32_t> made_;          // by threads whose records are being read
   std::vector<NativeSample> pending_;
+  std::vector<ThreadUsageRow> usage_;
   uint64_t period_ns_ = 0;
   bool running_ = false;
   bool ended_ = false;
@@ -97,7 +105,7 @@ class NativeProcess {
   uint64_t threads_left_out_ = 0;  // no event could be opened
   int left_out_error_ = 0;         // of the last of them
   uint64_t corrupt_ = 0;
-  Time next_listing_{}, next_emit_{}, next_status_{};
+  Time next_listing_{}, next_emit_{}, next_status_{}, next_usage_{};
   std::string reason_;
   NativeStatusFact status_ = {};
   NativeStatusFact emitted_status_ = {};

@@ -26,6 +26,8 @@ constexpr milliseconds kStatusInterval(1000);
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
+// Between two readings of a thread's page faults, at 8 us each.
+constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 // The kernel counts a running thread's CPU at its ticks: 10 ms at CONFIG_HZ=100.
 constexpr milliseconds kSurelyIdle(20);
 constexpr uint32_t kMaxFailedLists = 50;
@@ -38,7 +40,8 @@ ProcessSampler::ProcessSampler(const StackSampler::Process& process, ClockKind c
       clock_(clock),
       emit_(emit),
       read_(ProcessMemory(process.pid)),
-      ids_(process.pid, read_) {
+      ids_(process.pid, read_),
+      limits_(process.pid) {
   status_.process_serial = process.serial;
 }
 
@@ -54,6 +57,7 @@ bool ProcessSampler::FindRuntime(Time now) {
     return false;
   }
   reader_.emplace(runtime_.layout, runtime_.address, read_);
+  collector_.emplace(runtime_.layout, runtime_.address, read_);
   names_.emplace(runtime_.layout, read_);
   failed_lists_ = 0;
   initialised_ = false;
@@ -61,6 +65,7 @@ bool ProcessSampler::FindRuntime(Time now) {
 }
 
 void ProcessSampler::Refuse(PythonState state, const std::string& reason) {
+  for (auto& [address, thread] : threads_) FinishUsage(&thread);
   Emit();
   refused_ = true;
   reader_.reset();
@@ -82,6 +87,7 @@ void ProcessSampler::HandleListError(Time now) {
       return;
     }
     // Another program by now, or an interpreter that is unloaded.
+    for (auto& [address, thread] : threads_) FinishUsage(&thread);
     Emit();
     reader_.reset();
     threads_.clear();
@@ -99,12 +105,14 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
     }
   }
   status_.interval_us = static_cast<uint32_t>(interval.count());
+  if (!limits_read_) EmitLimits(/*whole=*/true);
   if (!reader_ && !FindRuntime(now)) return;
   if (!reader_->ListThreads()) {
     HandleListError(now);
     return;
   }
   failed_lists_ = 0;
+  collector_->Read(reader_->interpreters());
   for (auto& [address, thread] : threads_) thread.seen = false;
   std::vector<int32_t> tids;
   for (size_t i = 0; i < reader_->threads().size(); ++i) {
@@ -125,7 +133,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
       ++at;
       continue;
     }
-    CloseRun(&at->second);
+    CloseThread(&at->second);
     at = threads_.erase(at);
   }
   if (reader_->self_check() == PythonReader::SelfCheck::kFailed) {
@@ -137,7 +145,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
     initialised_ = true;
     status_.state = kPythonSampled;
   }
-  if (now >= next_emit_ || pending_.size() >= kMaxPending) {
+  if (now >= next_emit_ || pending_.size() + collecting_.size() + usage_.size() >= kMaxPending) {
     Emit();
     next_emit_ = now + kEmitInterval;
   }
@@ -149,7 +157,7 @@ bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread,
   // A state is made by the thread that starts another one, with its own numbers; and a new one may lie where one was
   // freed.
   if (thread->tid != 0) {
-    CloseRun(thread);
+    CloseThread(thread);
     const size_t order = thread->order;
     *thread = {};
     thread->seen = true;
@@ -162,26 +170,19 @@ bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread,
   const auto ids = ids_.Resolve(state);
   if (!ids) return false;
   thread->tid = ids->inner;
-  const std::string path =
-      "/proc/" + std::to_string(process_.pid) + "/task/" + std::to_string(ids->outer) + "/schedstat";
-  if (threads_.size() <= kMaxOpenSchedules) thread->schedstat.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  thread->outer_tid = ids->outer;
+  if (threads_.size() <= kMaxOpenSchedules) {
+    thread->schedstat.Reset(open(SchedulePath(process_.pid, ids->outer).c_str(), O_RDONLY | O_CLOEXEC));
+  }
   return true;
 }
 
-// Nothing where the kernel does not count, or there is no descriptor for it: then every sample is read.
-std::optional<ProcessSampler::Schedule> ProcessSampler::ReadSchedule(const Thread& thread) const {
-  char text[96];
-  if (!thread.schedstat.valid()) return std::nullopt;
-  const ssize_t got = pread(thread.schedstat.get(), text, sizeof(text) - 1, 0);
-  if (got <= 0) return std::nullopt;
-  text[got] = '\0';
-  Schedule schedule;
-  char* end = text;
-  schedule.run = strtoull(end, &end, 10);
-  schedule.delay = strtoull(end, &end, 10);
-  schedule.slices = strtoull(end, &end, 10);
-  if (schedule.slices == 0) return std::nullopt;
-  return schedule;
+void ProcessSampler::TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now) {
+  if (!thread->schedule || thread->second) return;
+  if (thread->usage.WantsFaults(*thread->schedule, now, state.main ? kFaultsOfMain : kFaultsOfOthers)) {
+    thread->usage.SetFaults(ReadFaults(process_.pid, thread->outer_tid));
+  }
+  thread->usage.Take(*thread->schedule, thread->tid, ticks, now, &usage_);
 }
 
 void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, Time now) {
@@ -190,15 +191,19 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
     return;
   }
   // Before the stack: a thread that runs in between is read again the next time.
-  const std::optional<Schedule> schedule = ReadSchedule(*thread);
+  // Without a descriptor, or where the kernel does not count, every sample is read.
+  const std::optional<ScheduleReading> schedule =
+      thread->schedstat.valid() ? ReadSchedule(thread->schedstat.get()) : std::nullopt;
   const bool on_cpu = schedule && thread->schedule ? *schedule != *thread->schedule : !schedule;
   if (!schedule || !thread->schedule || on_cpu) thread->ran = now;
   thread->schedule = schedule;
+  const bool collecting = on_cpu && collector_->IsCollecting(state->interpreter, state->address);
   const uint64_t ticks = ReadTicks(clock_);
+  TakeUsage(*state, thread, ticks, now);
   if (thread->read && now - thread->ran >= kSurelyIdle) {
     if (thread->second) return;
     ++status_.samples;
-    Add(thread, thread->run.node, false, ticks);
+    Add(thread, thread->run.node, {false, false, ticks});
     return;
   }
   uint32_t node = 0;
@@ -212,7 +217,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
       thread->second = (node == 0 || shared_) && IsSecondState(*thread, node);
       if (!thread->second) {
         ++status_.samples;
-        Add(thread, node, on_cpu, ticks);
+        Add(thread, node, {on_cpu, collecting, ticks});
       } else {
         CloseRun(thread);
         thread->run.node = node;
@@ -249,13 +254,14 @@ bool ProcessSampler::FindNode(const std::vector<PythonReader::Frame>& frames, ui
   return true;
 }
 
-void ProcessSampler::Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks) {
+void ProcessSampler::Add(Thread* thread, uint32_t node, const Sampled& sampled) {
   PythonSample& run = thread->run;
-  if (run.samples != 0 && run.node != node) CloseRun(thread);
-  if (run.samples == 0) run = {ticks, ticks, thread->tid, node, 0, 0};
-  run.last_ticks = ticks;
+  if (run.samples != 0 && (run.node != node || thread->collecting != sampled.collecting)) CloseRun(thread);
+  if (run.samples == 0) run = {sampled.ticks, sampled.ticks, thread->tid, node, 0, 0};
+  thread->collecting = sampled.collecting;
+  run.last_ticks = sampled.ticks;
   ++run.samples;
-  if (on_cpu) ++run.on_cpu;
+  if (sampled.on_cpu) ++run.on_cpu;
 }
 
 // Of the stack that was read just now. A program may name a thread at any time, but mostly does so at its start.
@@ -272,8 +278,21 @@ void ProcessSampler::ReadName(Thread* thread, Time now) {
 // Keeps the node, which the next samples may repeat.
 void ProcessSampler::CloseRun(Thread* thread) {
   if (thread->run.samples == 0) return;
-  pending_.push_back(thread->run);
+  (thread->collecting ? collecting_ : pending_).push_back(thread->run);
   thread->run.samples = 0;
+}
+
+void ProcessSampler::CloseThread(Thread* thread) {
+  CloseRun(thread);
+  FinishUsage(thread);
+}
+
+void ProcessSampler::FinishUsage(Thread* thread) {
+  if (thread->second) return;
+  if (const auto last = ReadSchedule(thread->schedstat.get()); last && thread->schedule) {
+    thread->usage.Take(*last, thread->tid, ReadTicks(clock_), std::chrono::steady_clock::now(), &usage_);
+  }
+  thread->usage.Finish(&usage_);
 }
 
 void ProcessSampler::Emit() {
@@ -281,6 +300,9 @@ void ProcessSampler::Emit() {
   if (reader_) EmitPythonCodes(emit_, process_, runtime_.minor, reader_->TakeNewCodes());
   EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
+  EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonCollecting, process_, std::exchange(collecting_, {}));
+  EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
+  if (limits_read_ && limits_.has_quota()) EmitLimits(/*whole=*/false);
   const Time now = std::chrono::steady_clock::now();
   if (status_.state != 0 && (now >= next_status_ || status_.state != emitted_status_.state ||
                              status_.interval_us != emitted_status_.interval_us)) {
@@ -300,8 +322,20 @@ void ProcessSampler::EmitStatus(Time now) {
   emitted_status_ = status_;
 }
 
+void ProcessSampler::EmitLimits(bool whole) {
+  limits_read_ = true;
+  CpuLimitsFact fact = {};
+  if (!(whole ? limits_.Read(&fact) : limits_.ReadThrottled(&fact))) return;
+  fact.ticks = ReadTicks(clock_);
+  fact.process_serial = process_.serial;
+  emit_(FrameType::kCpuLimits, process_.segment, &fact, sizeof(fact));
+}
+
 void ProcessSampler::Forget() {
+  for (auto& [address, thread] : threads_) FinishUsage(&thread);
   Emit();
+  if (limits_read_) EmitLimits(/*whole=*/!ended_);
+  limits_read_ = false;
   if (status_.state != 0) EmitStatus({});
   for (auto& [address, thread] : threads_) {
     thread.read = false;

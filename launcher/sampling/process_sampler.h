@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The samples of one process: finds its interpreter, reads the stacks of its threads at each tick, and emits code
-// objects, stacks, samples and status as frames of the spool, each before what refers to it.
+// objects, stacks, samples, what its threads use of the CPUs, and status as frames of the spool, each before what
+// refers to it.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_
@@ -15,12 +16,15 @@
 #include <vector>
 
 #include "launcher/base/scoped.h"
+#include "launcher/sampling/cpu_limits.h"
+#include "launcher/sampling/python_collector.h"
 #include "launcher/sampling/python_reader.h"
 #include "launcher/sampling/python_runtime.h"
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/thread_ids.h"
 #include "launcher/sampling/thread_names.h"
+#include "launcher/sampling/thread_usage.h"
 
 namespace tbprof {
 
@@ -42,24 +46,22 @@ class ProcessSampler {
   const StackSampler::Process& process() const { return process_; }
 
  private:
-  struct Schedule {
-    uint64_t run = 0, delay = 0, slices = 0;
-    bool operator==(const Schedule&) const = default;
-  };
   struct Thread {
     bool seen = false;
     size_t order = 0;  // in the reader's list, the newest first
-    int32_t tid = 0;
+    int32_t tid = 0, outer_tid = 0;
     uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was found out
     ScopedFd schedstat;
-    std::optional<Schedule> schedule;  // before the last sample
-    Time ran{};                        // when the schedule had changed last
-    Time retry{};                      // not resolved: when to try again
-    bool second = false;               // a further state of a thread: no sample
-    bool read = false;                 // `run` has the stack of the last sample
-    PythonSample run = {};             // samples 0: none
-    std::string name;                  // by Python, as it was emitted
-    Time next_name{};                  // when to read it again
+    std::optional<ScheduleReading> schedule;  // before the last sample
+    UsageTrack usage;
+    Time ran{};               // when the schedule had changed last
+    Time retry{};             // not resolved: when to try again
+    bool second = false;      // a further state of a thread: no sample
+    bool read = false;        // `run` has the stack of the last sample
+    PythonSample run = {};    // samples 0: none
+    bool collecting = false;  // in the samples of `run`
+    std::string name;         // by Python, as it was emitted
+    Time next_name{};         // when to read it again
     std::chrono::milliseconds name_delay{50};
   };
 
@@ -69,10 +71,18 @@ class ProcessSampler {
   void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
   bool IsSecondState(const Thread& thread, uint32_t node) const;
-  std::optional<Schedule> ReadSchedule(const Thread& thread) const;
+  void TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now);
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
-  void Add(Thread* thread, uint32_t node, bool on_cpu, uint64_t ticks);
+  struct Sampled {
+    bool on_cpu, collecting;
+    uint64_t ticks;
+  };
+  void Add(Thread* thread, uint32_t node, const Sampled& sampled);
   void CloseRun(Thread* thread);
+  // Of a thread whose state is gone, or is another thread's by now.
+  void CloseThread(Thread* thread);
+  void FinishUsage(Thread* thread);
+  void EmitLimits(bool whole);
   void ReadName(Thread* thread, Time now);
   void EmitStatus(Time now);
 
@@ -84,11 +94,15 @@ class ProcessSampler {
   ThreadIds ids_;
   PythonRuntime runtime_;
   std::optional<PythonReader> reader_;
+  std::optional<PythonCollector> collector_;
   std::optional<ThreadNames> names_;
   StackTrie trie_;
   std::map<uint64_t, Thread> threads_;  // by the address of the thread state
   std::vector<PythonReader::Frame> frames_;
-  std::vector<PythonSample> pending_;
+  std::vector<PythonSample> pending_, collecting_;  // the latter: in which the thread collected garbage
+  std::vector<ThreadUsageRow> usage_;
+  CpuLimitsReader limits_;
+  bool limits_read_ = false;  // since sampling is on
   Time next_lookup_{}, next_emit_{}, next_status_{};
   std::chrono::milliseconds lookup_delay_{10};
   uint32_t failed_lists_ = 0;

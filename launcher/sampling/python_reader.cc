@@ -139,6 +139,7 @@ bool PythonReader::ListThreadsOf(uint64_t interpreter, uint64_t state, uint64_t 
     Thread thread;
     if (before < threads_.size()) thread.places = std::move(threads_[before].places);
     ParseThread(state, bytes, &thread);
+    thread.interpreter = interpreter;
     thread.main = thread.thread_id == main_thread;
     state = Load<uint64_t>(bytes + layout_.thread_next);
     found->push_back(std::move(thread));  // a list in a circle ends at kMaxThreads

@@ -63,6 +63,7 @@ class PythonReader {
   };
   struct Thread {
     uint64_t address = 0;  // PyThreadState
+    uint64_t interpreter = 0;
     uint64_t thread_id = 0;
     uint64_t native_id = 0;  // 0: the version has none
     bool main = false;
@@ -82,6 +83,8 @@ class PythonReader {
   // False if the interpreter is not initialised, or its list of threads cannot be read: error() says which.
   bool ListThreads();
   std::vector<Thread>& threads() { return threads_; }
+  // Addresses of their PyInterpreterState.
+  const std::vector<uint64_t>& interpreters() const { return interpreters_; }
   // errno of the last read that failed as a whole; 0: memory was read and made no sense, or nothing is there yet.
   int error() const { return error_; }
 

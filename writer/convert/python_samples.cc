@@ -66,7 +66,7 @@ std::string_view ReasonOf(uint16_t state) {
 }  // namespace
 
 void PythonSamples::Take(const Frame& frame) {
-  if (frame.type == FrameType::kPythonSamples) TakeSamples(frame);
+  if (frame.type == FrameType::kPythonSamples || frame.type == FrameType::kPythonCollecting) TakeSamples(frame);
   if (frame.type == FrameType::kPythonThread) TakeName(frame);
 }
 
@@ -119,11 +119,13 @@ void PythonSamples::TakeSamples(const Frame& frame) {
   for (size_t i = 0; i < count; ++i) {
     PythonSample sample;
     memcpy(&sample, samples.data() + i * sizeof(sample), sizeof(sample));
-    TakeSample(process != nullptr ? *process : kNothingKnown, owner, sample);
+    TakeSample(process != nullptr ? *process : kNothingKnown, owner, sample,
+               frame.type == FrameType::kPythonCollecting);
   }
 }
 
-void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample) {
+void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample,
+                               bool collecting) {
   const uint32_t frame = process.FrameOf(sample.node);
   if (sample.tid <= 0 || sample.samples == 0 || sample.on_cpu > sample.samples ||
       sample.first_ticks > sample.last_ticks || sample.last_ticks >= kLatestTicks || (sample.node != 0 && frame == 0)) {
@@ -131,7 +133,7 @@ void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner
     return;
   }
   taken_[owner] += sample.samples;
-  RawRun run{sample.first_ticks, sample.last_ticks, 0, 0, sample.samples, sample.on_cpu};
+  RawRun run{sample.first_ticks, sample.last_ticks, 0, 0, sample.samples, sample.on_cpu, collecting};
   if (!CutToWindow(&run)) return;
   const uint32_t thread = model_.LineOfThread(owner, sample.tid, run.first);
   if (thread == kNoLine) {
@@ -187,6 +189,7 @@ void PythonSamples::Count(const RawRun& run, Line* line) {
   };
   AddSaturating(&tally.wall_ps, time_ps(run.samples));
   AddSaturating(&tally.on_cpu_ps, time_ps(run.on_cpu));
+  if (run.collecting) AddSaturating(&tally.collecting_ps, time_ps(run.on_cpu));
 }
 
 // Those of a thread that can be: one stack at a time. A thread has a state for each interpreter that it was in, of
@@ -231,6 +234,7 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
     run.stack = raw.stack;
     run.samples = raw.samples;
     run.on_cpu = raw.on_cpu;
+    run.collecting = raw.collecting ? raw.on_cpu : 0;
   }
   line->runs = {};
   SetExtents(timeline_.duration_ps, &out.runs);

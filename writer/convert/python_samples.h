@@ -54,6 +54,7 @@ class PythonSamples {
     uint64_t first = 0, last = 0;  // ticks
     uint32_t interval_us = 0;
     uint32_t stack = 0, samples = 0, on_cpu = 0;
+    bool collecting = false;  // in all of them that were on CPU
   };
   struct Line {
     std::vector<RawRun> runs;
@@ -62,7 +63,7 @@ class PythonSamples {
 
   void TakeSamples(const Frame& frame);
   void TakeName(const Frame& frame);
-  void TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample);
+  void TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample, bool collecting);
   // False: none of its samples lies in the window.
   bool CutToWindow(RawRun* run) const;
   void RemoveOverlaps(std::vector<RawRun>* runs);

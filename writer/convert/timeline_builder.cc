@@ -29,6 +29,7 @@
 #include "writer/convert/ranks.h"
 #include "writer/convert/session_facts.h"
 #include "writer/convert/step_choice.h"
+#include "writer/convert/thread_usage.h"
 #include "writer/convert/torch_memory.h"
 #include "writer/convert/torch_operations.h"
 #include "writer/spool/record_view.h"
@@ -152,6 +153,7 @@ class Builder {
       if (frame.type == FrameType::kChunk && frame.Read(&chunk)) ReadChunk(frame, chunk);
       python_.Take(frame);
       if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
+      usage_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -350,6 +352,7 @@ class Builder {
     AddCoreNotes(&timeline_);
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
     timeline_.expected_bytes += python + native;
+    usage_.Finish();
   }
 
   void AddSteps() {
@@ -413,6 +416,7 @@ class Builder {
   TorchMemory torch_memory_;
   PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
   NativeSamples native_{&window_, &facts_, &model_, &modules_, &timeline_};
+  UsageLines usage_{&window_, &facts_, &model_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

@@ -34,7 +34,8 @@ bool PythonFacts::Take(const Frame& frame) {
   } else if (frame.type == FrameType::kPythonStatus) {
     TakeStatus(frame);
   } else {
-    return frame.type == FrameType::kPythonSamples || frame.type == FrameType::kPythonThread;
+    return frame.type == FrameType::kPythonSamples || frame.type == FrameType::kPythonCollecting ||
+           frame.type == FrameType::kPythonThread;
   }
   return true;
 }

@@ -52,36 +52,39 @@ struct SpoolHeader {
 static_assert(sizeof(SpoolHeader) == 32);
 
 enum class FrameType : uint16_t {
-  kSession = 1,         // JSON: what was run, how, when
-  kSegment = 2,         // SegmentFact, SegmentHeader, operations
-  kChunk = 3,           // ChunkFact, slots
-  kThread = 4,          // ThreadFact, CountFact[]; the latest of a thread counts
-  kProcess = 5,         // ProcessFact; the latest of a process counts
-  kClock = 6,           // ClockFact
-  kCounters = 7,        // CounterFact
-  kWindow = 8,          // WindowFact
-  kMaps = 9,            // text of /proc/PID/maps of the segment's process
-  kNote = 10,           // text: a warning for the profile
-  kEnd = 11,            // EndFact: the session ended in order
-  kInert = 12,          // InertFact, path: a process whose library stayed out of the way
-  kKept = 13,           // ChunkFact, slots: a chunk frame's facts, in a part, of threads, processes and modules
-  kPart = 14,           // PartFact: a part was begun
-  kDropped = 15,        // PartFact: a part was removed
-  kTotals = 16,         // TotalsFact, TotalRow[]: the calls in all parts dropped so far
-  kGap = 17,            // GapFact: records that were drained and not kept
-  kGpuTotals = 18,      // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
-  kGpuMemory = 19,      // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
-  kSampling = 20,       // SamplingFact: allocator samples are taken at another distance from now on
-  kExit = 21,           // ExitFact: how a process ended, where the kernel reported it
-  kPythonCode = 22,     // PythonCodeFact, name, file, line table: a code object of a process
-  kPythonStacks = 23,   // PythonStacksFact, PythonNode[]
-  kPythonSamples = 24,  // PythonSamplesFact, PythonSample[]
-  kPythonStatus = 25,   // PythonStatusFact, reason: one line of text; the latest of a process counts
-  kPythonThread = 26,   // PythonThreadFact, name: that Python gave a thread; the latest of a thread counts
-  kNativeStacks = 27,   // NativeStacksFact, NativeNode[]
-  kNativeSamples = 28,  // NativeSamplesFact, NativeSample[]
-  kNativeStatus = 29,   // NativeStatusFact, reason: one line of text; the latest of a process counts
-  kCore = 30,           // CoreFact, CoreThread[], CoreModule[], path, reason, of each module its path and build id
+  kSession = 1,            // JSON: what was run, how, when
+  kSegment = 2,            // SegmentFact, SegmentHeader, operations
+  kChunk = 3,              // ChunkFact, slots
+  kThread = 4,             // ThreadFact, CountFact[]; the latest of a thread counts
+  kProcess = 5,            // ProcessFact; the latest of a process counts
+  kClock = 6,              // ClockFact
+  kCounters = 7,           // CounterFact
+  kWindow = 8,             // WindowFact
+  kMaps = 9,               // text of /proc/PID/maps of the segment's process
+  kNote = 10,              // text: a warning for the profile
+  kEnd = 11,               // EndFact: the session ended in order
+  kInert = 12,             // InertFact, path: a process whose library stayed out of the way
+  kKept = 13,              // ChunkFact, slots: a chunk frame's facts, in a part, of threads, processes and modules
+  kPart = 14,              // PartFact: a part was begun
+  kDropped = 15,           // PartFact: a part was removed
+  kTotals = 16,            // TotalsFact, TotalRow[]: the calls in all parts dropped so far
+  kGap = 17,               // GapFact: records that were drained and not kept
+  kGpuTotals = 18,         // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
+  kGpuMemory = 19,         // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
+  kSampling = 20,          // SamplingFact: allocator samples are taken at another distance from now on
+  kExit = 21,              // ExitFact: how a process ended, where the kernel reported it
+  kPythonCode = 22,        // PythonCodeFact, name, file, line table: a code object of a process
+  kPythonStacks = 23,      // PythonStacksFact, PythonNode[]
+  kPythonSamples = 24,     // PythonSamplesFact, PythonSample[]
+  kPythonStatus = 25,      // PythonStatusFact, reason: one line of text; the latest of a process counts
+  kPythonThread = 26,      // PythonThreadFact, name: that Python gave a thread; the latest of a thread counts
+  kNativeStacks = 27,      // NativeStacksFact, NativeNode[]
+  kNativeSamples = 28,     // NativeSamplesFact, NativeSample[]
+  kNativeStatus = 29,      // NativeStatusFact, reason: one line of text; the latest of a process counts
+  kCore = 30,              // CoreFact, CoreThread[], CoreModule[], path, reason, of each module its path and build id
+  kThreadUsage = 31,       // ThreadUsageFact, ThreadUsageRow[]
+  kCpuLimits = 32,         // CpuLimitsFact: of a process, when sampling begins, when it changes, and at the end
+  kPythonCollecting = 33,  // PythonSamplesFact, PythonSample[]: samples in which the thread collected garbage
 };
 
 enum FrameFlag : uint16_t {
@@ -420,6 +423,32 @@ struct CoreModule {
   uint32_t build_id_bytes;
 };
 static_assert(sizeof(CoreModule) == 32);
+struct ThreadUsageFact {
+  uint32_t process_serial;
+  uint32_t count;
+};
+static_assert(sizeof(ThreadUsageFact) == 8);
+// What a thread has used since it began.
+struct ThreadUsageRow {
+  uint64_t ticks;
+  uint64_t cpu_ns;
+  uint64_t run_delay_ns;  // it could have run and had no CPU
+  int32_t tid;            // as ThreadFact::tid
+  uint32_t major_faults;  // pages read from a disk, as of at most a second before
+  uint32_t minor_faults;  // other pages that were mapped at a first touch, likewise
+  uint32_t reserved;
+};
+static_assert(sizeof(ThreadUsageRow) == 40);
+struct CpuLimitsFact {
+  uint64_t ticks;
+  uint32_t process_serial;
+  int32_t cpus_allowed;        // by its affinity; 0: not known
+  int64_t quota_us;            // of its cgroup or one above, in each period; -1: none; -2: not known
+  int64_t period_us;           // 0 without a quota
+  int64_t throttled_us;        // of that cgroup since it was made; -1: not known
+  uint64_t throttled_periods;  // likewise
+};
+static_assert(sizeof(CpuLimitsFact) == 48);
 struct EndFact {
   uint64_t ticks;
   int32_t exit_code;  // -1: not known

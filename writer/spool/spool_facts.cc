@@ -72,6 +72,7 @@ class FactReader {
 
   void Take(const Frame& frame) {
     if (TakePython(frame) || facts_->native.Take(frame) || facts_->cores.Take(frame)) return;
+    if (facts_->cpu_limits.Take(frame) || frame.type == FrameType::kThreadUsage) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);
@@ -158,7 +159,7 @@ class FactReader {
 
   bool TakePython(const Frame& frame) {
     if (!facts_->python.Take(frame)) return false;
-    if (frame.type != FrameType::kPythonSamples) return true;
+    if (frame.type != FrameType::kPythonSamples && frame.type != FrameType::kPythonCollecting) return true;
     // Of a killed launcher they may be later than every record.
     PythonSample sample;
     for (size_t at = sizeof(PythonSamplesFact); at + sizeof(sample) <= frame.payload.size(); at += sizeof(sample)) {

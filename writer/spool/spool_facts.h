@@ -19,6 +19,7 @@
 #include "writer/spool/chunk_summary.h"
 #include "writer/spool/clock_map.h"
 #include "writer/spool/core_facts.h"
+#include "writer/spool/cpu_limit_facts.h"
 #include "writer/spool/gpu_facts.h"
 #include "writer/spool/native_facts.h"
 #include "writer/spool/python_facts.h"
@@ -143,6 +144,7 @@ struct SpoolFacts {
   PythonFacts python;
   NativeFacts native;
   CoreFileFacts cores;
+  CpuLimitFacts cpu_limits;
   ClockMap clock;
   std::vector<WindowFact> windows;
   std::vector<std::string> notes;

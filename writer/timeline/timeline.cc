@@ -27,4 +27,10 @@ uint64_t Timeline::ThreadCount() const {
   }));
 }
 
+const ThreadUsage* Timeline::UsageOfThread(uint32_t thread) const {
+  const auto found = std::lower_bound(usage.begin(), usage.end(), thread,
+                                      [](const ThreadUsage& known, uint32_t index) { return known.thread < index; });
+  return found != usage.end() && found->thread == thread ? &*found : nullptr;
+}
+
 }  // namespace tbprof

@@ -457,9 +457,9 @@ struct Timeline {
   PythonTimeline python;
   NativeTimeline native;
   std::vector<ThreadUsage> usage;  // sorted by thread
-  // Null: not known.
+  // Null: nothing is known of it.
   const ThreadUsage* UsageOfThread(uint32_t thread) const;
-  CpuLimits cpu_limits;  // of the command
+  CpuLimits cpu_limits;         // of the command
   Verdict verdict;
   std::vector<CoreDump> cores;  // the command's first
 

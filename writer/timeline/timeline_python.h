@@ -38,7 +38,7 @@ struct PythonRun {
   uint32_t stack = 0;                 // index into PythonTimeline::stacks
   uint32_t samples = 0;
   uint32_t on_cpu = 0;      // of them, those in which the thread had used CPU
-  uint32_t collecting = 0;  // of them, those in which it collected garbage
+  uint32_t collecting = 0;  // of those, those in which it collected garbage
 };
 
 // A function with the same callers in consecutive samples.
@@ -56,8 +56,9 @@ struct PythonTally {
   uint32_t stack = 0;
   uint64_t samples = 0;
   uint64_t on_cpu = 0;
-  int64_t wall_ps = 0;    // samples times period
-  int64_t on_cpu_ps = 0;  // likewise
+  int64_t wall_ps = 0;        // samples times period
+  int64_t on_cpu_ps = 0;      // likewise
+  int64_t collecting_ps = 0;  // likewise, of on_cpu_ps
 };
 
 struct PythonThread {

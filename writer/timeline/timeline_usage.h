@@ -1,24 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// What threads used of the CPUs, and how many CPUs there were for them. Times and indexes as in timeline.h.
+//
+// Process: the converter.
 #ifndef TBPROF_WRITER_TIMELINE_TIMELINE_USAGE_H_
 #define TBPROF_WRITER_TIMELINE_TIMELINE_USAGE_H_
+
 #include <cstdint>
 #include <vector>
+
 namespace tbprof {
+
+// Since the thread's start, by the kernel's counts. Between two points what they count grew evenly, as far as is known:
+// where nothing changed for a while, there is a point at both ends.
 struct UsagePoint {
   int64_t at_ps = 0;
   int64_t cpu_ps = 0;
-  int64_t run_delay_ps = 0;
-  uint64_t major_faults = 0;
-  uint64_t minor_faults = 0;
+  int64_t run_delay_ps = 0;   // it could have run, and had no CPU; a wait counts when it is over
+  uint64_t major_faults = 0;  // pages that were read from a disk, as of at most a second before
+  uint64_t minor_faults = 0;  // other pages that were mapped at a first touch, likewise
 };
+
 struct ThreadUsage {
-  uint32_t thread = 0;
-  std::vector<UsagePoint> points;
+  uint32_t thread = 0;             // index into Timeline::threads
+  std::vector<UsagePoint> points;  // in order of time, within the window; no count ever falls
 };
+
+// Of the command.
 struct CpuLimits {
-  int cpus_allowed = 0;
-  double quota_cpus = -1;
-  int64_t throttled_ps = -1;
+  int cpus_allowed = 0;       // by its affinity; 0: not known
+  double quota_cpus = -1;     // of its cgroup (v2) or one above; <0: none, or not known
+  int64_t throttled_ps = -1;  // in the window, by that cgroup, all its threads added up; -1: not known
 };
+
 }  // namespace tbprof
-#endif
+
+#endif  // TBPROF_WRITER_TIMELINE_TIMELINE_USAGE_H_

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/cpu_limits.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <memory>
+
+#include "launcher/sampling/target_memory.h"
+#include "writer/base/text.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kMostCpus = 1 << 16;
+
+// `key 123` as a line of the text.
+bool FindNumber(std::string_view text, std::string_view key, int64_t* value) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.starts_with(key) || line.size() <= key.size() || line[key.size()] != ' ') continue;
+    const std::string_view digits = line.substr(key.size() + 1);
+    return std::from_chars(digits.data(), digits.data() + digits.size(), *value).ec == std::errc();
+  }
+  return false;
+}
+
+// `100000 100000`; false: `max 100000`, or neither.
+bool ParseQuota(std::string_view text, int64_t* quota, int64_t* period) {
+  const char* const end = text.data() + text.size();
+  const auto [behind, error] = std::from_chars(text.data(), end, *quota);
+  if (error != std::errc() || behind == end || *behind != ' ') return false;
+  return std::from_chars(behind + 1, end, *period).ec == std::errc() && *quota > 0 && *period > 0;
+}
+
+}  // namespace
+
+int AllowedCpus(pid_t pid) {
+  for (int cpus = 1024; cpus <= kMostCpus; cpus *= 4) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(cpus), [](cpu_set_t* it) { CPU_FREE(it); });
+    const size_t bytes = CPU_ALLOC_SIZE(cpus);
+    CPU_ZERO_S(bytes, set.get());
+    if (sched_getaffinity(pid, bytes, set.get()) == 0) return CPU_COUNT_S(bytes, set.get());
+    if (errno != EINVAL) return 0;
+  }
+  return 0;
+}
+
+void CpuLimitsReader::FindCgroup(std::string_view membership) {
+  // A line `0::/path`; a path with `/..` lies outside of what is mounted here.
+  std::string path;
+  while (!membership.empty()) {
+    const std::string_view line = membership.substr(0, membership.find('\n'));
+    membership.remove_prefix(std::min(membership.size(), line.size() + 1));
+    if (line.starts_with("0::/")) path = line.substr(3);
+  }
+  if (path.empty()) return;  // it has ended, or there is no cgroup v2
+  limiting_.clear();
+  fact_.quota_us = -2;
+  fact_.period_us = 0;
+  if (path.find("/..") != std::string::npos) return;
+  // Where cgroup v1 has the CPUs, v2 is mounted elsewhere.
+  if (access((cgroups_ + "/cgroup.controllers").c_str(), R_OK) != 0) return;
+  if (path.back() == '/') path.pop_back();
+  if (access((cgroups_ + path).c_str(), X_OK) == 0) FindQuota(path);
+}
+
+void CpuLimitsReader::FindQuota(const std::string& path) {
+  fact_.quota_us = -1;
+  limiting_ = cgroups_ + path;
+  double least = 0;
+  for (std::string at = path;; at.resize(at.rfind('/'))) {
+    int ignored = 0;
+    int64_t quota = 0, period = 0;
+    const std::string directory = cgroups_ + at;
+    if (ParseQuota(ReadProcFile(directory + "/cpu.max", &ignored), &quota, &period)) {
+      const double cpus = static_cast<double>(quota) / static_cast<double>(period);
+      if (fact_.quota_us < 0 || cpus < least) {
+        least = cpus;
+        fact_.quota_us = quota;
+        fact_.period_us = period;
+        limiting_ = directory;
+      }
+    }
+    if (at.empty()) return;
+  }
+}
+
+void CpuLimitsReader::CountThrottled() {
+  if (limiting_.empty()) return;
+  int ignored = 0;
+  const std::string text = ReadProcFile(limiting_ + "/cpu.stat", &ignored);
+  int64_t throttled = 0, periods = 0;
+  if (FindNumber(text, "throttled_usec", &throttled) && FindNumber(text, "nr_throttled", &periods)) {
+    fact_.throttled_us = std::max<int64_t>(throttled, 0);
+    fact_.throttled_periods = static_cast<uint64_t>(std::max<int64_t>(periods, 0));
+  } else if (fact_.throttled_us < 0 && fact_.quota_us == -1) {
+    fact_.throttled_us = 0;  // nothing holds it back
+  }
+}
+
+bool CpuLimitsReader::Report(CpuLimitsFact* fact) {
+  fact->cpus_allowed = fact_.cpus_allowed;
+  fact->quota_us = fact_.quota_us;
+  fact->period_us = fact_.period_us;
+  fact->throttled_us = fact_.throttled_us;
+  fact->throttled_periods = fact_.throttled_periods;
+  if (std::memcmp(&reported_, &fact_, sizeof(fact_)) == 0) return false;
+  reported_ = fact_;
+  return true;
+}
+
+bool CpuLimitsReader::Read(CpuLimitsFact* fact) {
+  int ignored = 0;
+  // It may be moved while it runs.
+  FindCgroup(ReadProcFile(StrCat("/proc/", pid_, "/cgroup"), &ignored));
+  CountThrottled();
+  if (const int cpus = AllowedCpus(pid_); cpus > 0) fact_.cpus_allowed = cpus;
+  return Report(fact);
+}
+
+bool CpuLimitsReader::ReadThrottled(CpuLimitsFact* fact) {
+  CountThrottled();
+  return Report(fact);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the counts of threads' CPU time in a spool to Timeline::usage, and from the limits of CPUs to
+// Timeline::cpu_limits.
+//
+//   UsageLines usage(&window, &facts, &model, &timeline);
+//   usage.Take(frame);        // each frame of the second pass
+//   usage.Finish();           // once
+//
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostUsagePoints, beyond which they are thinned:
+// all threads alike, by time.
+#ifndef TBPROF_WRITER_CONVERT_THREAD_USAGE_H_
+#define TBPROF_WRITER_CONVERT_THREAD_USAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "writer/convert/capture_window.h"
+#include "writer/convert/process_model.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+inline constexpr size_t kMostUsagePoints = 1u << 20;
+
+class UsageLines {
+ public:
+  // All must outlive this. `most_points`: kMostUsagePoints but in tests.
+  UsageLines(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline,
+             size_t most_points = kMostUsagePoints)
+      : window_(*window), facts_(*facts), model_(*model), timeline_(*timeline), most_points_(most_points) {}
+
+  // Passes over all frames but kThreadUsage.
+  void Take(const Frame& frame);
+  void Finish();
+
+ private:
+  struct Point {
+    uint64_t ticks = 0, cpu_ns = 0, run_delay_ns = 0;
+    uint32_t major_faults = 0, minor_faults = 0;
+  };
+  struct Line {
+    std::vector<Point> points;  // within the window
+    Point before, after;        // the nearest outside of it; ticks 0: none
+  };
+
+  // Where a thread is not known, it has a line if it has samples: that is seen at the end.
+  using Unknown = std::pair<uint32_t, int32_t>;  // index into Timeline::processes, tid
+
+  void ListKnown();
+  void TakeRow(uint32_t owner, const ThreadUsageRow& row);
+  // Null: there are too many.
+  Line* FindLine(uint32_t owner, const ThreadUsageRow& row);
+  void Add(const Point& point, std::vector<Point>* points);
+  void Thin();
+  // The points in order, cut to the window.
+  std::vector<Point> TakePoints(Line* line) const;
+  void FinishLine(uint32_t thread, Line* line);
+  void AddLimits();
+
+  const CaptureWindow& window_;
+  const SpoolFacts& facts_;
+  ProcessModel& model_;
+  Timeline& timeline_;
+  std::map<uint32_t, Line> lines_;  // by index into Timeline::threads
+  std::map<Unknown, Line> unknown_;
+  absl::flat_hash_set<Unknown> known_;
+  size_t most_points_, points_ = 0;
+  uint64_t distance_ = 0;  // of a thread's points, at least, in ticks
+  uint64_t corrupt_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_THREAD_USAGE_H_
