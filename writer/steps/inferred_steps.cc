@@ -2,17 +2,16 @@
 #include "writer/steps/inferred_steps.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
 #include "writer/base/stable_hash.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
+#include "writer/steps/device_launches.h"
 #include "writer/steps/operation_steps.h"
 #include "writer/steps/python_steps.h"
 #include "writer/steps/step_activity.h"
@@ -37,83 +36,6 @@ constexpr double kLeastFromCalls = 0.5;
 constexpr double kMostOutsideOfOneLine = 1;
 // Of the doubt that is left where a framework for training is loaded and the steps do nothing but compute.
 constexpr double kDoubtOfATraining = 0.75;
-
-// What a call caused on a device.
-struct Work {
-  const GpuEvent* first = nullptr;
-  int64_t device_ps = 0;
-};
-using WorkOfCalls = absl::flat_hash_map<uint64_t, Work>;
-
-WorkOfCalls WorkByCall(const Timeline& timeline, uint32_t process) {
-  WorkOfCalls work;
-  for (const GpuStream& stream : timeline.gpu_streams) {
-    if (stream.process != process) continue;
-    for (const GpuEvent& event : stream.events) {
-      Work& of_call = work[event.correlation];
-      if (of_call.first == nullptr) of_call.first = &event;
-      of_call.device_ps += event.duration_ps;
-    }
-  }
-  return work;
-}
-
-StepLaunch LaunchOf(const Timeline& timeline, const Event& call, const GpuEvent& work) {
-  StepLaunch launch;
-  launch.start_ps = call.start_ps;
-  launch.end_ps = call.start_ps + call.duration_ps;
-  if (work.graph != 0) {
-    launch.symbol = StableHash(call.type, work.graph);
-    launch.flags = StepLaunch::kExecutable;
-    return launch;
-  }
-  if (work.kind == GpuEventKind::kKernel) {
-    launch.symbol = StableHash(call.type, work.name);
-    if (NameLooksLikeOptimizer(timeline.strings.Get(work.name))) launch.flags |= StepLaunch::kOptimizer;
-  } else {
-    // Batches differ by a few bytes.
-    launch.symbol = StableHash(call.type, static_cast<int>(work.kind), work.copy_kind, std::bit_width(work.value));
-    if (work.asynchronous == 0) launch.flags |= StepLaunch::kBlocking;
-  }
-  return launch;
-}
-
-// Of the thread that keeps the devices busiest.
-std::vector<StepLaunch> Launches(const Timeline& timeline, uint32_t process, uint32_t* thread) {
-  const WorkOfCalls work = WorkByCall(timeline, process);
-  if (work.empty()) return {};
-  const auto work_of = [&](const Event& event) -> const Work* {
-    if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value == 0) return nullptr;
-    const auto found = work.find(static_cast<uint64_t>(event.value));
-    return found == work.end() ? nullptr : &found->second;
-  };
-  int64_t most = 0;
-  bool any = false;
-  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    if (timeline.threads[i].process != process) continue;
-    int64_t device_ps = 0;
-    for (const Event& event : timeline.threads[i].events) {
-      if (const Work* of_call = work_of(event); of_call != nullptr) device_ps += of_call->device_ps;
-    }
-    if (device_ps > most) {
-      most = device_ps;
-      *thread = i;
-      any = true;
-    }
-  }
-  std::vector<StepLaunch> launches;
-  if (!any) return launches;
-  for (const Event& event : timeline.threads[*thread].events) {
-    if (const Work* of_call = work_of(event); of_call != nullptr) {
-      launches.push_back(LaunchOf(timeline, event, *of_call->first));
-    } else if (timeline.types[event.type].family == EventFamily::kGpu &&
-               timeline.types[event.type].name.find("Synchronize") != std::string::npos) {
-      launches.push_back(
-          {event.start_ps, event.start_ps + event.duration_ps, StableHash(event.type), StepLaunch::kBlocking});
-    }
-  }
-  return launches;
-}
 
 // What the main thread calls and waits for, where nothing is launched.
 std::vector<StepLaunch> Calls(const Timeline& timeline, uint32_t process, uint32_t* thread) {
@@ -167,10 +89,10 @@ std::string TooUnsure(const StepDetection& found) {
   return absl::StrFormat("a period of %s has a confidence of %.2f only", HumanTime(found.period_ps), found.confidence);
 }
 
-Source FromLaunches(const std::vector<StepLaunch>& launches, uint32_t thread) {
+Source FromLaunches(StepDetection found, uint32_t thread) {
   Source source;
   source.thread = thread;
-  source.found = DetectLongSteps(launches);
+  source.found = std::move(found);
   source.name = source.found.source;
   return source;
 }
@@ -230,7 +152,7 @@ Source FromCalls(const Timeline& timeline, uint32_t process) {
   }
   const std::vector<StepLaunch> calls = Calls(timeline, process, &source.thread);
   const uint32_t main_thread = source.thread;
-  source = FromLaunches(calls, main_thread);
+  source = FromLaunches(DetectLongSteps(calls), main_thread);
   source.found.confidence = std::min(source.found.confidence, kMostFromCalls);
   source.name = StrCat("calls: ", source.found.source);
   const bool sure = source.found.confidence >= kLeastFromCalls;
@@ -258,11 +180,10 @@ double FactorOfLoss(const Timeline& timeline, uint32_t process) {
 InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   InferredSteps inferred;
   if (process >= timeline.processes.size()) return inferred;
-  uint32_t thread = 0;
-  const std::vector<StepLaunch> launches = Launches(timeline, process, &thread);
+  const DeviceLaunches device = LaunchesOnDevices(timeline, process);
   Source source;
-  if (!launches.empty()) {
-    source = FromLaunches(launches, thread);
+  if (!device.launches.empty()) {
+    source = FromLaunches(DetectStepsBetweenPauses(device.launches), device.thread);
   } else {
     OperationSteps operations = StepsOfOperations(timeline, process);
     source.found = std::move(operations.found);

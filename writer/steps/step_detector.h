@@ -93,6 +93,10 @@ StepDetection DetectSteps(std::span<const StepLaunch> launches);
 // Nothing of fewer than kFewestLaunches, nor what comes around faster than kShortestStepPs: a loop in a step, or a
 // benchmark.
 StepDetection DetectLongSteps(std::span<const StepLaunch> launches);
+// As DetectLongSteps; where that finds nothing and much of the time is in a few pauses, as those of a long start, of a
+// long end or of an evaluation elsewhere, in the rest of the time. With such pauses it takes several times as long, and
+// a copy of the launches.
+StepDetection DetectStepsBetweenPauses(std::span<const StepLaunch> launches);
 
 struct StepActivity {
   int64_t start_ps = 0;
