@@ -3,6 +3,7 @@
 
 golden.py --check DIR --tbprof PROGRAM   converts each DIR/*.spool.gz and compares it with DIR/*.json
 golden.py --scrub SPOOL OUT              without paths, names and words of the command
+golden.py --cut OUT SPOOL...             a spool's parts as one, without samples of the allocator, which are most of it
 
 tests/data/cuda/README.md says how a spool gets there.
 """
@@ -22,7 +23,8 @@ import tempfile
 SPOOL_HEADER = struct.Struct("<8sIIIIQ")
 FRAME_HEADER = struct.Struct("<IHHIII")  # and the CRC of these
 FRAME_MAGIC = 0x4D524654
-SESSION, CHUNK, KEPT = 1, 3, 13
+SESSION, CHUNK, KEPT, PART = 1, 3, 13, 14
+ALLOCATION_SAMPLE = 9
 CHUNK_FACT_BYTES, SLOTS_OF_FACT, SLOT_BYTES = 32, 8, 32
 TAG = struct.Struct("<HBBHH")  # generation, kind, flags, slots, aux
 # Frames without a word: numbers may look like one (a path needs five bytes).
@@ -119,6 +121,37 @@ def neutral_records(payload, neutral):
     return b"".join(out)
 
 
+def cut(parts):
+    """One spool of the parts of one. What a part repeats for being read alone, and allocations' samples, are left out."""
+    out = [parts[0][: SPOOL_HEADER.size]]
+    for number, part in enumerate(parts):
+        for kind, flags, segment, payload in frames(part):
+            if kind in (KEPT, PART) or (kind == SESSION and number > 0):
+                continue
+            if kind == CHUNK:
+                payload = without_samples(payload)
+                if len(payload) == CHUNK_FACT_BYTES:
+                    continue
+            out.append(frame(kind, flags, segment, payload))
+    return b"".join(out)
+
+
+def without_samples(payload):
+    """A chunk frame's payload without samples of the allocator and without the summary behind its slots."""
+    kept, at = [], CHUNK_FACT_BYTES
+    (all_slots,) = struct.unpack_from("<I", payload, SLOTS_OF_FACT)
+    while at + SLOT_BYTES <= min(len(payload), CHUNK_FACT_BYTES + all_slots * SLOT_BYTES):
+        _, kind, _, slots, _ = TAG.unpack_from(payload, at)
+        end = at + max(slots, 1) * SLOT_BYTES
+        if kind != ALLOCATION_SAMPLE:
+            kept.append(payload[at:end])
+        at = end
+    records = b"".join(kept)
+    fact = bytearray(payload[:CHUNK_FACT_BYTES])
+    struct.pack_into("<I", fact, SLOTS_OF_FACT, len(records) // SLOT_BYTES)
+    return bytes(fact) + records
+
+
 def private_texts():
     texts = [os.uname().nodename, os.path.expanduser("~"), str(pathlib.Path(__file__).resolve().parents[2])]
     try:
@@ -164,6 +197,20 @@ def facts(summary):
     }
 
 
+def step_facts(summary):
+    steps = summary["steps"]
+    if not steps["known"]:
+        return {"known": False, "unknown_because": steps["unknown_because"]}
+    return {
+        "known": True,
+        "count": steps["count"],
+        "irregular": steps["irregular"],
+        "median_ns": round(steps["median_s"] * 1e9),
+        "source": steps["source"],
+        "confidence": round(steps["confidence"], 2),
+    }
+
+
 def convert(tbprof, spool, place):
     summary = place / "summary.json"
     command = [
@@ -202,7 +249,11 @@ def check(directory, tbprof):
             spool = place / f"{name}.spool"
             spool.write_bytes(data)
             try:
-                found = facts(convert(tbprof, spool, place))
+                summary = convert(tbprof, spool, place)
+                found = facts(summary)
+                # Where it is known by something else what they are.
+                if "steps" in expected:
+                    found["steps"] = step_facts(summary)
             except ValueError as error:
                 found = {"error": str(error)}
         compared += 1
@@ -221,7 +272,11 @@ def main():
     parser.add_argument("--check", type=pathlib.Path)
     parser.add_argument("--tbprof")
     parser.add_argument("--scrub", nargs=2, type=pathlib.Path)
+    parser.add_argument("--cut", nargs="+", type=pathlib.Path)
     arguments = parser.parse_args()
+    if arguments.cut:
+        arguments.cut[0].write_bytes(cut([part.read_bytes() for part in arguments.cut[1:]]))
+        return 0
     if arguments.scrub:
         arguments.scrub[1].write_bytes(scrub(arguments.scrub[0].read_bytes(), private_texts()))
         return 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What golden.scrub leaves alone, and what it does not."""
+"""What golden.scrub and golden.cut leave alone, and what they do not."""
 
 import golden
 
@@ -28,3 +28,26 @@ assert after.endswith(summary)
 assert clock == b"/ab/cd12"
 assert b"me" not in after[begin + len(kernel) :] and b"lib.so" in after
 assert b"me" not in note and b"jane" not in note and note.startswith(b"see /")
+
+sample = record(golden.ALLOCATION_SAMPLE, 6, b"registers")
+fact[golden.SLOTS_OF_FACT] = (len(kernel) + len(sample) + len(module)) // golden.SLOT_BYTES
+mixed = bytes(fact) + kernel + sample + module + summary
+fact[golden.SLOTS_OF_FACT] = len(sample) // golden.SLOT_BYTES
+only_samples = bytes(fact) + sample
+header = b"a header".ljust(golden.SPOOL_HEADER.size, b"\0")
+first = header + golden.frame(golden.SESSION, 0, 0, b"{}") + golden.frame(golden.CHUNK, 2, 1, mixed)
+second = (
+    bytes(golden.SPOOL_HEADER.size)
+    + golden.frame(golden.SESSION, 0, 0, b"{}")
+    + golden.frame(golden.PART, 0, 0, b"part")
+    + golden.frame(golden.KEPT, 0, 1, chunk)
+    + golden.frame(golden.CHUNK, 0, 1, only_samples)
+    + golden.frame(CLOCK, 0, 1, b"/ab/cd12")
+)
+cut = golden.cut([first, second])
+assert cut.startswith(header)
+session, (kind, flags, segment, kept), last = golden.frames(cut)
+assert session[3] == b"{}" and last[3] == b"/ab/cd12"
+assert (kind, flags, segment) == (golden.CHUNK, 2, 1)
+assert kept[begin:] == kernel + module
+assert kept[golden.SLOTS_OF_FACT] == len(kernel + module) // golden.SLOT_BYTES
