@@ -8,6 +8,7 @@
 #include "preload/modules.h"
 #include "preload/python.h"
 #include "preload/record.h"
+#include "preload/sampled_blocks.h"
 #include "preload/stack.h"
 #include "preload/torch_observer.h"
 
@@ -81,10 +82,28 @@ void CountLate(bool allocation, uint64_t bytes) {
   }
 }
 
+void RecordSampledFree(ThreadState* thread, uint16_t operation, uint8_t flags, uint64_t address, uint64_t ticks) {
+  const int64_t live_bytes = FlushLiveBytes(thread);
+  Reservation reservation;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+  auto* record = reinterpret_cast<SampledFreeRecord*>(reservation.slots);
+  record->ticks = ticks;
+  record->address = address;
+  record->live_bytes = live_bytes;
+  CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSampledFree, flags, operation);
+}
+
+// From here on the free of `block` is recorded.
+void FollowSampled(ThreadState* thread, uint16_t operation, const void* block, uint64_t ticks) {
+  const uint64_t evicted = AddSampledBlock(block, thread->random >> 32);
+  if (evicted != 0) RecordSampledFree(thread, operation, kRecordNotFollowed, evicted, ticks);
+}
+
 __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, void* block, size_t size,
                                       const void* site) {
   // Large blocks cross several sampling points at once; one record stands for all of them.
   uint64_t weight = 0;
+  const int64_t mean = thread->sample_interval > 0 ? thread->sample_interval : 1;
   while (thread->bytes_until_sample <= 0) {
     const int64_t interval = thread->sample_interval > 0 ? thread->sample_interval : 1;
     const int64_t next = NextSampleDistance(thread);
@@ -98,7 +117,7 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
       AddThisThread(&thread->bytes_until_sample, next);
     }
   }
-  FlushLiveBytes(thread);
+  const int64_t live_bytes = FlushLiveBytes(thread);
   NoteCodeAddress(thread, reinterpret_cast<uint64_t>(site));
   const uint64_t now = Ticks();
   const uint32_t python_stack = PythonStackOf(thread, now);
@@ -120,6 +139,8 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   record->stack_bytes = static_cast<uint32_t>(bytes);
   record->python_stack = python_stack;
   record->call_site = reinterpret_cast<uint64_t>(site);
+  record->interval = static_cast<uint64_t>(mean);
+  record->live_bytes = live_bytes;
   for (int i = 0; i < kSnapshotRegisters; ++i) record->registers[i] = registers[i];
   const auto* stack = reinterpret_cast<const uint64_t*>(from);
   auto* copy = reinterpret_cast<uint64_t*>(record + 1);
@@ -130,6 +151,8 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   for (uint64_t i = 0; i < bytes / 8; ++i) copy[i] = stack[i];
 #endif
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocationSample, 0, operation);
+  // Of a block without a sample there is nothing to record when it goes.
+  if (!RecordsBlocks()) FollowSampled(thread, operation, block, now);
 }
 
 // The launcher's core has the lines of a chunk that it cleared: each is prefetched 24 records ahead.
@@ -255,15 +278,22 @@ inline bool FlushesAfterFree(const ThreadState* thread) {
 }
 
 // Before a block is given back, except on the quick way.
-void Freeing(uint16_t operation, void* block, size_t usable, const void* site) {
+// Returns whether it was a sampled block.
+bool Freeing(uint16_t operation, void* block, size_t usable, const void* site) {
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) {
     CountLate(false, usable);
-    return;
+    return false;
   }
   CountFree(thread, usable);
   if (FlushesAfterFree(thread)) FlushLiveBytes(thread);
-  if (RecordsBlocks()) RecordBlock(thread, operation, kRecordRelease, block, usable, site);
+  if (RecordsBlocks()) {
+    RecordBlock(thread, operation, kRecordRelease, block, usable, site);
+    return false;
+  }
+  if (!MayBeSampled(block) || !TakeSampledBlock(block)) return false;
+  RecordSampledFree(thread, operation, 0, reinterpret_cast<uint64_t>(block), Ticks());
+  return true;
 }
 
 // After the call of a large block that began at `start`.
@@ -304,6 +334,12 @@ __attribute__((noinline, flatten)) void FreeSlow(void* block, const void* site) 
 
 __attribute__((noinline)) void FlushAndFree(ThreadState* thread, void* block) {
   FlushLiveBytes(thread);
+  g_real.free(block);
+}
+
+// Of a block near a sampled one.
+__attribute__((noinline)) void FreeNearSampled(void* block, size_t usable) {
+  Freeing(kOp_free, block, usable, nullptr);
   g_real.free(block);
 }
 
@@ -363,7 +399,7 @@ inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* blo
   if (!AllocatorArmed()) return real();
   const size_t old = block == nullptr ? 0 : BlockSize(block);
   const uint64_t start = StartOfLarge(size);
-  if (block != nullptr) Freeing(operation, block, old, site);
+  const bool sampled = block != nullptr && Freeing(operation, block, old, site);
   void* const fresh = real();
   if (fresh != nullptr) {
     AllocatedSlow(operation, fresh, size, site);
@@ -375,6 +411,11 @@ inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* blo
       AddThisThread(&slot->freed_bytes, uint64_t{0} - old);
       AddThisThread(&thread->unflushed_live, static_cast<int64_t>(old));
       if (RecordsBlocks()) RecordBlock(thread, operation, kRecordFailed, block, old, site);
+      if (sampled) {
+        const uint64_t now = Ticks();
+        RecordSampledFree(thread, operation, kRecordFailed, reinterpret_cast<uint64_t>(block), now);
+        FollowSampled(thread, operation, block, now);
+      }
     }
   }
   if (start != 0) EndLarge(start, operation, fresh, size, site);
@@ -410,6 +451,7 @@ void Hook_free(void* block) {
     return FreeExact(block, TBPROF_SITE);
   }
   if (__builtin_expect(mapped || usable >= kTimedBytes || !IsCurrent(thread), 0)) return FreeSlow(block, TBPROF_SITE);
+  if (MayBeSampled(block)) return FreeNearSampled(block, usable);
   CountFree(thread, usable);
   if (FlushesAfterFree(thread)) return FlushAndFree(thread, block);
   g_real.free(block);

@@ -5,6 +5,7 @@
 #include "preload/exponential.h"
 #include "preload/modules.h"
 #include "preload/python.h"
+#include "wire/compact_span.h"
 
 namespace tbprof {
 namespace {

@@ -231,7 +231,7 @@ __attribute__((noinline)) void CountMissedWait() {
   if (t_thread.phase == ThreadPhase::kRefused) Count(kDropNoThreadSlot);
 }
 
-void FlushLiveBytes(ThreadState* thread) {
+int64_t FlushLiveBytes(ThreadState* thread) {
   const int64_t add = thread->unflushed_live;
   AddThisThread(&thread->unflushed_live, -add);
   ProcessSlot* process = &g_attachment.segment.process_slots[thread->writer.thread->process_slot];
@@ -240,6 +240,7 @@ void FlushLiveBytes(ThreadState* thread) {
   while (live > peak &&
          !__atomic_compare_exchange_n(&process->peak_bytes, &peak, live, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
+  return live;
 }
 
 void NoteLiveBytesBeforeFork() {

@@ -146,8 +146,8 @@ bool RegisterOwnThread(ThreadState* thread);
 // The end of this thread: gives back chunk and slot. By the exit key's destructor.
 void EndThread(ThreadState* thread);
 
-// Adds what the thread has gathered to the process's live bytes and raises the peak.
-void FlushLiveBytes(ThreadState* thread);
+// Adds what the thread has gathered to the process's live bytes, which it returns, and raises the peak.
+int64_t FlushLiveBytes(ThreadState* thread);
 
 // A fork child has the blocks of its parent: what is live in it at its start.
 void NoteLiveBytesBeforeFork();

@@ -18,7 +18,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 12;
+inline constexpr uint32_t kAbiVersion = 13;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;

@@ -33,6 +33,7 @@ static_assert(sizeof(Tag) == 8);
 enum RecordFlag : uint8_t {
   kRecordFailed = 1,           // the call reported an error; `error` holds errno
   kRecordEnvironmentLost = 2,  // Exec: the new program's environment lacks our variables
+  kRecordNotFollowed = 2,      // SampledFree: the block is still there, but its free will not be recorded
   kRecordSpawned = 4,          // Exec: of another process, `pid`; the recording one goes on
   kRecordOwn = 8,              // ThreadStart: a thread of the library's, not of the program's
   kRecordDriver = 16,          // GpuApi: of the driver interface, else of the runtime
@@ -78,42 +79,6 @@ struct CompactSpanRecord {
 };
 inline constexpr int kCompactStartBits = 56;
 inline constexpr int kCompactWordBits = 48;
-
-inline bool FitsCompactSpan(uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site, int64_t result,
-                            int32_t error) {
-  const uint64_t outcome = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
-  const bool follows = error == 0 || result == -1 || result == error;
-  return follows &&
-         (start >> kCompactStartBits | ticks >> 32 | (object | call_site) >> kCompactWordBits | outcome >> 8) == 0;
-}
-
-// What fits. Returns the record's flags.
-inline uint8_t PackSpan(CompactSpanRecord* record, uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site,
-                        int64_t result, int32_t error) {
-  const uint64_t outcome = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
-  record->start = start | outcome << kCompactStartBits;
-  record->object = object | ticks << kCompactWordBits;
-  record->call_site = call_site | ticks >> 16 << kCompactWordBits;
-  if (error == 0) return 0;
-  return result == error ? kRecordFailed | kRecordErrorReturned : kRecordFailed;
-}
-
-// In place: a struct that is returned is copied in wider pieces than it was made of, and each piece waits for its
-// parts.
-inline void UnpackSpan(const CompactSpanRecord& record, SpanRecord* span) {
-  constexpr uint64_t kWord = (uint64_t{1} << kCompactWordBits) - 1;
-  span->tag = record.tag;
-  span->start = record.start & ((uint64_t{1} << kCompactStartBits) - 1);
-  span->ticks = record.object >> kCompactWordBits | record.call_site >> kCompactWordBits << 16;
-  span->object = record.object & kWord;
-  span->call_site = record.call_site & kWord;
-  const auto outcome = static_cast<uint8_t>(record.start >> kCompactStartBits);
-  const bool failed = (record.tag.flags & kRecordFailed) != 0;
-  span->error = failed ? outcome : 0;
-  span->result = failed && (record.tag.flags & kRecordErrorReturned) == 0 ? -1 : outcome;
-  span->python_stack = 0;
-  span->reserved1 = 0;
-}
 
 struct ThreadStartRecord {
   Tag tag;
@@ -201,7 +166,18 @@ struct AllocationSampleRecord {
   uint32_t python_stack;  // PythonStackRecord::number of the thread; 0: none
   uint64_t call_site;
   uint64_t registers[kSnapshotRegisters];
-  uint64_t reserved1[4];
+  uint64_t interval;   // mean distance of samples that led to this one; 0: of an older spool, as the next
+  int64_t live_bytes;  // of the process, as its slot has them
+  uint64_t reserved1[2];
+};
+
+// aux = operation. A block that an AllocationSample was about has gone. kRecordFailed: realloc could not, and it is
+// there as before; kRecordNotFollowed.
+struct SampledFreeRecord {
+  Tag tag;
+  uint64_t ticks;
+  uint64_t address;
+  int64_t live_bytes;  // of the process without it
 };
 
 // aux = operation. Each word: a number of 48 bits, and above it 16 bits of the block's size, the lowest in the first

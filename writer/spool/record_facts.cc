@@ -72,6 +72,7 @@ void RecordFacts::Take(const Identity& process, const Identity& thread, const Re
     case RecordKind::kTensorMemory:
     case RecordKind::kAllocationSample:
     case RecordKind::kAllocation:
+    case RecordKind::kSampledFree:
     case RecordKind::kGpuKernel:
     case RecordKind::kGpuCopy:
     case RecordKind::kGpuApi:

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "wire/compact_span.h"
 #include "wire/records.h"
 
 namespace tbprof {

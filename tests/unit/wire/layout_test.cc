@@ -60,6 +60,10 @@ TEST(Layout, SizesAndOffsets_EqualThoseOfAbi12) {
   EXPECT_EQ(sizeof(CompactSpanRecord), 32u);
   EXPECT_EQ(offsetof(CompactSpanRecord, call_site), 24u);
   EXPECT_EQ(sizeof(AllocationRecord), 32u);
+  EXPECT_EQ(sizeof(AllocationSampleRecord), 160u);
+  EXPECT_EQ(offsetof(AllocationSampleRecord, live_bytes), 136u);
+  EXPECT_EQ(sizeof(SampledFreeRecord), 32u);
+  EXPECT_EQ(offsetof(SampledFreeRecord, live_bytes), 24u);
   EXPECT_EQ(sizeof(AnnotationRecord), 32u);
   EXPECT_EQ(offsetof(AnnotationRecord, level), 28u);
   EXPECT_EQ(sizeof(GpuGraphNodeRecord), 32u);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "wire/records.h"
+#include "wire/compact_span.h"
 
 #include <errno.h>
 #include <gtest/gtest.h>

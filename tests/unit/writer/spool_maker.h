@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "wire/compact_span.h"
 #include "wire/records.h"
 #include "writer/convert/timeline_builder.h"
 #include "writer/spool/chunk_summary.h"
