@@ -20,19 +20,36 @@ bool IsTbprof(const Module& module) { return BaseName(module.path).starts_with("
 
 }  // namespace
 
-void AllocationSites::Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record,
-                          uint32_t python) {
+uint32_t AllocationSites::Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record,
+                              uint32_t python) {
   StackSnapshot snapshot;
   snapshot.register_count = kSnapshotRegisters;
   memcpy(snapshot.registers, sample.registers, sizeof(sample.registers));
   snapshot.stack_address = sample.stack_address;
   snapshot.stack = record.bytes + sizeof(sample);
   snapshot.stack_size = std::min<size_t>(sample.stack_bytes, record.size - sizeof(sample));
-  Site& site = sites_[{process, unwinder_.Unwind(modules_.Of(process), snapshot, kMaxFrames), python}];
+  const auto [entry, added] =
+      sites_.try_emplace({process, unwinder_.Unwind(modules_.Of(process), snapshot, kMaxFrames), python});
+  Site& site = entry->second;
+  if (added) {
+    site.number = static_cast<uint32_t>(by_number_.size());
+    by_number_.push_back(&*entry);
+  }
   ++site.samples;
   ++samples_;
   site.bytes += static_cast<double>(sample.weight);
   site.call_site = sample.call_site;
+  return site.number;
+}
+
+HeldBytes AllocationSites::PlaceOf(uint32_t number) {
+  const auto& [key, site] = *by_number_[number];
+  const auto& [process, addresses, reference] = key;
+  HeldBytes place;
+  place.frames = NameFrames(process, addresses, site.call_site);
+  place.python_stack = python_.StackOf(reference);
+  place.python = python_.LabelOf(python_.PlaceOf(place.python_stack));
+  return place;
 }
 
 std::vector<StringId> AllocationSites::NameFrames(const Identity& process, const std::vector<uint64_t>& addresses,

@@ -14,7 +14,8 @@ int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uin
 
 }  // namespace
 
-HeapBlocks::HeapBlocks(uint64_t open, uint64_t close, size_t* room) : open_(open), close_(close), room_(room) {}
+HeapBlocks::HeapBlocks(uint64_t open, uint64_t close, size_t* room)
+    : open_(open), close_(close), room_(room), growth_(open, close) {}
 
 uint32_t HeapBlocks::SiteOf(uint64_t address, uint32_t python) {
   std::pair<uint64_t, uint32_t> key{address, python};
@@ -231,7 +232,7 @@ void HeapBlocks::Came(const Call& call) {
     ++totals_.ambiguous;
     Unpaired& owed = owed_[call.address];
     owed = {owed.calls + 1, call.ticks};
-    Remove(call.address, known->second);
+    Remove(call.address, known->second, call.ticks);
   }
   if (*room_ == 0) {
     ++totals_.not_followed;
@@ -240,8 +241,7 @@ void HeapBlocks::Came(const Call& call) {
   --*room_;
   blocks_[call.address] = {call.size, call.site};
   ++totals_.live_blocks;
-  Change(call.site, static_cast<int64_t>(call.size));
-  ++sites_[call.site].live_blocks;
+  Change(call.site, static_cast<int64_t>(call.size), 1, call.ticks);
 }
 
 void HeapBlocks::Went(const Call& call) {
@@ -262,26 +262,28 @@ void HeapBlocks::Went(const Call& call) {
     ++totals_.temporary;
     ++sites_[known->second.site].temporary;
   }
-  Remove(call.address, known->second);
+  Remove(call.address, known->second, call.ticks);
 }
 
-void HeapBlocks::Remove(uint64_t address, const Block& block) {
+void HeapBlocks::Remove(uint64_t address, const Block& block, uint64_t ticks) {
   const Block gone = block;
   ++*room_;
   --totals_.live_blocks;
-  --sites_[gone.site].live_blocks;
-  Change(gone.site, -static_cast<int64_t>(gone.size));
+  Change(gone.site, -static_cast<int64_t>(gone.size), -1, ticks);
   blocks_.erase(address);
 }
 
 // A site that nothing has happened to since the peak has there what it has now.
-void HeapBlocks::Change(uint32_t index, int64_t bytes) {
+void HeapBlocks::Change(uint32_t index, int64_t bytes, int blocks, uint64_t ticks) {
   Site& site = sites_[index];
   if (site.peak_number != peak_number_) {
     site.peak_bytes = site.live_bytes;
+    site.peak_blocks = site.live_blocks;
     site.peak_number = peak_number_;
   }
   site.live_bytes = Plus(site.live_bytes, bytes);
+  site.live_blocks += static_cast<uint64_t>(static_cast<int64_t>(blocks));
+  growth_.Add(index, ticks, bytes, blocks);
 }
 
 void HeapBlocks::SetLive(int64_t bytes, uint64_t ticks) {
@@ -304,7 +306,10 @@ void HeapBlocks::Finish() {
   SpreadAll(pass_);
   Apply(UINT64_MAX);
   for (Site& site : sites_) {
-    if (site.peak_number != peak_number_) site.peak_bytes = site.live_bytes;
+    if (site.peak_number != peak_number_) {
+      site.peak_bytes = site.live_bytes;
+      site.peak_blocks = site.live_blocks;
+    }
     site.peak_number = peak_number_;
   }
 }

@@ -25,6 +25,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "wire/records.h"
+#include "writer/convert/heap_growth.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
@@ -39,7 +40,8 @@ class HeapBlocks {
     uint64_t temporary = 0;  // of the calls: the thread gave the block back before it took another
     uint64_t live_blocks = 0;
     int64_t live_bytes = 0;
-    int64_t peak_bytes = 0;  // when the process had its most; after Finish
+    int64_t peak_bytes = 0;  // when the process had its most; after Finish, as the next
+    uint64_t peak_blocks = 0;
 
    private:
     friend class HeapBlocks;
@@ -78,6 +80,8 @@ class HeapBlocks {
   const std::vector<Site>& sites() const { return sites_; }
   // The live bytes over the window: of each of so many equal parts the highest.
   const std::vector<Sample>& curve() const { return curve_; }
+  // What sites hold more or less than before, by index into sites().
+  const HeapGrowth& growth() const { return growth_; }
 
   static constexpr size_t kMaxBuffered = 1 << 20;
   static constexpr size_t kCurveParts = 2000;
@@ -125,8 +129,8 @@ class HeapBlocks {
   void ApplyCall(const Call& call);
   void Came(const Call& call);
   void Went(const Call& call);
-  void Remove(uint64_t address, const Block& block);
-  void Change(uint32_t site, int64_t bytes);
+  void Remove(uint64_t address, const Block& block, uint64_t ticks);
+  void Change(uint32_t site, int64_t bytes, int blocks, uint64_t ticks);
   void SetLive(int64_t bytes, uint64_t ticks);
 
   const uint64_t open_, close_;
@@ -164,6 +168,7 @@ class HeapBlocks {
   absl::flat_hash_map<uint64_t, Unpaired> early_, owed_;
   uint64_t peak_number_ = 1;
   std::vector<Sample> curve_;
+  HeapGrowth growth_;
 };
 
 }  // namespace tbprof

@@ -185,10 +185,8 @@ std::vector<HeapSite> HeapTotals::SitesOf(const Identity& identity, const HeapBl
   return sites;
 }
 
-// How many records of blocks of a process are missing, at least; 0: none. A table without them is wrong: a block whose
-// release is missing seems to be live.
-uint64_t HeapTotals::LostBlocks(const Identity& identity, const HeapBlocks::Totals& totals, bool is_own_window) const {
-  uint64_t lost = 0, counted = 0;
+uint64_t HeapTotals::LostRecords(const Identity& identity) const {
+  uint64_t lost = 0;
   for (auto at = facts_.threads.lower_bound({identity.segment, 0});
        at != facts_.threads.end() && at->first.segment == identity.segment; ++at) {
     const ThreadFacts& thread = at->second;
@@ -196,18 +194,31 @@ uint64_t HeapTotals::LostBlocks(const Identity& identity, const HeapBlocks::Tota
     for (uint32_t cause = 0; cause < kDropCauses; ++cause) {
       lost += Difference(thread.last.dropped[cause], thread.first.dropped[cause]);
     }
-    counted += Difference(thread.last.allocations, thread.first.allocations) +
-               Difference(thread.last.frees, thread.first.frees);
   }
   for (const GapFact& gap : facts_.gaps) {
     if (gap.last_ticks >= window_.open && gap.first_ticks <= window_.drained) lost += gap.records;
   }
-  lost += facts_.missing_parts + (facts_.damaged_bytes > 0 ? 1 : 0);
+  return lost + facts_.missing_parts + (facts_.damaged_bytes > 0 ? 1 : 0);
+}
+
+// How many records of blocks of a process are missing, at least; 0: none. A table without them is wrong: a block whose
+// release is missing seems to be live.
+uint64_t HeapTotals::LostBlocks(const Identity& identity, const HeapBlocks::Totals& totals, bool is_own_window) const {
+  const uint64_t lost = LostRecords(identity);
+  if (lost == 0) return 0;
+  uint64_t counted = 0;
+  for (auto at = facts_.threads.lower_bound({identity.segment, 0});
+       at != facts_.threads.end() && at->first.segment == identity.segment; ++at) {
+    const ThreadFacts& thread = at->second;
+    if (thread.process_serial != identity.serial || !thread.has_last) continue;
+    counted += Difference(thread.last.allocations, thread.first.allocations) +
+               Difference(thread.last.frees, thread.first.frees);
+  }
   // Of a process that was recorded from its first call to its last it is known how many calls there were.
   const uint64_t taken = totals.allocations + totals.releases;
   const bool whole =
       is_own_window && window_.totals_open == window_.open && facts_.processes.at(identity).start_ticks >= window_.open;
-  return lost > 0 && whole && counted > taken ? counted - taken : lost;
+  return whole && counted > taken ? counted - taken : lost;
 }
 
 // What the launcher's looks have found, of each bucket the highest: a burst must not fall through.

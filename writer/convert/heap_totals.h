@@ -46,6 +46,18 @@ class HeapTotals {
   // The live bytes over time, behind the other two.
   void AddCounters();
 
+  // After these. Null: none was recorded; of a process before its exec, too.
+  const HeapBlocks* BlocksOf(const Identity& process) const {
+    const auto found = blocks_.find(process);
+    return found == blocks_.end() ? nullptr : &found->second;
+  }
+  HeapLevels LevelsOf(const Identity& process) const {
+    const auto found = levels_.find(process);
+    return found == levels_.end() ? HeapLevels{} : found->second;
+  }
+  // How many records of the process are missing, at least.
+  uint64_t LostRecords(const Identity& process) const;
+
  private:
   void AddCountedCalls(const Identity& thread, uint32_t process, EventTypes* types, CallTotals* totals);
   void AddLevels();

@@ -73,6 +73,8 @@ class PythonExact {
   uint32_t FinalPlace(uint32_t place) { return IsOpen(place) ? PlaceOf(StackOf(place)) : place; }
   // `train.py:42 remember`, another one for each place; of 0 it is 0.
   StringId LabelOf(uint32_t final_place);
+  // A stack with the place innermost; 0 of 0.
+  uint32_t StackOfPlace(uint32_t final_place) const { return place_stacks_[final_place]; }
 
  private:
   static constexpr uint32_t kOpen = uint32_t{1} << 31;

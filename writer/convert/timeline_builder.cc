@@ -14,6 +14,7 @@
 #include "writer/convert/capture_window.h"
 #include "writer/convert/core_stacks.h"
 #include "writer/convert/derived_events.h"
+#include "writer/convert/driver_memory.h"
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/gpu_call_stacks.h"
 #include "writer/convert/gpu_in_steps.h"
@@ -21,12 +22,14 @@
 #include "writer/convert/host_parts.h"
 #include "writer/convert/native_samples.h"
 #include "writer/convert/own_cost.h"
+#include "writer/convert/process_memory.h"
 #include "writer/convert/profile_warnings.h"
 #include "writer/convert/python_exact.h"
 #include "writer/convert/python_samples.h"
 #include "writer/convert/python_stacks.h"
 #include "writer/convert/rank_report.h"
 #include "writer/convert/ranks.h"
+#include "writer/convert/sampled_heap.h"
 #include "writer/convert/session_facts.h"
 #include "writer/convert/step_choice.h"
 #include "writer/convert/thread_usage.h"
@@ -80,13 +83,13 @@ class Builder {
     totals_.Finish(window_);
     if ((families_ & kFamilyMalloc) != 0) heap_.AddCounters();
     AddSteps();
+    AddMemory();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);
     if (!events_.CutsGpu()) MeasureGpuInSteps(&timeline_);
     AddOwnCost();
     SortGraphNodes();
     NameOfOperations();
-    timeline_.tensor_memory =
-        torch_memory_.Finish(timeline_, [this](uint64_t ticks) { return PsInWindow(facts_, timeline_, ticks); });
+    AddDeviceMemory();
     timeline_.verdict = MakeVerdict(timeline_);
     FillRankReport(&timeline_);
     return std::move(timeline_);
@@ -191,6 +194,8 @@ class Builder {
         return TakeSpan(place, record);
       case RecordKind::kAllocationSample:
         return TakeSample(place, record);
+      case RecordKind::kSampledFree:
+        return TakeSampledFree(place, record);
       case RecordKind::kAnnotation:
         if (!annotations_->Take(place.thread, place.process, record)) ++timeline_.corrupt_records;
         return;
@@ -239,6 +244,7 @@ class Builder {
         return (found->second.operations[record.tag.aux].family & families_) != 0;
       }
       case RecordKind::kAllocationSample:
+      case RecordKind::kSampledFree:
         return (families_ & kFamilyMalloc) != 0;
       case RecordKind::kAnnotation:
       case RecordKind::kTensorMemory:
@@ -286,7 +292,15 @@ class Builder {
     AllocationSampleRecord sample;
     if (!record.Read(&sample) || sample.ticks < window_.totals_open || sample.ticks >= window_.close) return;
     if (sample.ticks >= window_.open) ++timeline_.records;
-    allocation_sites_.Add(place.process, sample, record, python_exact_.ReferenceTo(place.thread, sample.python_stack));
+    const uint32_t site = allocation_sites_.Add(place.process, sample, record,
+                                                python_exact_.ReferenceTo(place.thread, sample.python_stack));
+    sampled_heap_.TakeSample(place.process, sample, site);
+  }
+
+  void TakeSampledFree(const Place& place, const RecordView& record) {
+    SampledFreeRecord freed;
+    if (!record.Read(&freed) || freed.ticks < window_.totals_open || freed.ticks >= window_.close) return;
+    sampled_heap_.TakeFree(place.process, record.tag.flags, freed);
   }
 
   bool IsInWindow(uint64_t ticks) const { return ticks >= window_.open && ticks < window_.close; }
@@ -369,6 +383,27 @@ class Builder {
     ChooseSteps({process, StepMarker(), cut}, &timeline_);
   }
 
+  void AddMemory() {
+    if ((families_ & kFamilyMalloc) == 0) return;
+    sampled_heap_.Finish();
+    ProcessMemories({window_, model_, facts_, modules_, python_exact_, heap_, allocation_sites_, sampled_heap_},
+                    &timeline_)
+        .Add();
+  }
+
+  void AddDeviceMemory() {
+    std::vector<DeviceMemory>& devices = timeline_.device_memory;
+    timeline_.tensor_memory = torch_memory_.Finish(
+        timeline_, [this](uint64_t ticks) { return PsInWindow(facts_, timeline_, ticks); }, &devices);
+    AddDriverMemory(timeline_, &devices);
+    for (DeviceMemory& device : devices) {
+      for (HeldBytes& row : device.at_peak) {
+        if (row.python_stack != 0) row.python = python_exact_.LabelOf(python_exact_.PlaceOf(row.python_stack));
+      }
+    }
+    std::ranges::stable_sort(devices, std::ranges::greater(), &DeviceMemory::peak_bytes);
+  }
+
   void AddOwnCost() {
     timeline_.own_cost_seconds = OwnCostNs({facts_, session_, model_.processes(), window_.open, window_.whole_run,
                                             request_.window != 0, allocation_sites_.samples()},
@@ -413,6 +448,7 @@ class Builder {
   GpuCallStacks gpu_call_stacks_{&facts_};
   HeapTotals heap_{&window_, &model_, &modules_, &facts_, &timeline_, &python_exact_};
   AllocationSites allocation_sites_{&modules_, &python_exact_};
+  SampledHeap sampled_heap_{&facts_};
   TorchMemory torch_memory_;
   PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
   NativeSamples native_{&window_, &facts_, &model_, &modules_, &timeline_};

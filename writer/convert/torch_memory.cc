@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/base/extremes.h"
+#include "writer/base/saturating.h"
 
 namespace tbprof {
 namespace {
@@ -33,6 +34,52 @@ StringId OperationAt(const Timeline& timeline, uint32_t index, int64_t time_ps) 
     if (event->detail != 0 && event->start_ps + event->duration_ps >= time_ps) return event->detail;
   }
   return 0;
+}
+
+// A stack that the thread's samples have at a time; 0: there is none.
+uint32_t PythonStackAt(const Timeline& timeline, uint32_t index, int64_t time_ps) {
+  const PythonThread* const thread = timeline.python.OfThread(index);
+  if (thread == nullptr) return 0;
+  const auto after = std::ranges::upper_bound(thread->runs, time_ps, {}, &PythonRun::from_ps);
+  if (after == thread->runs.begin() || std::prev(after)->to_ps < time_ps) return 0;
+  return std::prev(after)->stack;
+}
+
+// What was there at the highest report: by operation, and by the line that the thread was sampled at.
+DeviceMemory PeakOf(const Timeline& timeline, const std::vector<TensorMemory>& reports, bool complete) {
+  const auto highest = std::ranges::max_element(reports, {}, &TensorMemory::allocated);
+  DeviceMemory device;
+  device.process = highest->process;
+  device.device_type = highest->device_type;
+  device.device = highest->device;
+  device.by_torch = true;
+  device.peak_bytes = highest->allocated;
+  device.reserved_bytes = highest->reserved;
+  device.peak_ps = highest->time_ps;
+  absl::flat_hash_map<uint64_t, const TensorMemory*> live;
+  for (auto report = reports.begin(); report <= highest; ++report) {
+    if (report->bytes > 0) {
+      live[report->address] = &*report;
+    } else {
+      live.erase(report->address);
+    }
+  }
+  std::map<std::pair<StringId, uint32_t>, HeldBytes> rows;
+  int64_t known = 0;
+  for (const auto& [address, tensor] : live) {
+    const StringId operation = OperationAt(timeline, tensor->thread, tensor->time_ps);
+    const uint32_t stack = PythonStackAt(timeline, tensor->thread, tensor->time_ps);
+    HeldBytes& row = rows[{operation, stack}];
+    if (operation != 0) row.frames = {operation};
+    row.python_stack = stack;
+    AddSaturating(&row.bytes, tensor->bytes);
+    ++row.blocks;
+    AddSaturating(&known, tensor->bytes);
+  }
+  for (auto& [key, row] : rows) device.at_peak.push_back(std::move(row));
+  std::ranges::stable_sort(device.at_peak, std::ranges::greater(), &HeldBytes::bytes);
+  device.complete = complete && known == device.peak_bytes;
+  return device;
 }
 
 int64_t EndOfStepAt(const Timeline& timeline, int64_t time_ps) {
@@ -67,7 +114,8 @@ bool TorchMemory::Take(uint32_t process, uint32_t thread, const RecordView& view
   return true;
 }
 
-std::vector<TensorMemory> TorchMemory::Finish(const Timeline& timeline, const std::function<int64_t(uint64_t)>& to_ps) {
+std::vector<TensorMemory> TorchMemory::Finish(const Timeline& timeline, const std::function<int64_t(uint64_t)>& to_ps,
+                                              std::vector<DeviceMemory>* devices) {
   std::vector<TensorMemory> all;
   for (auto& [key, of_device] : devices_) {
     auto& [reports, thinned] = of_device;
@@ -89,6 +137,7 @@ std::vector<TensorMemory> TorchMemory::Finish(const Timeline& timeline, const st
         live.erase(come);
       }
     }
+    if (!reports.empty()) devices->push_back(PeakOf(timeline, reports, !thinned));
     if (reports.size() > kMostKept) Thin(&reports, kMostKept / 2);
     for (TensorMemory& report : reports) report.operation = OperationAt(timeline, report.thread, report.time_ps);
     all.insert(all.end(), reports.begin(), reports.end());

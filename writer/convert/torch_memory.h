@@ -4,7 +4,7 @@
 //
 //   TorchMemory memory;
 //   memory.Take(process, thread, record);                      // as often as there are reports
-//   timeline.tensor_memory = memory.Finish(timeline, to_ps);   // of a finished timeline
+//   timeline.tensor_memory = memory.Finish(timeline, to_ps, &timeline.device_memory);   // of a finished timeline
 //
 // Memory: bounded; of too many, those between a low and a high are left out. Process: converter, one thread.
 #ifndef TBPROF_WRITER_CONVERT_TORCH_MEMORY_H_
@@ -29,8 +29,9 @@ class TorchMemory {
 
   // `process`, `thread`: indices into the timeline. False: no report that can be.
   bool Take(uint32_t process, uint32_t thread, const RecordView& view);
-  // In order of time, with the operation and the kind of each.
-  std::vector<TensorMemory> Finish(const Timeline& timeline, const std::function<int64_t(uint64_t)>& to_ps);
+  // In order of time, with the operation and the kind of each. Adds to `devices` what each held at its peak.
+  std::vector<TensorMemory> Finish(const Timeline& timeline, const std::function<int64_t(uint64_t)>& to_ps,
+                                   std::vector<DeviceMemory>* devices);
 
  private:
   struct Reports {

@@ -20,6 +20,7 @@
 
 #include "writer/timeline/timeline_core.h"
 #include "writer/timeline/timeline_gpu.h"
+#include "writer/timeline/timeline_memory.h"
 #include "writer/timeline/timeline_native.h"
 #include "writer/timeline/timeline_python.h"
 #include "writer/timeline/timeline_usage.h"
@@ -264,6 +265,7 @@ struct Process {
   std::string reason;
   AllocatorTotals allocator;
   ExactHeap exact_heap;
+  HeldMemory memory;
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
   TorchSampled torch;
   uint64_t records = 0;
@@ -442,6 +444,7 @@ struct Timeline {
   std::vector<Thread> threads;
   std::vector<CounterTrack> counters;
   std::vector<TensorMemory> tensor_memory;  // in order of time, thinned
+  std::vector<DeviceMemory> device_memory;  // by peak, highest first
   std::vector<GpuDevice> gpu_devices;       // sorted by number
   std::vector<GpuStream> gpu_streams;       // sorted by (device, line_id); none without events
   std::vector<GpuLaunch> gpu_launches;

@@ -413,7 +413,8 @@ TEST(MemoryEvents, CounterTrack_IsFollowedAndThinned) {
     track.samples.push_back({i * 1000, static_cast<double>(value)});
   }
   timeline.counters.push_back(track);
-  const std::vector<MemoryEvent> events = MemoryEvents(timeline);
+  const HeldRows rows = RowsOfMemoryEvents(timeline);
+  const std::vector<MemoryEvent> events = MemoryEvents(timeline, rows);
   EXPECT_LE(events.size(), 4000u);
   EXPECT_GT(events.size(), 1000u);
   int64_t in_use = 0, last = 0;

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/memory_trend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "writer/base/median.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostFloors = 40;
+// Of pairs of floors, those that rise less those that fall: of noise alone it is above this once in 10000 times.
+constexpr double kLeastConcordance = 0.7;
+// Of the rise over its noise: a normal distribution's median deviation is 0.67 of its standard deviation.
+constexpr double kLeastDeviations = 6;
+// What filled a cache and is done does not rise at the end: the slope of the second half, of that of the whole.
+constexpr double kLeastLateShare = 0.25;
+
+// The median slope of all pairs.
+double SlopeOf(std::span<const int64_t> floors) {
+  std::vector<double> slopes;
+  for (size_t i = 0; i < floors.size(); ++i) {
+    for (size_t j = i + 1; j < floors.size(); ++j) {
+      slopes.push_back((static_cast<double>(floors[j]) - static_cast<double>(floors[i])) / static_cast<double>(j - i));
+    }
+  }
+  return Median(std::move(slopes));
+}
+
+double ConcordanceOf(const std::vector<int64_t>& floors) {
+  int64_t rises = 0, pairs = 0;
+  for (size_t i = 0; i < floors.size(); ++i) {
+    for (size_t j = i + 1; j < floors.size(); ++j, ++pairs) {
+      rises += floors[j] > floors[i] ? 1 : floors[j] < floors[i] ? -1 : 0;
+    }
+  }
+  return static_cast<double>(rises) / static_cast<double>(pairs);
+}
+
+// The median distance from a line of that slope.
+double NoiseOf(const std::vector<int64_t>& floors, double slope) {
+  std::vector<double> rests;
+  for (size_t i = 0; i < floors.size(); ++i) {
+    rests.push_back(static_cast<double>(floors[i]) - slope * static_cast<double>(i));
+  }
+  const double middle = Median(rests);
+  for (double& rest : rests) rest = std::abs(rest - middle);
+  return Median(std::move(rests));
+}
+
+}  // namespace
+
+std::vector<int64_t> FloorsOfSteps(const std::vector<MemoryLevel>& levels, const std::vector<int64_t>& ends) {
+  std::vector<int64_t> floors;
+  if (ends.size() < 2) return floors;
+  const size_t each = (ends.size() - 2) / kMostFloors + 1;
+  auto level = std::ranges::upper_bound(levels, ends[0], {}, &MemoryLevel::time_ps);
+  // What is left of the last steps is less than one of the others, and left out.
+  for (size_t end = each; end < ends.size(); end += each) {
+    int64_t lowest = INT64_MAX;
+    for (; level != levels.end() && level->time_ps <= ends[end]; ++level) lowest = std::min(lowest, level->bytes);
+    if (lowest != INT64_MAX) floors.push_back(lowest);
+  }
+  return floors;
+}
+
+std::optional<bool> RisesSteadily(const std::vector<int64_t>& floors, int64_t least_bytes) {
+  if (floors.size() < kLeastFloors) return std::nullopt;
+  const double slope = SlopeOf(floors);
+  const double rise = slope * static_cast<double>(floors.size() - 1);
+  if (rise < static_cast<double>(least_bytes) || ConcordanceOf(floors) < kLeastConcordance) return false;
+  if (rise < kLeastDeviations * NoiseOf(floors, slope)) return false;
+  return SlopeOf(std::span(floors).subspan(floors.size() / 2)) >= kLeastLateShare * slope;
+}
+
+}  // namespace tbprof
