@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "../integration/harness.h"
+#include "../integration/memory_rows.h"
 
 namespace tbprof::integration {
 namespace {
@@ -102,6 +103,20 @@ TEST(MemoryLimit, OutOfMemoryKill_IsNamed) {
             result.Fact("returned"));
   const RunResult killed = RunUnderTbprof({Program("ends"), "signal", "9"}, options);
   EXPECT_FALSE(killed.Said("lack of memory")) << killed.AllSaid();
+}
+
+TEST(MemoryLimit, OutOfMemoryKill_WhatFilledTheHeapIsKnown) {
+  for (const bool exact : {false, true}) {
+    SCOPED_TRACE(exact);
+    Cgroup group;
+    if (!group.made()) GTEST_SKIP() << "no memory cgroup may be made here";
+    group.Limit(128 * kMiB);
+    RunOptions options;
+    if (exact) options.tbprof = {"--malloc=exact"};
+    const RunResult result = RunUnderTbprof(Joined(group.Entering(), {Program("ledger"), "fill"}), options);
+    ASSERT_EQ(result.signal(), SIGKILL) << result.AllSaid();
+    ExpectLedger(result, exact);
+  }
 }
 
 // tbprof and the program share a limit with little room above the program's own need: twenty times it comes to its end.

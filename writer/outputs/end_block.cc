@@ -6,7 +6,7 @@
 
 #include "writer/convert/input_wait.h"
 #include "writer/outputs/summary_core.h"
-#include "writer/outputs/summary_heap.h"
+#include "writer/outputs/summary_memory.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
@@ -77,9 +77,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Section gpus = GpuSection(timeline, columns);
   std::erase_if(gpus, [](const Line& line) { return line.style != Style::kHeading; });
   Append(&out, std::move(gpus), 2);
-  Section heap = HeapSection(timeline, columns);
-  std::erase_if(heap, [](const Line& line) { return line.style == Style::kColumns; });
-  Append(&out, std::move(heap), 2);
+  for (const std::string& line : MemoryVerdict(timeline, columns)) out.push_back({line});
   Append(&out, PythonSection(timeline, columns), 3);
   if (const std::string threads = IdleThreads(timeline); !threads.empty()) out.push_back({threads});
   Append(&out, CostSection(timeline, options), 1);

@@ -11,7 +11,8 @@
 #include "writer/base/extremes.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/outputs/python_line_totals.h"
+#include "writer/outputs/native_place.h"
+#include "writer/outputs/summary_memory.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {
@@ -21,7 +22,8 @@ namespace {
 constexpr size_t kMaxPerProcess = 4000;
 // Each is also a row of no time on the page of operations, which reads the same stat.
 constexpr size_t kMostLines = 50;
-constexpr std::string_view kHeldElsewhere = "not held by these lines of Python";
+constexpr std::string_view kHeldElsewhere = "not held by these places";
+constexpr std::string_view kEstimated = "estimated from samples";
 
 // Keeps the first and last sample, every sample that is an extreme within its share of the time, and drops the rest.
 std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
@@ -33,15 +35,13 @@ std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
   });
 }
 
-// What lines of Python held at a peak, which is the moment that the page's table is about: it lists what has come until
+// What places held at a peak, which is the moment that the page's table is about: it lists what has come until
 // then and not gone, by address. The level's own events have address 0, of which the last one is taken back.
-void AddHeldByLines(const Timeline& timeline, const CounterTrack& track, std::vector<MemoryEvent>* events) {
-  const ExactHeap& heap = timeline.processes[track.process].exact_heap;
-  if (track.device >= 0 || heap.lost > 0) return;
+void AddHeld(const Timeline& timeline, const CounterTrack& track, const std::vector<HeldBytes>& rows,
+             std::vector<MemoryEvent>* events) {
   const auto highest = std::max_element(events->begin(), events->end(),
                                         [](const MemoryEvent& a, const MemoryEvent& b) { return a.in_use < b.in_use; });
-  const std::vector<HeapSite> lines = HeapByPythonLine(heap, /*all=*/false);
-  if (highest == events->end() || lines.empty()) return;
+  if (track.device >= 0 || highest == events->end() || rows.empty()) return;
   MemoryEvent event = *highest;
   int64_t rest = event.in_use;
   event.delta = 0;
@@ -52,15 +52,31 @@ void AddHeldByLines(const Timeline& timeline, const CounterTrack& track, std::ve
     held.push_back(event);
     rest -= bytes;
   };
-  for (const HeapSite& line : lines) {
-    if (held.size() > kMostLines || line.peak_bytes <= 0 || line.peak_bytes > rest) break;
-    event.python = line.python;
-    event.via = line.site;
-    add(line.peak_bytes);
+  for (const HeldBytes& row : rows) {
+    if (held.size() > kMostLines || row.bytes <= 0 || row.bytes > rest) break;
+    event.row = &row;
+    add(row.bytes);
   }
-  event.python = event.via = 0;
+  event.row = nullptr;
   if (rest > 0) add(rest);
   events->insert(std::next(highest), held.begin(), held.end());
+}
+
+// Of a line of Python `train.py:88 load_batch`; else of native code.
+std::string PlaceOf(const Timeline& timeline, const HeldBytes* row) {
+  if (row == nullptr) return std::string(kHeldElsewhere);
+  if (row->python != 0) return timeline.strings.Get(row->python);
+  return row->frames.empty() ? std::string(kHeldElsewhere) : NativePlace(timeline, row->frames);
+}
+
+// Of a line of Python what it called; and whether the bytes are an estimate.
+std::string RegionOf(const Timeline& timeline, const MemoryEvent& event) {
+  const HeldBytes* const row = event.row;
+  if (row == nullptr) return "";
+  std::string region;
+  if (row->python != 0 && !row->frames.empty()) region = StrCat("via ", NativePlace(timeline, row->frames));
+  if (timeline.processes[event.process].memory.basis == MemoryBasis::kExact) return region;
+  return StrCat(region, region.empty() ? "" : ", ", kEstimated);
 }
 
 std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
@@ -84,7 +100,13 @@ std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
 
 }  // namespace
 
-std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
+HeldRows RowsOfMemoryEvents(const Timeline& timeline) {
+  HeldRows rows;
+  for (const Process& process : timeline.processes) rows.push_back(HeldByLine(timeline, process.memory.at_peak));
+  return rows;
+}
+
+std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline, const HeldRows& rows) {
   std::vector<MemoryEvent> events;
   for (const CounterTrack& track : timeline.counters) {
     if (track.device >= 0 ? static_cast<size_t>(track.device) >= timeline.gpu_devices.size()
@@ -104,7 +126,7 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
       of_track.push_back(event);
       in_use = now;
     }
-    AddHeldByLines(timeline, track, &of_track);
+    if (track.process < rows.size()) AddHeld(timeline, track, rows[track.process], &of_track);
     events.insert(events.end(), of_track.begin(), of_track.end());
   }
   std::map<std::tuple<uint32_t, uint32_t, uint16_t>, int64_t> peaks;
@@ -122,7 +144,8 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline) {
 }
 
 void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder& plane) {
-  const std::vector<MemoryEvent> events = MemoryEvents(timeline);
+  const HeldRows rows = RowsOfMemoryEvents(timeline);
+  const std::vector<MemoryEvent> events = MemoryEvents(timeline, rows);
   if (events.empty()) return;
   LineBuilder& line = plane.AddLine(line_id++, kMemoryLine);
   std::map<std::tuple<uint32_t, int, uint32_t, uint32_t>, uint32_t> names;
@@ -147,9 +170,10 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
     line.Int64(Stat::kAllocationBytes, std::abs(event.delta));
     if (event.held != 0) {
       line.Int64(Stat::kAddress, static_cast<int64_t>(event.held));
-      line.Text(Stat::kTfOp, plane.TextId(event.python == 0 ? kHeldElsewhere
-                                                            : std::string_view(timeline.strings.Get(event.python))));
-      if (event.via != 0) line.Text(Stat::kRegionType, plane.TextId(StrCat("via ", timeline.strings.Get(event.via))));
+      line.Text(Stat::kTfOp, plane.TextId(PlaceOf(timeline, event.row)));
+      if (const std::string region = RegionOf(timeline, event); !region.empty()) {
+        line.Text(Stat::kRegionType, plane.TextId(region));
+      }
     }
     if (tensor != nullptr) {
       line.Int64(Stat::kAddress, static_cast<int64_t>(tensor->address));

@@ -2,7 +2,7 @@
 //
 // What TensorBoard's memory_profile page reads: changes of the bytes in use per allocator, thinned, made from the
 // counter tracks of the allocator and what PyTorch reports of tensors; and for the page's table of what is held at the
-// peak, with --malloc=exact, what each line of Python held then.
+// peak, what each line of Python, or else each native place, held then.
 #ifndef TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 #define TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 
@@ -28,11 +28,15 @@ struct MemoryEvent {
   bool lower_bound = false;              // as CounterTrack
   const TensorMemory* tensor = nullptr;  // of Timeline::tensor_memory, and then no counter's
   uint64_t held = 0;                     // not 0: a number of its own, and `delta` is what was held at the peak
-  StringId python = 0, via = 0;          // of such a one: by which line, and what it called; 0: by the rest
+  const HeldBytes* row = nullptr;        // of such a one: by what; null: by the rest
 };
 
+// By process: what places held at its peak. Outlives the events that are made of it.
+using HeldRows = std::vector<std::vector<HeldBytes>>;
+HeldRows RowsOfMemoryEvents(const Timeline& timeline);
+
 // In order of time.
-std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline);
+std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline, const HeldRows& rows);
 
 // Adds one line if there is anything to show.
 void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder& plane);

@@ -17,6 +17,7 @@
 #include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
+#include "writer/outputs/summary_memory.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
@@ -421,13 +422,16 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   for (const std::string& line : NativeText(timeline, columns)) native.push_back({line});
   Section crash = CoreSection(timeline, columns);
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
+  Section heaps;
+  for (const std::string& line : MemoryVerdict(timeline, columns)) heaps.push_back({line, Style::kHeading});
+  for (Line& line : HeapSection(timeline, columns)) heaps.push_back(std::move(line));
   Section sections[] = {HeadlineSection(timeline, columns),
                         std::move(crash),
                         PythonSection(timeline, columns),
                         std::move(native),
                         Waits(timeline, columns),
                         GpuSection(timeline, columns),
-                        HeapSection(timeline, columns),
+                        std::move(heaps),
                         NoteSection(timeline, columns),
                         CostSection(timeline, options),
                         FileSection(files),

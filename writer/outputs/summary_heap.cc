@@ -7,51 +7,15 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/saturating.h"
 #include "writer/base/utf8.h"
+#include "writer/outputs/native_place.h"
 #include "writer/outputs/python_line_totals.h"
 
 namespace tbprof {
 namespace {
 
-// `at::(anonymous namespace)::relu(at::Tensor const&) (libtorch_cpu.so)` as `at::relu`; a file and line stay.
-std::string ShortFrame(std::string_view frame) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  std::string named(frame);
-  for (size_t at = 0; (at = named.find(kAnonymous, at)) != std::string::npos;) named.erase(at, kAnonymous.size());
-  frame = named;
-  const size_t location = frame.rfind(" (");
-  std::string_view function = frame.substr(0, location);
-  const size_t arguments = function.find('(', function.starts_with("operator(") ? 10 : 1);
-  if (arguments != std::string_view::npos && function.find("operator()") == std::string_view::npos) {
-    function = function.substr(0, arguments);
-  }
-  const std::string_view place = location == std::string_view::npos ? "" : frame.substr(location);
-  return StrCat(function, place.find(':') == std::string_view::npos ? "" : place);
-}
-
-// Frames that say how memory is had rather than who wanted it, and frames without a name.
-bool IsPlumbing(std::string_view frame) {
-  if (frame.find(" (") == std::string_view::npos) return true;
-  for (const std::string_view word : {"alloc", "Alloc", "operator new", "::empty", "std::", "__gnu_cxx"}) {
-    if (frame.find(word) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 // The line of Python first, if there is one.
 std::string PlaceOf(const Timeline& timeline, StringId python, const std::string& native) {
   return python == 0 ? native : StrCat(PrintableUtf8(timeline.strings.Get(python)), ", via ", native);
-}
-
-std::string NativePlace(const Timeline& timeline, const AllocationSiteTotal& site) {
-  std::string place;
-  int shown = 0;
-  for (const StringId id : site.frames) {
-    const std::string& frame = timeline.strings.Get(id);
-    if (IsPlumbing(frame)) continue;
-    StrAppend(&place, shown == 0 ? "" : " < ", PrintableUtf8(ShortFrame(frame)));
-    if (++shown == 2) break;
-  }
-  return shown > 0 ? place : PrintableUtf8(ShortFrame(timeline.strings.Get(site.frames[0])));
 }
 
 // Threads tell the process what they gathered about every 64 KiB.
@@ -167,7 +131,7 @@ Section HeapSection(const Timeline& timeline, size_t columns) {
   std::vector<Place> places;
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
     if (site.frames.empty()) continue;
-    const std::string native = NativePlace(timeline, site);
+    const std::string native = NativePlace(timeline, site.frames);
     // Sites are in order: that of the most bytes names the native function of a line.
     std::string key = site.python == 0 ? native : timeline.strings.Get(site.python);
     const auto known = std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.key == key; });

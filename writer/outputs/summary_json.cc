@@ -8,6 +8,7 @@
 #include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary.h"
 #include "writer/outputs/summary_core.h"
+#include "writer/outputs/summary_memory.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
@@ -419,6 +420,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
   out["wait_sites"] = WaitSites(timeline);
   out["allocation_sites"] = AllocationSites(timeline);
   AddPythonLines(timeline, &out);
+  out["memory"] = MemoryJson(timeline);
 
   out["threads"] = timeline.ThreadCount();
   out["process_count"] = timeline.ProcessCount();

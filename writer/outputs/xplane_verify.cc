@@ -55,7 +55,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
   for (const InputLine& line : InputLines(timeline, CountedProcess(timeline))) add_line(line.events.size());
   add_line(steps.size());
   add_line(PhaseEvents(timeline).size());
-  add_line(MemoryEvents(timeline).size());
+  add_line(MemoryEvents(timeline, RowsOfMemoryEvents(timeline)).size());
   return counts;
 }
 
