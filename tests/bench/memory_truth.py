@@ -122,7 +122,7 @@ def run(command, **options):
 
 
 def by_tbprof(tbprof, options, python, script, directory):
-    done = run([tbprof, "run", f"--log-dir={directory}", *options, "--", python, script])
+    done = run([tbprof, "run", f"--logdir={directory}", *options, "--", python, script])
     found = sorted(pathlib.Path(directory).glob("plugins/profile/*/*.summary.json"))
     if not found:
         sys.exit(f"no summary: {done.stderr}")
