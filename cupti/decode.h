@@ -15,6 +15,7 @@
 #include "cupti/cupti_abi.h"
 #include "cupti/time_range.h"
 #include "wire/chunk.h"
+#include "wire/counted.h"
 
 namespace tbprof::cupti {
 
@@ -91,7 +92,9 @@ class Decoder {
 
   template <typename Record>
   Record* Begin(Reservation* reservation) {
-    if (!BeginRecord(segment_, writer_, sizeof(Record) / kSlotBytes, reservation)) return nullptr;
+    const bool has_room = BeginRecord(segment_, writer_, sizeof(Record) / kSlotBytes, reservation);
+    CountRecord<Record>(writer_->thread, has_room);
+    if (!has_room) return nullptr;
     return reinterpret_cast<Record*>(reservation->slots);
   }
   void Commit(const Reservation& reservation, RecordKind kind, uint32_t aux, uint8_t flags = 0) {

@@ -11,6 +11,7 @@
 #include "cupti/futex.h"
 #include "cupti/name_record.h"
 #include "cupti/text.h"
+#include "wire/counted.h"
 #include "wire/gpu_bridge.h"
 
 namespace tbprof::cupti {
@@ -140,7 +141,9 @@ class ScopedRelaxedCapture {
 // A record of the calling thread's. Null: no room.
 template <typename Record>
 Record* BeginFor(ChunkWriter* writer, Reservation* reservation) {
-  if (!BeginRecord(g_observer.session.segment, writer, sizeof(Record) / kSlotBytes, reservation)) return nullptr;
+  const bool has_room = BeginRecord(g_observer.session.segment, writer, sizeof(Record) / kSlotBytes, reservation);
+  CountRecord<Record>(writer->thread, has_room);
+  if (!has_room) return nullptr;
   auto* const record = reinterpret_cast<Record*>(reservation->slots);
   *record = {};
   return record;

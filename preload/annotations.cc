@@ -129,7 +129,14 @@ inline __attribute__((always_inline)) void Record(ThreadState* thread, Annotatio
     if (action == AnnotationAction::kPush) level = (*counter)++;
     if (action == AnnotationAction::kPop) level = --*counter;
   }
-  if (!BeginRecord(g_attachment.segment, &thread->writer, slots, &reservation)) return;
+  // A range counts once, with its beginning.
+  const bool ends = action == AnnotationAction::kPop || action == AnnotationAction::kEnd;
+  const uint32_t counted_as = domain == kTorchDomain ? kCountedTorch : kCountedAnnotation;
+  if (!ends) CountMade(thread, counted_as);
+  if (!BeginRecord(g_attachment.segment, &thread->writer, slots, &reservation)) {
+    if (!ends) CountNoRoom(thread, counted_as);
+    return;
+  }
   auto* record = reinterpret_cast<AnnotationRecord*>(reservation.slots);
   record->ticks = Ticks();
   record->name = name;

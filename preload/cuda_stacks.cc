@@ -2,6 +2,7 @@
 // The Python stacks of calls of the CUDA driver. Rules: RULES.md.
 #include "preload/cuda_stacks.h"
 
+#include "preload/record.h"
 #include "wire/python_current.h"
 #include "wire/records.h"
 
@@ -17,7 +18,10 @@ __attribute__((noinline)) void RecordCudaCallStack(uint64_t begin) {
   const uint32_t number = PythonStackOf(thread, now);
   if (number == 0) return;
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+  CountMade(thread, kCountedPythonStack);
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) {
+    return CountNoRoom(thread, kCountedPythonStack);
+  }
   auto* const record = reinterpret_cast<PythonStackRecord*>(reservation.slots);
   record->ticks = begin;
   record->number = number;

@@ -59,6 +59,14 @@ enum OperationNumber : uint16_t {
 };
 static_assert(kOperationCount <= kMaxOperations);
 
+// By operation: what its calls are counted as. For operations that the compiler knows, and where a call is seldom:
+// the table's page is one that a fork child would have to fetch.
+inline constexpr uint8_t kCountedAs[] = {
+#define TBPROF_TIMED(family, name, ...) CountedKindOf(kFamily##family),
+#define TBPROF_CUSTOM(family, name, ...) CountedKindOf(kFamily##family),
+#include "preload/hooks.def"
+};
+
 // The versions of what libc has twice, the newer one. Programs linked before it still bind to the older code: a
 // condition variable was a pointer to one, posix_spawn gave a file that is no program to the shell.
 #define TBPROF_VERSION_pthread_cond_wait "GLIBC_2.3.2"

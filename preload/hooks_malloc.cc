@@ -128,8 +128,11 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   const uint64_t most = __atomic_load_n(&g_control->sample_stack_bytes, __ATOMIC_RELAXED) & ~uint64_t{7};
   const uint64_t readable = ReadableStack(thread, from);
   const uint64_t bytes = readable < most ? readable : most;
+  CountMade(thread, kCountedSample);
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 5 + SlotsFor(bytes), &reservation)) return;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 5 + SlotsFor(bytes), &reservation)) {
+    return CountNoRoom(thread, kCountedSample);
+  }
   auto* record = reinterpret_cast<AllocationSampleRecord*>(reservation.slots);
   record->ticks = now;
   record->address = reinterpret_cast<uint64_t>(block);
@@ -170,7 +173,7 @@ inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, 
                         const void* site) {
   if ((flags & kRecordRelease) == 0) NoteCurrentPythonStack(thread);
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return CountNoRoom(thread, kCountedBlock);
   // The counter costs three times the rest of a record; between two stamps a thread's calls have their order.
   uint64_t ticks = 0;
   AskForLine(reservation);
@@ -303,10 +306,15 @@ __attribute__((noinline)) void EndLarge(uint64_t start, uint16_t operation, void
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;
   const uint64_t ticks = Ticks() - start;
-  if (size < g_control->large_allocation && ticks < g_control->slow_allocation_ticks) return;
+  constexpr uint8_t kCounted = CountedKindOf(kFamilyMalloc);
+  CountMade(thread, kCounted);
+  if (size < g_control->large_allocation && ticks < g_control->slow_allocation_ticks) {
+    AddThisThread(&thread->writer.thread->not_large, uint64_t{1});
+    return;
+  }
   thread->until_stamp = 0;
-  WaitScope call{thread,    start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site),
-                 operation, nullptr};
+  WaitScope call{thread,   start,  reinterpret_cast<uint64_t>(block), reinterpret_cast<uint64_t>(site), operation,
+                 kCounted, nullptr};
   RecordSpan(thread, call, ticks, static_cast<int64_t>(size), block == nullptr ? ENOMEM : 0, true);
 }
 

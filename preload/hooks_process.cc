@@ -112,7 +112,9 @@ int Failed(const ExecScope& exec, uint16_t operation, int result, const void* si
     // No span: the parent's line has the child's calls on it, and its vfork goes on.
     RecordExec(exec.thread, operation, "", 0, kRecordFailed | kRecordSpawned, exec.pid);
   } else {
-    WaitScope wait{exec.thread, Ticks(), 0, reinterpret_cast<uint64_t>(site), operation, nullptr};
+    constexpr uint8_t kCounted = CountedKindOf(kFamilyProcess);
+    CountMade(exec.thread, kCounted);
+    WaitScope wait{exec.thread, Ticks(), 0, reinterpret_cast<uint64_t>(site), operation, kCounted, nullptr};
     RecordSpan(exec.thread, wait, 0, result, error);
   }
   errno = error;
@@ -222,7 +224,7 @@ TBPROF_EXEC_LIST(execle, execve, true)
     TBPROF_RESOLVED(name);                                                                                  \
     if (!Armed(kFamilyProcess)) return g_real.name(pid, path, actions, attributes, arguments, environment); \
     WaitScope wait;                                                                                         \
-    BeginWait(&wait, operation, 0, __builtin_return_address(0));                                            \
+    BeginWait(&wait, operation, CountedKindOf(kFamilyProcess), 0, __builtin_return_address(0));             \
     const int result = g_real.name(pid, path, actions, attributes, arguments, environment);                 \
     EndWait(&wait, result, result);                                                                         \
     if (result == 0) {                                                                                      \

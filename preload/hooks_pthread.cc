@@ -9,6 +9,7 @@ namespace {
 void LeaveWaits(ThreadState* thread) {
   thread->waiting = nullptr;
   if (thread->phase != ThreadPhase::kLive || thread->epoch != g_fork_page->epoch) return;
+  CountLeft(thread);
   __atomic_store_n(&thread->writer.thread->wait_since, 0, __ATOMIC_RELAXED);
 }
 

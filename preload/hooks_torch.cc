@@ -56,7 +56,8 @@ void Record(const void* block, int64_t bytes, uint64_t allocated, uint64_t reser
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return CountMissedWait();
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
+  CountMade(thread, kCountedTensor);
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return CountNoRoom(thread, kCountedTensor);
   auto* record = reinterpret_cast<TensorMemoryRecord*>(reservation.slots);
   record->ticks = Ticks();
   record->address = reinterpret_cast<uint64_t>(block);

@@ -109,8 +109,10 @@ template <int kRow>
 __attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameSpace<kRow>* space, uint64_t frame,
                                                uint32_t frames, uint16_t flags, uint64_t hash, uint64_t now) {
   Reservation reservation;
+  CountMade(thread, kCountedPythonStack);
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(sizeof(PythonFrameWord) * frames),
                    &reservation)) {
+    CountNoRoom(thread, kCountedPythonStack);
     return 0;
   }
   auto* const record = reinterpret_cast<PythonStackRecord*>(reservation.slots);
@@ -194,7 +196,10 @@ __attribute__((noinline)) void NoteCurrentPythonStackSlow(ThreadState* thread) {
   const uint32_t number = PythonStackOf(thread, Ticks());
   if (number == thread->current_python_stack) return;
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;  // the next block tries again
+  CountMade(thread, kCountedPythonStack);
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) {
+    return CountNoRoom(thread, kCountedPythonStack);  // the next block tries again
+  }
   auto* const record = reinterpret_cast<PythonStackRecord*>(reservation.slots);
   record->ticks = Ticks();
   record->number = number;

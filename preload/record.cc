@@ -26,8 +26,14 @@ size_t TextLength(const char* text, size_t limit) {
   return length;
 }
 
-void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
-  BeginWait(wait, operation, object, call_site);
+void BeginTimedAs(WaitScope* wait, uint32_t operation, uint64_t object, const void* call_site) {
+  BeginWait(wait, static_cast<uint16_t>(operation), static_cast<uint8_t>(operation >> 16), object, call_site);
+}
+
+__attribute__((noinline)) void CountLeft(ThreadState* thread) {
+  ThreadSlot* const slot = thread->writer.thread;
+  if (__atomic_load_n(&slot->wait_since, __ATOMIC_RELAXED) == 0 || slot->wait_operation >= kOperationCount) return;
+  AddThisThread(&slot->left[kCountedAs[slot->wait_operation]], uint64_t{1});
 }
 
 void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result, error); }
@@ -41,13 +47,17 @@ __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& 
   Reservation reservation;
   if (__builtin_expect(
           python_stack == 0 && FitsCompactSpan(wait.start, ticks, wait.object, wait.call_site, result, error), 1)) {
-    if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return;
+    if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) {
+      return CountNoRoom(thread, wait.counted_as);
+    }
     const uint8_t flags = PackSpan(reinterpret_cast<CompactSpanRecord*>(reservation.slots), wait.start, ticks,
                                    wait.object, wait.call_site, result, error);
     CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kCompactSpan, flags, wait.operation);
     return;
   }
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) return;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 2, &reservation)) {
+    return CountNoRoom(thread, wait.counted_as);
+  }
   auto* span = reinterpret_cast<SpanRecord*>(reservation.slots);
   span->start = wait.start;
   span->ticks = ticks;
@@ -106,8 +116,12 @@ void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text
 
 void RecordExec(ThreadState* thread, uint16_t operation, const char* path, size_t length, uint8_t flags, int32_t pid) {
   const size_t kept = length < kMaxText ? length : kMaxText;
+  constexpr uint8_t kCounted = CountedKindOf(kFamilyProcess);
+  CountMade(thread, kCounted);
   Reservation reservation;
-  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(kept), &reservation)) return;
+  if (!BeginRecord(g_attachment.segment, &thread->writer, 1 + SlotsFor(kept), &reservation)) {
+    return CountNoRoom(thread, kCounted);
+  }
   auto* record = reinterpret_cast<ExecRecord*>(reservation.slots);
   record->ticks = Ticks();
   record->text_length = length;

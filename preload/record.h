@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "preload/hooks.h"
 #include "preload/state.h"
 #include "wire/records.h"
 
@@ -26,7 +27,8 @@ struct WaitScope {
   uint64_t object;
   uint64_t call_site;
   uint16_t operation;
-  WaitScope* outer;  // the wait that the signal handler we are in has interrupted
+  uint8_t counted_as;  // CountedKind
+  WaitScope* outer;    // the wait that the signal handler we are in has interrupted
 };
 
 // The wait that this thread was in before `wait`, null if none. A scope left by other ways than a return or a longjmp
@@ -56,21 +58,39 @@ inline void PublishWait(const WaitScope& wait, uint32_t resumed) {
 void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result, int error,
                 bool with_python = false);
 
-inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
+inline void CountMade(ThreadState* thread, uint32_t kind) {
+  AddThisThread(&thread->writer.thread->made[kind], uint64_t{1});
+}
+inline void CountNoRoom(ThreadState* thread, uint32_t kind) {
+  AddThisThread(&thread->writer.thread->no_room[kind], uint64_t{1});
+}
+// The wait that is published will not return, as far as is known.
+void CountLeft(ThreadState* thread);
+
+inline void BeginWait(WaitScope* wait, uint16_t operation, uint8_t counted_as, uint64_t object, const void* call_site) {
   wait->thread = CurrentThread();
   if (__builtin_expect(wait->thread == nullptr, 0)) {
     CountMissedWait();
     return;
   }
+  CountMade(wait->thread, counted_as);
   wait->operation = operation;
+  wait->counted_as = counted_as;
   wait->object = object;
   wait->call_site = reinterpret_cast<uint64_t>(call_site);
   wait->start = Ticks();
   wait->outer = nullptr;
-  if (__builtin_expect(wait->thread->waiting != nullptr, 0)) wait->outer = InterruptedWait(wait->thread, wait);
+  if (__builtin_expect(wait->thread->waiting != nullptr, 0)) {
+    wait->outer = InterruptedWait(wait->thread, wait);
+    if (wait->outer == nullptr) CountLeft(wait->thread);
+  }
   PublishWait(*wait, 0);
   SignalFence();
   wait->thread->waiting = wait;
+}
+
+inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
+  BeginWait(wait, operation, kCountedAs[operation], object, call_site);
 }
 
 // `error`: 0, or the error number of a call that failed. Leaves errno alone.
@@ -99,7 +119,11 @@ inline void EndWait(WaitScope* wait, int64_t result, int error) {
 
 // BeginWait and EndWait for the many hooks whose call is worth more than two of ours: out of line, so that what a fork
 // child touches of the library fits in one window of the kernel's (CMakeLists.txt).
-void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site);
+// `operation`: also what it is counted as, from bit 16 on.
+void BeginTimedAs(WaitScope* wait, uint32_t operation, uint64_t object, const void* call_site);
+inline void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
+  BeginTimedAs(wait, operation | uint32_t{kCountedAs[operation]} << 16, object, call_site);
+}
 void EndTimed(WaitScope* wait, int64_t result, int error);
 
 void RecordThreadStart(ThreadState* thread, const ThreadSlot* slot, uint8_t flags);

@@ -278,6 +278,7 @@ void EndThread(ThreadState* thread) {
   thread->epoch = kEpochNone;  // from here on CurrentThread is null
   SignalFence();
   ReleaseChunk(g_attachment.segment, &thread->writer);
+  CountLeft(thread);
   slot->wait_since = 0;
   slot->end_ticks = Ticks();
   __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kExited), __ATOMIC_RELEASE);

@@ -77,6 +77,23 @@ struct CallCount {
   uint64_t ticks;  // time inside those calls; 0 where none was taken
 };
 
+// What a thread counts apart from its records, so that a profile can be compared with what was called: calls by the bit
+// number of their family, then records by what they are of.
+enum CountedKind : uint32_t {
+  kCountedFamilies = 8,    // below it: bit number of Family
+  kCountedSample = 8,      // AllocationSample
+  kCountedAnnotation = 9,  // ranges and marks, but of PyTorch's observer
+  kCountedTorch = 10,      // of PyTorch's observer
+  kCountedTensor = 11,     // TensorMemory
+  kCountedPythonStack = 12,
+  kCountedBlock = 13,      // Allocation; `made` is 0: ThreadSlot::allocations and frees count them
+  kCountedGpuKernel = 14,  // GpuKernel, and so on: where a record of CUPTI's or of a hook is made of it
+  kCountedGpuCopy = 15,
+  kCountedGpuCall = 16,
+  kCountedKinds = 24,
+};
+constexpr uint8_t CountedKindOf(Family family) { return static_cast<uint8_t>(__builtin_ctz(family)); }
+
 // One page per thread: written by its thread alone, read by the launcher at any time.
 struct ThreadSlot {
   uint32_t state;   // SlotState
@@ -105,10 +122,18 @@ struct ThreadSlot {
 
   uint64_t records;
   uint64_t dropped[kDropCauses];
-  uint8_t reserved1[1336];
+  uint8_t reserved1[56];
+
+  // By CountedKind. A call counts as made before it begins, and a record before there is room for it.
+  uint64_t made[kCountedKinds];
+  uint64_t no_room[kCountedKinds];  // of these: in no chunk
+  uint64_t left[kCountedFamilies];  // of the calls at most: that never returned (a jump, an exception, a cancellation)
+  uint64_t not_large;               // of the timed calls of the allocator: neither large nor slow
+  uint8_t reserved2[824];
   CallCount short_calls[kMaxOperations];  // below the wait threshold
 };
 static_assert(sizeof(ThreadSlot) == 4096);
+static_assert(offsetof(ThreadSlot, made) % 64 == 0);
 static_assert(offsetof(ThreadSlot, short_calls) == 4096 - sizeof(CallCount) * kMaxOperations);
 
 struct ProcessSlot {

@@ -43,6 +43,7 @@ class Checker {
     NoUtf8();
     CheckHiddenRuns(&state_);
     CheckRuns(&state_);
+    CheckCounts(&state_);
     CheckPlaces(&state_);
     CheckFiles(&state_);
     Unreadable();

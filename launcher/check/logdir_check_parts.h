@@ -65,6 +65,8 @@ bool LeadsNowhere(const ScannedFile& file);
 
 // A run of the Profile page: its hosts, tools, caches, messages, rights.
 void CheckRuns(CheckState* state);
+// Profiles of tbprof's whose events are not those that were counted.
+void CheckCounts(CheckState* state);
 // Profiles that are in no run, and how they get into one.
 void CheckPlaces(CheckState* state);
 // Runs that only a symbolic link leads to.

@@ -382,7 +382,9 @@ void Drain::AppendChunk(const MappedSegment& mapped, uint32_t index, const Chunk
     current_->Shorten(room);
   }
   current_->Seal(flags);
-  const uint32_t records = read.records - (read.content < read.count ? 1 : 0);
+  // Without the pad at the end and the record that begins the chunk, which no thread made.
+  const uint32_t layout = (read.content < read.count ? 1 : 0) + (read.first == 0 && read.content > 0 ? 1 : 0);
+  const uint32_t records = read.records - std::min(read.records, layout);
   current_records_ += records;
   records_.fetch_add(records, std::memory_order_relaxed);
 }
@@ -456,6 +458,7 @@ void Drain::HandOver(bool force) {
     if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
       too_fast_.fetch_add(current_records_, std::memory_order_relaxed);
       block.records_let_go = current_records_;
+      block.let_go.Take(current_->bytes());
       current_records_ = 0;
       current_->RemoveChunks();
     } else {
@@ -517,7 +520,7 @@ void Drain::WriteLoop() {
       queue_.pop_front();
     }
     if (block.records_let_go != 0) {
-      writer_.NoteGap(GapCause::kSlowDisk, block.records_let_go, block.first_ticks, block.last_ticks);
+      writer_.NoteGap(GapCause::kSlowDisk, block.records_let_go, block.first_ticks, block.last_ticks, block.let_go);
     }
     if (block.frames != nullptr) {
       if (block.frames->size() > 0) {

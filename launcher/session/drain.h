@@ -162,6 +162,7 @@ class Drain {
     uint64_t records = 0;
     uint64_t first_ticks = 0, last_ticks = 0;  // when it was drained
     uint64_t records_let_go = 0;               // of that time, because the queue was full
+    NotKept let_go;                            // what they were
   };
   std::mutex queue_mutex_;
   std::condition_variable queue_filled_, queue_emptied_, block_written_;

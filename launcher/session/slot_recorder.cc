@@ -23,6 +23,15 @@ void FreeThreadSlot(const Segment& segment, uint32_t index) {
   ThreadSlot* slot = &segment.thread_slots[index];
   memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0,
          offsetof(ThreadSlot, reserved1) - sizeof(slot->state));
+  const auto clear = [](auto& counts) {
+    for (uint64_t& count : counts) {
+      if (__atomic_load_n(&count, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count, 0, __ATOMIC_RELAXED);
+    }
+  };
+  clear(slot->made);
+  clear(slot->no_room);
+  clear(slot->left);
+  __atomic_store_n(&slot->not_large, 0, __ATOMIC_RELAXED);
   for (CallCount& count : slot->short_calls) {
     if (__atomic_load_n(&count.calls, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.calls, 0, __ATOMIC_RELAXED);
     if (__atomic_load_n(&count.ticks, __ATOMIC_RELAXED) != 0) __atomic_store_n(&count.ticks, 0, __ATOMIC_RELAXED);
@@ -93,7 +102,7 @@ void SlotRecorder::EndProcesses(MappedSegment* mapped, const std::set<ProcessKey
 
 void SlotRecorder::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& shared, bool last,
                                     FrameBuffer* frames) const {
-  const ThreadSlot slot = Snapshot(shared, offsetof(ThreadSlot, reserved1));
+  const ThreadSlot slot = Snapshot(shared, offsetof(ThreadSlot, reserved2));
   if (slot.serial == 0) return;
   ThreadFact fact{};
   fact.serial = slot.serial;
@@ -134,6 +143,24 @@ void SlotRecorder::AppendThreadFact(MappedSegment* mapped, const ThreadSlot& sha
   memcpy(payload, &fact, sizeof(fact));
   memcpy(payload + sizeof(fact), counts, count_bytes);
   frames->Seal();
+  AppendCallCounts(mapped->number, slot, fact, last, frames);
+}
+
+void SlotRecorder::AppendCallCounts(uint32_t number, const ThreadSlot& slot, const ThreadFact& thread, bool last,
+                                    FrameBuffer* frames) {
+  const bool any = std::ranges::any_of(slot.made, [](uint64_t count) { return count != 0; }) ||
+                   std::ranges::any_of(slot.no_room, [](uint64_t count) { return count != 0; });
+  if (!any) return;
+  CallCountsFact fact{};
+  fact.serial = thread.serial;
+  fact.process_serial = thread.process_serial;
+  fact.start_ticks = thread.start_ticks;
+  fact.taken_ticks = thread.taken_ticks;
+  memcpy(fact.made, slot.made, sizeof(fact.made));
+  memcpy(fact.no_room, slot.no_room, sizeof(fact.no_room));
+  memcpy(fact.left, slot.left, sizeof(fact.left));
+  fact.not_large = slot.not_large;
+  frames->AppendFact(FrameType::kCallCounts, number, fact, last ? kFrameLasting : 0);
 }
 
 void SlotRecorder::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& shared, uint64_t end_ticks,

@@ -85,6 +85,8 @@ class SlotRecorder {
 
  private:
   void AppendThreadFact(MappedSegment* mapped, const ThreadSlot& slot, bool last, FrameBuffer* frames) const;
+  static void AppendCallCounts(uint32_t number, const ThreadSlot& slot, const ThreadFact& thread, bool last,
+                               FrameBuffer* frames);
   void AppendProcessFact(MappedSegment* mapped, const ProcessSlot& slot, uint64_t end_ticks, FrameBuffer* frames) const;
 
   const ClockKind clock_;

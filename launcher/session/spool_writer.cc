@@ -56,6 +56,7 @@ bool BelongsInPart(const FrameHeader& header) {
     case FrameType::kCounters:
       return true;
     case FrameType::kThread:
+    case FrameType::kCallCounts:
     case FrameType::kProcess:
       return (header.flags & kFrameLasting) == 0;
     default:
@@ -406,7 +407,7 @@ void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, 
                              uint64_t last_ticks) {
   const Retention retention = CurrentRetention();
   if (records > 0 && (stopped_ticks() != UINT64_MAX || !MakeRoom(frames.size(), retention))) {
-    NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
+    NoteNotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0, {frames});
     FrameBuffer facts(0);
     ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
       if ((header.flags & kFrameLasting) != 0) facts.AppendRaw(frame, size);
@@ -418,7 +419,7 @@ void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, 
   const int error = WriteAt(main_.get(), frames.data(), frames.size(), sizeof(SpoolHeader) + position);
   if (error != 0) {
     write_error_.store(error, std::memory_order_relaxed);
-    NotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error);
+    NoteNotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error, {frames});
     return;
   }
   main_bytes_.store(position + frames.size(), std::memory_order_relaxed);
@@ -472,7 +473,7 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
   if (part.empty()) return;
   const Retention retention = CurrentRetention();
   if (!Wanted(first_ticks, last_ticks)) {
-    if (retention.everything) NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
+    if (retention.everything) NoteNotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0, part);
     return;
   }
   const uint64_t sliding = SlidingTicks(retention);
@@ -481,7 +482,7 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
   if (old || (!parts_.empty() && parts_.back().fact.bytes + part_bytes > plan_.part_bytes)) Rotate();
   for (;;) {
     if (!MakeRoom(part_bytes, retention)) {
-      NotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0);
+      NoteNotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0, part);
       return;
     }
     if (IsRemoved()) Rotate();
@@ -497,18 +498,22 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
     }
     write_error_.store(error, std::memory_order_relaxed);
     if (IsDiskFull(error) && DropOldest(true, now_ticks_)) continue;
-    NotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error);
+    NoteNotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error, part);
     return;
   }
   TellGap();
 }
 
-void SpoolWriter::NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
-  NotKept(cause, records, first_ticks, last_ticks, 0);
+void SpoolWriter::NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks,
+                          const NotKept& what) {
+  not_kept_rows_.Add(what);
+  NoteNotKept(cause, records, first_ticks, last_ticks, 0, {});
 }
 
-void SpoolWriter::NotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error) {
+void SpoolWriter::NoteNotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error,
+                              const Pieces& pieces) {
   if (records == 0) return;
+  for (const std::span<const uint8_t> piece : pieces) not_kept_rows_.Take(piece);
   not_kept_.fetch_add(records, std::memory_order_relaxed);
   if (cause == GapCause::kLimit) full_.store(true, std::memory_order_relaxed);
   if (cause != GapCause::kSlowDisk && stopped_ticks() == UINT64_MAX && split_ticks() == UINT64_MAX &&
@@ -526,8 +531,9 @@ void SpoolWriter::TellGap() {
   if (gap_.records == 0) return;
   FrameBuffer frames(sizeof(FrameHeader) + sizeof(gap_));
   frames.AppendFact(FrameType::kGap, 0, gap_);
-  gap_ = GapFact{};
-  WriteMain(frames);
+  not_kept_rows_.AppendTo(&frames);
+  // Where there is no room for it either, the next try has the same.
+  if (WriteMain(frames)) gap_ = GapFact{};
 }
 
 void SpoolWriter::Tidy(uint64_t now_ticks) {

@@ -27,6 +27,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "launcher/base/scoped.h"
+#include "launcher/session/not_kept.h"
 #include "writer/spool/gpu_facts.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool.h"
@@ -77,7 +78,7 @@ class SpoolWriter {
   // Of chunk frames without kFrameFacts nothing is looked at.
   void Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   // Records that were let go before they came here.
-  void NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
+  void NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, const NotKept& what);
   void Rotate();  // what follows goes into another part
   void Tidy(uint64_t now_ticks);
   void Finish();  // the last gap is told
@@ -145,7 +146,8 @@ class SpoolWriter {
   int WritePart(const Pieces& pieces, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   int BeginPart(uint64_t ticks);
   bool IsRemoved() const;
-  void NotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error);
+  void NoteNotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error,
+                   const Pieces& pieces);
   void TellGap();
   Retention CurrentRetention() const;
 
@@ -165,6 +167,7 @@ class SpoolWriter {
   uint32_t next_part_ = 1;
   uint64_t now_ticks_ = 0;
   GapFact gap_{};
+  NotKept not_kept_rows_;
   absl::flat_hash_map<Key, Sum> totals_;
   GpuTotals gpu_totals_;
   bool block_has_gpu_memory_ = false;  // which is being written

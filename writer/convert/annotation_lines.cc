@@ -36,6 +36,10 @@ RangeOrigin OriginOf(const Annotations::Range& range, std::string_view name) {
   return RangeOrigin::kTorchOperation;
 }
 
+ConservedKind KindOf(const Annotations::Range& range) {
+  return range.domain == kTorchDomain ? ConservedKind::kTorch : ConservedKind::kAnnotation;
+}
+
 ValueKind ValueOf(const Annotations::Range& range) {
   if (range.payload_type == PayloadType{}) return ValueKind::kNone;
   if (range.domain == kTorchDomain) return ValueKind::kSequence;
@@ -56,6 +60,7 @@ AnnotationLines::AnnotationLines(const std::string& step_marker, const CaptureWi
 
 void AnnotationLines::Finish() {
   ranges_.Finish(window_.close, take_);
+  host_.conservation->Count(ConservedKind::kAnnotation, ConservedCause::kTooMany, ranges_.not_followed());
   AddNumbered();
 }
 
@@ -77,13 +82,14 @@ void AnnotationLines::TakeRange(const Annotations::Range& range) {
 void AnnotationLines::TakeEnded(const Annotations::Range& range) {
   const bool mark = range.kind == Annotations::Kind::kMark;
   const auto is_before = [&](uint64_t ticks) { return mark ? range.start < ticks : range.end <= ticks; };
-  if (range.start >= window_.close || is_before(window_.totals_open)) return;
+  const auto leave_out = [&](ConservedCause cause) { host_.conservation->Count(KindOf(range), cause); };
+  if (range.start >= window_.close || is_before(window_.totals_open)) return leave_out(ConservedCause::kOutsideWindow);
   const uint32_t owner = host_.model->IndexOfProcess(range.process);
-  if (owner == kNoProcess) return;
+  if (owner == kNoProcess) return leave_out(ConservedCause::kNotShown);
   const uint16_t type = TypeOf(range);
-  if (type == kNoType) return;
+  if (type == kNoType) return leave_out(ConservedCause::kTooMany);
   CountRange(range, owner, type);
-  if (is_before(window_.open)) return;
+  if (is_before(window_.open)) return leave_out(ConservedCause::kOutsideWindow);
   ++timeline_.records;
   const RawEvent event = EventOf(range, type);
   if (range.kind == Annotations::Kind::kAcross) {
@@ -91,11 +97,13 @@ void AnnotationLines::TakeEnded(const Annotations::Range& range) {
       numbered_.push_back({owner, event});
     } else {
       ++timeline_.events_over_budget;
+      leave_out(ConservedCause::kTooMany);
     }
     return;
   }
   const uint32_t line = host_.model->IndexOfThread(range.thread);
-  if (line != kNoLine) host_.events->Keep(line, event);
+  if (line == kNoLine) return leave_out(ConservedCause::kNotShown);
+  host_.events->Keep(line, event);
 }
 
 void AnnotationLines::CountRange(const Annotations::Range& range, uint32_t owner, uint16_t type) {
@@ -241,6 +249,7 @@ void AnnotationLines::AddNumbered() {
 bool AnnotationLines::KeepOn(uint32_t line, const RawEvent& event) {
   if (line == kNoLine) {
     ++timeline_.events_over_budget;
+    host_.conservation->Count(ConservedKindOf(timeline_.types[event.type]), ConservedCause::kTooMany);
     return false;
   }
   host_.events->Keep(line, event);

@@ -81,6 +81,7 @@ void AddOpenWaits(const SpoolFacts& facts, const CaptureWindow& window, const Ho
     const uint64_t ticks = end - std::max(since, window.totals_open);
     event.site = host.totals->Count(owner, timeline.threads[line].process, type, thread.last.wait_site,
                                     {.ticks = ticks, .longest = ticks});
+    host.conservation->CountOpen(identity);
     host.events->Keep(line, event);
   }
 }

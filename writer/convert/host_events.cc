@@ -117,7 +117,7 @@ void HostEvents::Keep(uint32_t line, const RawEvent& event) {
   const bool instant = event.duration == 0;
   const Cuttable kind = CuttableOf(event.type);
   if (instant ? instant_bytes_ >= most_bytes_ / 2 : !cuts_[kind].Keeps(event.duration, event.start)) {
-    ++timeline_.events_over_budget;
+    CountCut(ConservedKindOf(timeline_.types[event.type]));
     return RememberCut(line, event);
   }
   Add(line, event, false, instant ? &instant_bytes_ : &kept_bytes_[kind]);
@@ -125,12 +125,17 @@ void HostEvents::Keep(uint32_t line, const RawEvent& event) {
 
 void HostEvents::KeepOnDevice(uint32_t stream, const GpuEvent& event) {
   if (!cuts_[kGpuWork].Keeps(LengthOf(event), StartOf(event))) {
-    ++timeline_.events_over_budget;
+    CountCut(ConservedKindOf(event));
     return;
   }
   timeline_.gpu_streams[stream].events.push_back(event);
   ++device_events_;
   Trim();
+}
+
+void HostEvents::CountCut(ConservedKind kind) {
+  ++timeline_.events_over_budget;
+  conservation_.Count(kind, ConservedCause::kBudget);
 }
 
 void HostEvents::RememberCut(uint32_t line, const RawEvent& event) {
@@ -180,9 +185,10 @@ void HostEvents::TrimHost(Cuttable kind, uint64_t most) {
   cut = histogram.CutTo(most, cut);
   kept_bytes_[kind] = 0;
   for (uint32_t line = 0; line < lines_.size(); ++line) {
-    timeline_.events_over_budget += std::erase_if(lines_[line].events, [&](const RawEvent& event) {
+    std::erase_if(lines_[line].events, [&](const RawEvent& event) {
       if (!can_go(event)) return false;
       if (!cut.Keeps(event.duration, event.start)) {
+        CountCut(ConservedKindOf(timeline_.types[event.type]));
         RememberCut(line, event);
         return true;
       }
@@ -201,8 +207,11 @@ void HostEvents::TrimDevices(uint64_t most) {
   cut = histogram.CutTo(most, cut);
   device_events_ = 0;
   for (GpuStream& stream : timeline_.gpu_streams) {
-    timeline_.events_over_budget += std::erase_if(
-        stream.events, [&](const GpuEvent& event) { return !cut.Keeps(LengthOf(event), StartOf(event)); });
+    std::erase_if(stream.events, [&](const GpuEvent& event) {
+      if (cut.Keeps(LengthOf(event), StartOf(event))) return false;
+      CountCut(ConservedKindOf(event));
+      return true;
+    });
     device_events_ += stream.events.size();
   }
 }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "writer/convert/conservation.h"
 #include "writer/convert/event_budget.h"
 #include "writer/convert/raw_event.h"
 #include "writer/spool/spool_facts.h"
@@ -27,8 +28,9 @@ namespace tbprof {
 
 class HostEvents {
  public:
-  // Both must outlive this.
-  HostEvents(const SpoolFacts* facts, Timeline* timeline) : facts_(*facts), timeline_(*timeline) {}
+  // All must outlive this.
+  HostEvents(const SpoolFacts* facts, Conservation* conservation, Timeline* timeline)
+      : facts_(*facts), conservation_(*conservation), timeline_(*timeline) {}
 
   void Begin(uint64_t most_bytes);
   // So many are about to come for a line. A hint.
@@ -79,6 +81,7 @@ class HostEvents {
   uint32_t BytesOf(const RawEvent& event) const;
   void Add(uint32_t line, const RawEvent& event, bool may_be_step, uint64_t* sum);
   uint64_t DeviceBytes() const;
+  void CountCut(ConservedKind kind);
   void RememberCut(uint32_t line, const RawEvent& event);
   void Trim();
   void TrimHost(Cuttable kind, uint64_t most);
@@ -87,6 +90,7 @@ class HostEvents {
   void FinishThresholds();
 
   const SpoolFacts& facts_;
+  Conservation& conservation_;
   Timeline& timeline_;
   std::vector<Line> lines_;  // as Timeline::threads
   uint64_t most_bytes_ = 0;

@@ -7,6 +7,7 @@
 #define TBPROF_WRITER_CONVERT_HOST_PARTS_H_
 
 #include "writer/convert/call_totals.h"
+#include "writer/convert/conservation.h"
 #include "writer/convert/event_types.h"
 #include "writer/convert/host_events.h"
 #include "writer/convert/process_model.h"
@@ -21,6 +22,7 @@ struct HostParts {
   ProcessModules* modules;
   CallTotals* totals;
   HostEvents* events;
+  Conservation* conservation;
 };
 
 }  // namespace tbprof

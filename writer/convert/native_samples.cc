@@ -63,9 +63,9 @@ void NativeSamples::Take(const Frame& frame) {
   const Identity identity = {frame.segment, fact.process_serial};
   const NativeProcessFacts* process = facts_.native.Of(identity.segment, identity.serial);
   const uint32_t owner = model_.IndexOfProcess(identity);
-  if (owner == kNoProcess) return;
   const std::string_view samples = frame.payload.substr(sizeof(fact));
   const size_t count = std::min<size_t>(fact.count, samples.size() / sizeof(NativeSample));
+  if (owner == kNoProcess) return conservation_.Count(ConservedKind::kNativeSample, ConservedCause::kNotShown, count);
   if (count != fact.count) ++corrupt_;
   for (size_t i = 0; i < count; ++i) {
     NativeSample sample;
@@ -76,16 +76,17 @@ void NativeSamples::Take(const Frame& frame) {
 
 void NativeSamples::TakeSample(const Identity& identity, const NativeProcessFacts& process, uint32_t owner,
                                const NativeSample& sample) {
+  const auto leave_out = [&](ConservedCause cause) { conservation_.Count(ConservedKind::kNativeSample, cause); };
   const uint32_t frame = process.FrameOf(sample.node);
   if (sample.tid <= 0 || sample.ticks >= kLatestTicks || (sample.node != 0 && frame == 0)) {
     ++corrupt_;
-    return;
+    return leave_out(ConservedCause::kCorrupt);
   }
-  if (sample.ticks < window_.open || sample.ticks >= window_.close) return;
+  if (sample.ticks < window_.open || sample.ticks >= window_.close) return leave_out(ConservedCause::kOutsideWindow);
   const uint32_t thread = model_.LineOfThread(owner, sample.tid, sample.ticks);
   if (thread == kNoLine) {
     ++left_out_;
-    return;
+    return leave_out(ConservedCause::kTooMany);
   }
   const uint32_t stack = stacks_.StackOf(identity, process, frame);
   const uint32_t period_us = std::clamp(sample.period_us, kShortestPeriodUs, kLongestPeriodUs);

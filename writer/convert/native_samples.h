@@ -19,6 +19,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/convert/capture_window.h"
+#include "writer/convert/conservation.h"
 #include "writer/convert/native_stacks.h"
 #include "writer/convert/process_model.h"
 #include "writer/convert/process_modules.h"
@@ -33,10 +34,11 @@ class NativeSamples {
  public:
   // All must outlive this. `most_points`: kMostNativePoints but in tests.
   NativeSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, ProcessModules* modules,
-                Timeline* timeline, size_t most_points = kMostNativePoints)
+                Conservation* conservation, Timeline* timeline, size_t most_points = kMostNativePoints)
       : window_(*window),
         facts_(*facts),
         model_(*model),
+        conservation_(*conservation),
         timeline_(*timeline),
         stacks_(modules, timeline),
         most_points_(most_points) {}
@@ -67,6 +69,7 @@ class NativeSamples {
   const CaptureWindow& window_;
   const SpoolFacts& facts_;
   ProcessModel& model_;
+  Conservation& conservation_;
   Timeline& timeline_;
   NativeStacks stacks_;
   std::map<uint32_t, Line> lines_;  // by index into Timeline::threads

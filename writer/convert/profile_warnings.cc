@@ -11,6 +11,7 @@
 #include "writer/base/arguments.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
+#include "writer/convert/conservation.h"
 #include "writer/convert/diagnostics.h"
 #include "writer/convert/rank_report.h"
 
@@ -141,6 +142,7 @@ void AddProfileWarnings(const WarningsInput& input, AnnotationLines* annotations
                                      HumanBytes(static_cast<double>(facts->coarsest_sampling)),
                                      " allocated, to keep raw records under --spool-rate; totals are exact"));
   }
+  if (std::string text = ConservationText(*timeline); !text.empty()) timeline->warnings.push_back(std::move(text));
   annotations->AddNotes();
   gpu->AddDiagnostics(input.model.processes());
   AddEmptinessWarnings(input, *facts, timeline);

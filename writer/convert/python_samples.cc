@@ -112,13 +112,16 @@ void PythonSamples::TakeSamples(const Frame& frame) {
   static const PythonProcessFacts kNothingKnown;
   const PythonProcessFacts* process = facts_.python.Of(frame.segment, fact.process_serial);
   const uint32_t owner = model_.IndexOfProcess({frame.segment, fact.process_serial});
-  if (owner == kNoProcess) return;
   const std::string_view samples = frame.payload.substr(sizeof(fact));
   const size_t count = std::min<size_t>(fact.count, samples.size() / sizeof(PythonSample));
-  if (count != fact.count) ++corrupt_;
+  if (count != fact.count && owner != kNoProcess) ++corrupt_;
   for (size_t i = 0; i < count; ++i) {
     PythonSample sample;
     memcpy(&sample, samples.data() + i * sizeof(sample), sizeof(sample));
+    if (owner == kNoProcess) {
+      conservation_.Count(ConservedKind::kPythonSample, ConservedCause::kNotShown, sample.samples);
+      continue;
+    }
     TakeSample(process != nullptr ? *process : kNothingKnown, owner, sample,
                frame.type == FrameType::kPythonCollecting);
   }
@@ -126,19 +129,24 @@ void PythonSamples::TakeSamples(const Frame& frame) {
 
 void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample,
                                bool collecting) {
+  const auto leave_out = [&](ConservedCause cause, uint64_t samples) {
+    conservation_.Count(ConservedKind::kPythonSample, cause, samples);
+  };
   const uint32_t frame = process.FrameOf(sample.node);
   if (sample.tid <= 0 || sample.samples == 0 || sample.on_cpu > sample.samples ||
       sample.first_ticks > sample.last_ticks || sample.last_ticks >= kLatestTicks || (sample.node != 0 && frame == 0)) {
     ++corrupt_;
-    return;
+    return leave_out(ConservedCause::kCorrupt, sample.samples);
   }
   taken_[owner] += sample.samples;
   RawRun run{sample.first_ticks, sample.last_ticks, 0, 0, sample.samples, sample.on_cpu, collecting};
-  if (!CutToWindow(&run)) return;
+  const bool shown = CutToWindow(&run);
+  leave_out(ConservedCause::kOutsideWindow, shown ? sample.samples - run.samples : sample.samples);
+  if (!shown) return;
   const uint32_t thread = model_.LineOfThread(owner, sample.tid, run.first);
   if (thread == kNoLine) {
     ++left_out_;
-    return;
+    return leave_out(ConservedCause::kTooMany, run.samples);
   }
   const uint32_t interval_us = process.IntervalAt(run.first);
   run.interval_us =

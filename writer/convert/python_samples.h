@@ -22,6 +22,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "writer/convert/capture_window.h"
+#include "writer/convert/conservation.h"
 #include "writer/convert/process_model.h"
 #include "writer/convert/python_last_stacks.h"
 #include "writer/convert/python_stacks.h"
@@ -36,10 +37,11 @@ class PythonSamples {
  public:
   // All must outlive this. `most_runs`: kMostPythonRuns but in tests.
   PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, PythonStacks* stacks,
-                Timeline* timeline, size_t most_runs = kMostPythonRuns)
+                Conservation* conservation, Timeline* timeline, size_t most_runs = kMostPythonRuns)
       : window_(*window),
         facts_(*facts),
         model_(*model),
+        conservation_(*conservation),
         timeline_(*timeline),
         stacks_(*stacks),
         most_runs_(most_runs) {}
@@ -77,6 +79,7 @@ class PythonSamples {
   const CaptureWindow& window_;
   const SpoolFacts& facts_;
   ProcessModel& model_;
+  Conservation& conservation_;
   Timeline& timeline_;
   PythonStacks& stacks_;
   std::map<uint32_t, Line> lines_;                             // by index into Timeline::threads

@@ -12,6 +12,7 @@
 #include "writer/convert/allocation_sites.h"
 #include "writer/convert/annotation_lines.h"
 #include "writer/convert/capture_window.h"
+#include "writer/convert/conservation.h"
 #include "writer/convert/core_stacks.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/driver_memory.h"
@@ -82,6 +83,7 @@ class Builder {
     heap_.AddExactHeaps(/*is_own_window=*/request_.window == 0);
     totals_.Finish(window_);
     if ((families_ & kFamilyMalloc) != 0) heap_.AddCounters();
+    conservation_.Finish({request_.window == 0, HasBlocks(), allocation_sites_.samples()}, &timeline_);
     AddSteps();
     AddMemory();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);
@@ -164,41 +166,83 @@ class Builder {
   void ReadChunk(const Frame& frame, ChunkFact chunk) {
     Place place{frame.segment, {frame.segment, chunk.thread_serial}, {frame.segment, chunk.process_serial}, 0, 0};
     place.line = model_.IndexOfThread(place.thread);
+    uint64_t read = 0;
     place.owner = model_.IndexOfProcess(place.process);
     if (HasBlocks() && place.owner != kNoProcess) heap_.TakeBlocks(frame, chunk, place.process);
     uint64_t ignored = 0, records = 0;
     if (place.line == kNoLine || place.owner == kNoProcess) {
       // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
       const bool counts = window_.whole_run && (place.owner != kNoProcess || IsOfRank(place.process));
-      if (!counts && place.owner == kNoProcess) return;
+      const bool passed = !counts && place.owner == kNoProcess;
       ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
-        if (!less_than_recorded_ || IsWanted(frame.segment, record)) TakeUnshown(place, counts, record);
+        read += IsLayout(record) ? 0 : 1;
+        const ConservedKind kind = conservation_.Take(frame.segment, record);
+        const bool wanted = !less_than_recorded_ || IsWanted(frame.segment, record);
+        if ((passed || !wanted || !IsFollowed(kind)) && !IsOnlyRead(kind)) {
+          conservation_.Count(kind, wanted ? ConservedCause::kNotShown : ConservedCause::kNotWanted);
+        }
+        if (!passed && wanted) TakeUnshown(place, counts, record, kind);
       });
+      conservation_.TakeChunk(place.thread, read);
       return;
     }
     ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
-      if (less_than_recorded_ && !IsWanted(frame.segment, record)) return;
-      TakeShown(place, record);
-      if (record.tag.kind != RecordKind::kPad && record.tag.kind != RecordKind::kChunkBegin) ++records;
+      read += IsLayout(record) ? 0 : 1;
+      const ConservedKind kind = conservation_.Take(frame.segment, record);
+      if (less_than_recorded_ && !IsWanted(frame.segment, record)) {
+        if (!IsOnlyRead(kind)) conservation_.Count(kind, ConservedCause::kNotWanted);
+        return;
+      }
+      TakeShown(place, record, kind);
+      if (!IsLayout(record)) ++records;
     });
+    conservation_.TakeChunk(place.thread, read);
     timeline_.processes[place.owner].records += records;
   }
 
   // --malloc=exact: chunks are read for blocks first, and for the Python stacks among them.
   bool HasBlocks() const { return session_.malloc_stamp_every > 0; }
 
-  void TakeShown(const Place& place, const RecordView& record) {
+  static bool IsLayout(const RecordView& record) { return ClassOf(record.tag.kind) == RecordClass::kLayout; }
+
+  // Whether what becomes of a record of a thread or process without a line is counted where it is taken.
+  static bool IsFollowed(ConservedKind kind) {
+    return kind == ConservedKind::kAnnotation || kind == ConservedKind::kTorch || IsGpu(kind);
+  }
+  static bool IsGpu(ConservedKind kind) {
+    return kind == ConservedKind::kGpuCall || kind == ConservedKind::kGpuKernel || kind == ConservedKind::kGpuCopy;
+  }
+  static bool IsOnlyRead(ConservedKind kind) {
+    return kind == ConservedKind::kBlock || kind == ConservedKind::kPythonStack;
+  }
+
+  // A record of a GPU that becomes no event is outside the window, has no usable time, or is corrupt.
+  void TakeGpu(const Place& place, const RecordView& record, ConservedKind kind) {
+    const uint64_t kept = timeline_.records, corrupt = timeline_.corrupt_records;
+    gpu_.Take(place.process, place.owner, record);
+    if (!IsGpu(kind) || timeline_.records != kept) return;
+    conservation_.Count(kind, timeline_.corrupt_records != corrupt ? ConservedCause::kCorrupt
+                              : place.owner == kNoProcess          ? ConservedCause::kNotShown
+                                                                   : ConservedCause::kUntimed);
+  }
+
+  void TakeAnnotation(const Place& place, const RecordView& record, ConservedKind kind) {
+    if (annotations_->Take(place.thread, place.process, record)) return;
+    ++timeline_.corrupt_records;
+    conservation_.Count(kind, ConservedCause::kCorrupt);
+  }
+
+  void TakeShown(const Place& place, const RecordView& record, ConservedKind kind) {
     switch (record.tag.kind) {
       case RecordKind::kSpan:
       case RecordKind::kCompactSpan:
-        return TakeSpan(place, record);
+        return TakeSpan(place, record, kind);
       case RecordKind::kAllocationSample:
         return TakeSample(place, record);
       case RecordKind::kSampledFree:
         return TakeSampledFree(place, record);
       case RecordKind::kAnnotation:
-        if (!annotations_->Take(place.thread, place.process, record)) ++timeline_.corrupt_records;
-        return;
+        return TakeAnnotation(place, record, kind);
       case RecordKind::kTensorMemory:
         return TakeTensorMemory(place, record);
       case RecordKind::kGpuGraphNode:
@@ -208,7 +252,7 @@ class Builder {
       case RecordKind::kPythonStack:
         return TakePythonStack(place, record);
       default:
-        if (GpuBuilder::IsGpu(record.tag.kind)) gpu_.Take(place.process, place.owner, record);
+        if (GpuBuilder::IsGpu(record.tag.kind)) TakeGpu(place, record, kind);
     }
   }
 
@@ -221,13 +265,10 @@ class Builder {
   }
 
   // `counts`: in the totals, though no event of it is shown.
-  void TakeUnshown(const Place& place, bool counts, const RecordView& record) {
-    if (GpuBuilder::IsGpu(record.tag.kind)) return gpu_.Take(place.process, place.owner, record);
+  void TakeUnshown(const Place& place, bool counts, const RecordView& record, ConservedKind kind) {
+    if (GpuBuilder::IsGpu(record.tag.kind)) return TakeGpu(place, record, kind);
     // A range may be ended by a thread that is there.
-    if (record.tag.kind == RecordKind::kAnnotation) {
-      annotations_->Take(place.thread, place.process, record);
-      return;
-    }
+    if (record.tag.kind == RecordKind::kAnnotation) return TakeAnnotation(place, record, kind);
     SpanRecord span;
     if (!counts || !record.ReadSpan(&span) || span.start + span.ticks < span.start) return;
     const uint16_t type = types_.OfOperation(place.segment, record.tag.aux);
@@ -262,22 +303,24 @@ class Builder {
     return rank < 0 || rank == timeline_.rank;
   }
 
-  void TakeSpan(const Place& place, const RecordView& record) {
+  void TakeSpan(const Place& place, const RecordView& record, ConservedKind kind) {
     SpanRecord span;
-    if (!record.ReadSpan(&span)) return;
+    if (!record.ReadSpan(&span)) return conservation_.Count(kind, ConservedCause::kCorrupt);
     const uint16_t type = types_.OfOperation(place.segment, record.tag.aux);
     const uint64_t end = span.start + span.ticks;
     if (type == kNoType || end < span.start || IsFarBehind(span.start, facts_.last_ticks)) {
       ++timeline_.corrupt_records;
-      return;
+      return conservation_.Count(kind, ConservedCause::kCorrupt);
     }
-    if (end <= window_.totals_open || span.start >= window_.close) return;
+    if (end <= window_.totals_open || span.start >= window_.close) {
+      return conservation_.Count(kind, ConservedCause::kOutsideWindow);
+    }
     const uint64_t ticks = std::min(end, window_.close) - std::max(span.start, window_.totals_open);
     RawEvent event;
     event.python = python_exact_.ReferenceTo(place.thread, span.python_stack);
     event.site = totals_.Count(place.process, place.owner, type, span.call_site, {.ticks = ticks, .longest = ticks},
                                python_exact_.PlaceOf(event.python));
-    if (end <= window_.open) return;
+    if (end <= window_.open) return conservation_.Count(kind, ConservedCause::kOutsideWindow);
     ++timeline_.records;
     ClipTo(window_.open, window_.close, span.start, end, &event);
     event.object = span.object;
@@ -290,7 +333,9 @@ class Builder {
 
   void TakeSample(const Place& place, const RecordView& record) {
     AllocationSampleRecord sample;
-    if (!record.Read(&sample) || sample.ticks < window_.totals_open || sample.ticks >= window_.close) return;
+    if (!record.Read(&sample) || sample.ticks < window_.totals_open || sample.ticks >= window_.close) {
+      return conservation_.Count(ConservedKind::kSample, ConservedCause::kOutsideWindow);
+    }
     if (sample.ticks >= window_.open) ++timeline_.records;
     const uint32_t site = allocation_sites_.Add(place.process, sample, record,
                                                 python_exact_.ReferenceTo(place.thread, sample.python_stack));
@@ -321,13 +366,14 @@ class Builder {
 
   void TakeExec(const Place& place, const RecordView& record) {
     ExecRecord exec;
-    if (!record.Read(&exec) || !IsInWindow(exec.ticks)) return;
+    const auto leave_out = [&](ConservedCause cause) { conservation_.Count(ConservedKind::kProcess, cause); };
+    if (!record.Read(&exec) || !IsInWindow(exec.ticks)) return leave_out(ConservedCause::kOutsideWindow);
     const uint16_t type = types_.OfOperation(place.segment, record.tag.aux);
-    if (type == kNoType) return;
+    if (type == kNoType) return leave_out(ConservedCause::kCorrupt);
     RawEvent event;
     event.start = exec.ticks;
     event.type = types_.Find(timeline_.types[type].name, EventFamily::kProcess, ObjectKind::kNone, ValueKind::kNone);
-    if (event.type == kNoType) return;
+    if (event.type == kNoType) return leave_out(ConservedCause::kTooMany);
     event.detail = timeline_.strings.Intern(record.Text(sizeof(exec), exec.text_length));
     events_.Keep(place.line, event);
   }
@@ -440,8 +486,9 @@ class Builder {
   ProcessModel model_{&window_, &facts_, &timeline_};
   ProcessModules modules_{&facts_, &timeline_.strings};
   CallTotals totals_{&facts_, &modules_, &timeline_};
-  HostEvents events_{&facts_, &timeline_};
-  const HostParts host_{&types_, &model_, &modules_, &totals_, &events_};
+  Conservation conservation_{&facts_};
+  HostEvents events_{&facts_, &conservation_, &timeline_};
+  const HostParts host_{&types_, &model_, &modules_, &totals_, &events_, &conservation_};
   GpuBuilder gpu_{&window_, &facts_, host_, &timeline_};
   PythonStacks python_stacks_{&timeline_};
   PythonExact python_exact_{&facts_, &python_stacks_, &timeline_};
@@ -450,8 +497,8 @@ class Builder {
   AllocationSites allocation_sites_{&modules_, &python_exact_};
   SampledHeap sampled_heap_{&facts_};
   TorchMemory torch_memory_;
-  PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
-  NativeSamples native_{&window_, &facts_, &model_, &modules_, &timeline_};
+  PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &conservation_, &timeline_};
+  NativeSamples native_{&window_, &facts_, &model_, &modules_, &conservation_, &timeline_};
   UsageLines usage_{&window_, &facts_, &model_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };

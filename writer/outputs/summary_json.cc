@@ -7,6 +7,7 @@
 #include "writer/convert/rank_json.h"
 #include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary.h"
+#include "writer/outputs/summary_conservation.h"
 #include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_memory.h"
 #include "writer/outputs/summary_native.h"
@@ -411,6 +412,7 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
   AddFiles(files, &out);
   AddRecords(timeline, options, &out);
   out["verdict"] = VerdictJson(timeline);
+  out["conservation"] = ConservationJson(timeline);
   out["steps"] = StepsJson(timeline);
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));

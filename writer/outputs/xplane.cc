@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +17,7 @@
 #include "writer/convert/torch_links.h"
 #include "writer/convert/torch_operations.h"
 #include "writer/outputs/memory_events.h"
+#include "writer/outputs/summary_conservation.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
@@ -64,7 +68,11 @@ class EventWriter {
   void Write(LineBuilder& line, const Event& event, bool tied, uint32_t link) {
     const EventType& type = timeline_.types[event.type];
     uint32_t& event_id = event_ids_[event.type];
-    if (event_id == 0) event_id = plane_->EventId(type.name);
+    if (event_id == 0) {
+      event_id = plane_->EventId(type.name);
+      const ConservedKind kind = ConservedKindOf(type);
+      if (kind != ConservedKind::kNone) kinds_[event_id].insert(kind);
+    }
     line.Begin(event_id, event.start_ps, event.duration_ps);
     if (event.call_site != 0) {
       Text(line, IsFrameworkWork(type) ? Stat::kInputDims : Stat::kCallSite, event.call_site);
@@ -84,6 +92,15 @@ class EventWriter {
     // Flows that the timeline knows are above 0.
     if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
     line.End();
+  }
+
+  // Behind all lines of threads.
+  void WriteKinds() {
+    for (const auto& [event_id, kinds] : kinds_) {
+      std::string text;
+      for (const ConservedKind kind : kinds) StrAppend(&text, text.empty() ? "" : ",", NameOf(kind));
+      plane_->EventText(event_id, Stat::kKind, text);
+    }
   }
 
   void Write(LineBuilder& line, const LaunchBar& bar) {
@@ -256,7 +273,8 @@ class EventWriter {
   PythonTexts python_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
-  std::vector<uint32_t> operation_ids_;  // of types
+  std::vector<uint32_t> operation_ids_;                // of types
+  std::map<uint32_t, std::set<ConservedKind>> kinds_;  // of the events' names
   absl::flat_hash_map<uint64_t, uint32_t> object_ids_;
   CachedObject cache_[kCacheSize];
   uint32_t error_ids_[kErrors] = {};
@@ -429,6 +447,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
       python.Write(index, name, &line_id);
       native.Write(index, name, &line_id);
     }
+    events.WriteKinds();
     for (const uint32_t process : host_plane.processes) WriteEstimates(timeline, process, line_id, plane);
     if (counted) WriteInput(InputLines(timeline, CountedProcess(timeline)), line_id, plane);
     WriteCounters(timeline, host_plane, line_id, plane);
@@ -446,6 +465,9 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
                           timeline.origin_unix_ns + static_cast<uint64_t>(timeline.duration_ps / 1000));
   if (!timeline.command_line.empty()) environment.PlaneText(Stat::kCommandLine, ValidUtf8(timeline.command_line));
   if (!timeline.window.empty()) environment.PlaneText(Stat::kWindow, ValidUtf8(timeline.window));
+  if (const std::string text = ConservationStat(timeline); !text.empty()) {
+    environment.PlaneText(Stat::kConservation, text);
+  }
   if (absl::Status status = writer.Write(environment); !status.ok()) return status;
   return writer.Finish(timeline.host, XplaneErrors(timeline), XplaneWarnings(timeline));
 }

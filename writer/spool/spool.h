@@ -85,6 +85,8 @@ enum class FrameType : uint16_t {
   kThreadUsage = 31,       // ThreadUsageFact, ThreadUsageRow[]
   kCpuLimits = 32,         // CpuLimitsFact: of a process, when sampling begins, when it changes, and at the end
   kPythonCollecting = 33,  // PythonSamplesFact, PythonSample[]: samples in which the thread collected garbage
+  kCallCounts = 34,        // CallCountsFact; the latest of a thread counts
+  kNotKept = 35,           // NotKeptFact, NotKeptRow[]: what the records of GapFacts were, of all so far
 };
 
 enum FrameFlag : uint16_t {
@@ -152,6 +154,15 @@ struct CountFact {
   uint32_t operation;
   uint32_t reserved;
   uint64_t calls, ticks;
+};
+// What ThreadSlot counts by CountedKind, read together with a ThreadFact. There is none where all of it is 0.
+struct CallCountsFact {
+  uint32_t serial, process_serial;    // of the thread
+  uint64_t start_ticks, taken_ticks;  // as in ThreadFact
+  uint64_t made[kCountedKinds];
+  uint64_t no_room[kCountedKinds];
+  uint64_t left[kCountedFamilies];
+  uint64_t not_large;
 };
 struct ProcessFact {
   uint32_t serial, parent_serial;
@@ -268,6 +279,20 @@ struct GapFact {
   GapCause cause;
   int32_t error;  // kWriteError: errno
 };
+struct NotKeptFact {
+  uint32_t rows;
+  uint32_t reserved;
+  uint64_t records;  // of all rows and of those that no row has room for
+};
+struct NotKeptRow {
+  uint32_t segment;
+  RecordKind kind;
+  uint8_t reserved[3];
+  uint32_t aux;  // of spans and Exec the operation, of annotations the domain; else 0
+  uint32_t reserved1;
+  uint64_t records;
+};
+static_assert(sizeof(NotKeptRow) == 24);
 struct PythonCodeFact {
   uint32_t process_serial;
   uint32_t code;  // from 1, counted per process

@@ -73,6 +73,7 @@ class FactReader {
   void Take(const Frame& frame) {
     if (TakePython(frame) || facts_->native.Take(frame) || facts_->cores.Take(frame)) return;
     if (facts_->cpu_limits.Take(frame) || frame.type == FrameType::kThreadUsage) return;
+    if (TakeCounts(frame)) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);
@@ -253,8 +254,10 @@ class FactReader {
     }
     if (facts_->threads.size() > kMaxThreads) return;
     ThreadFacts& thread = facts_->threads[{frame.segment, fact.serial}];
-    if (fact.taken_ticks >= thread.newest_ticks) {
+    const bool newest = fact.taken_ticks >= thread.newest_ticks;
+    if (newest) {
       thread.newest_ticks = fact.taken_ticks;
+      thread.newest = fact;
       thread.process_serial = fact.process_serial;
       thread.tid = fact.tid;
       thread.start_ticks = fact.start_ticks;
@@ -273,6 +276,7 @@ class FactReader {
       memcpy(&count, rest.data() + i * sizeof(count), sizeof(count));
       if (count.operation < kMaxOperations) counts[count.operation] = count;
     }
+    if (newest) thread.newest_counts = counts;
     if (IsNearerToOpening(fact, thread.first, thread.has_first)) {
       thread.first = fact;
       thread.first_counts = counts;
@@ -282,6 +286,35 @@ class FactReader {
       thread.last = fact;
       thread.last_counts = std::move(counts);
       thread.has_last = true;
+    }
+  }
+
+  bool TakeCounts(const Frame& frame) {
+    if (frame.type == FrameType::kCallCounts) TakeCallCounts(frame);
+    if (frame.type == FrameType::kNotKept) TakeNotKept(frame);
+    return frame.type == FrameType::kCallCounts || frame.type == FrameType::kNotKept;
+  }
+
+  void TakeCallCounts(const Frame& frame) {
+    CallCountsFact fact;
+    if (!frame.Read(&fact) || fact.serial == 0) {
+      ++facts_->corrupt_records;
+      return;
+    }
+    // A thread's own fact comes before it.
+    const auto thread = facts_->threads.find({frame.segment, fact.serial});
+    if (thread == facts_->threads.end() || fact.taken_ticks < thread->second.call_counts.taken_ticks) return;
+    thread->second.call_counts = fact;
+  }
+
+  // Sums of all so far: the latest has the most.
+  void TakeNotKept(const Frame& frame) {
+    NotKeptFact fact;
+    if (!frame.Read(&fact)) return;
+    const std::string_view rest = frame.payload.substr(sizeof(fact));
+    facts_->not_kept.resize(std::min<size_t>(fact.rows, rest.size() / sizeof(NotKeptRow)));
+    if (!facts_->not_kept.empty()) {
+      memcpy(facts_->not_kept.data(), rest.data(), facts_->not_kept.size() * sizeof(NotKeptRow));
     }
   }
 

@@ -64,10 +64,12 @@ struct ThreadFacts {
   uint64_t name_ticks = 0;     // when it was given; 0: by the slot alone
   ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
   bool has_first = false, has_last = false;
-  bool is_own = false;        // of the library's, not of the program's
-  uint64_t spans = 0;         // of all windows
-  uint64_t newest_ticks = 0;  // of the facts read so far, whose order in the spool is not that of time
-  std::map<uint32_t, CountFact> first_counts, last_counts;
+  ThreadFact newest{};           // of the spool, whatever the window
+  CallCountsFact call_counts{};  // likewise
+  bool is_own = false;           // of the library's, not of the program's
+  uint64_t spans = 0;            // of all windows
+  uint64_t newest_ticks = 0;     // of the facts read so far, whose order in the spool is not that of time
+  std::map<uint32_t, CountFact> first_counts, last_counts, newest_counts;
 };
 
 // A code object that lay at an address from that moment on, as far as is known.
@@ -168,6 +170,7 @@ struct SpoolFacts {
   std::vector<PartFact> dropped;  // of a very long run the latest
   uint64_t dropped_parts = 0;     // all of them
   std::vector<GapFact> gaps;
+  std::vector<NotKeptRow> not_kept;  // what the records of the gaps were
   uint32_t missing_parts = 0;
   // Calls and GPU records in the dropped parts.
   std::vector<TotalRow> totals;

@@ -18,6 +18,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "writer/timeline/conserved.h"
 #include "writer/timeline/timeline_core.h"
 #include "writer/timeline/timeline_gpu.h"
 #include "writer/timeline/timeline_memory.h"
@@ -470,6 +471,7 @@ struct Timeline {
   std::vector<AllocationSiteTotal> allocation_sites;  // sorted by bytes descending
 
   // Diagnostics.
+  std::vector<ConservedRow> conservation;  // by kind
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
   uint64_t records_not_kept = 0;      // drained, and not taken by the spool

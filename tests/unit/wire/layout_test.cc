@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsets_EqualThoseOfAbi12) {
-  static_assert(kAbiVersion == 12, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsets_EqualThoseOfAbi13) {
+  static_assert(kAbiVersion == 13, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -49,6 +49,9 @@ TEST(Layout, SizesAndOffsets_EqualThoseOfAbi12) {
   EXPECT_EQ(sizeof(RangeBorder), 16u);
   EXPECT_EQ(offsetof(ThreadSlot, wait_since), 64u);
   EXPECT_EQ(offsetof(ThreadSlot, records), 128u);
+  EXPECT_EQ(offsetof(ThreadSlot, made), 256u);
+  EXPECT_EQ(offsetof(ThreadSlot, left), 640u);
+  EXPECT_EQ(offsetof(ThreadSlot, not_large), 704u);
   EXPECT_EQ(offsetof(ThreadSlot, short_calls), 1536u);
   EXPECT_EQ(sizeof(Tag), 8u);
   EXPECT_EQ(sizeof(SpanRecord), 64u);

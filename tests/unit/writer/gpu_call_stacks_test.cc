@@ -133,7 +133,8 @@ TEST(GpuCallStacks, BeyondTheLimit_AreCounted) {
   GpuCallStacks stacks(&facts, /*most=*/1);
   Timeline filled;
   filled.threads.emplace_back();
-  HostEvents events(&facts, &filled);
+  Conservation conservation(&facts);
+  HostEvents events(&facts, &conservation, &filled);
   for (int i = 0; i < 3; ++i) stacks.Take(0, 5, 1);
   stacks.Finish(&events, &filled);
   ASSERT_EQ(filled.notes.size(), 1u);

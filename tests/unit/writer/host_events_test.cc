@@ -41,7 +41,8 @@ class HostEventsTest : public testing::Test {
   static constexpr uint16_t kWait = 0, kCall = 1, kOperation = 2, kStep = 3;
   SpoolFacts facts_;
   Timeline timeline_;
-  HostEvents events_{&facts_, &timeline_};
+  Conservation conservation_{&facts_};
+  HostEvents events_{&facts_, &conservation_, &timeline_};
 };
 
 TEST_F(HostEventsTest, TicksOfLine_BecomePicosecondsInOrder) {

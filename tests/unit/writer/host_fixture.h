@@ -75,11 +75,12 @@ class HostFixture : public testing::Test {
   Timeline timeline_;
   Ranks ranks_{session_, window_, &facts_, &timeline_};
   EventTypes types_{&facts_, &timeline_};
-  HostEvents events_{&facts_, &timeline_};
+  Conservation conservation_{&facts_};
+  HostEvents events_{&facts_, &conservation_, &timeline_};
   ProcessModel model_{&window_, &facts_, &timeline_};
   ProcessModules modules_{&facts_, &timeline_.strings};
   CallTotals totals_{&facts_, &modules_, &timeline_};
-  const HostParts host_{&types_, &model_, &modules_, &totals_, &events_};
+  const HostParts host_{&types_, &model_, &modules_, &totals_, &events_, &conservation_};
 
  private:
   bool finished_ = false;

@@ -50,7 +50,8 @@ class ProcessModelTest : public testing::Test {
   CaptureWindow window_;
   Timeline timeline_;
   Ranks ranks_{session_, window_, &facts_, &timeline_};
-  HostEvents events_{&facts_, &timeline_};
+  Conservation conservation_{&facts_};
+  HostEvents events_{&facts_, &conservation_, &timeline_};
   ProcessModel model_{&window_, &facts_, &timeline_};
 };
 

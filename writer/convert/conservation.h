@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What became of each call and record: per kind, calls made = events published + those counted by a cause. The target
+// counts calls when they begin; everything behind that counts what it passes on and what it leaves out, so that a sum
+// that does not hold shows where something was lost without being counted. docs/conservation.md.
+//
+//   Conservation conservation(&facts);
+//   const ConservedKind kind = conservation.Take(segment, record);   // of every record of the second pass
+//   conservation.Count(kind, ConservedCause::kOutsideWindow);        // of one that becomes no event
+//   conservation.Finish(...);                                        // fills Timeline::conservation
+//
+// Process: converter, one thread.
+#ifndef TBPROF_WRITER_CONVERT_CONSERVATION_H_
+#define TBPROF_WRITER_CONVERT_CONSERVATION_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "writer/spool/record_view.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/conserved.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+class Conservation {
+ public:
+  // Must outlive this.
+  explicit Conservation(const SpoolFacts* facts) : facts_(*facts) {}
+
+  // Counts a record as read; kNone: of a kind that is not followed.
+  ConservedKind Take(uint32_t segment, const RecordView& record);
+  // How many records of a thread were read, whatever they are.
+  void TakeChunk(const Identity& thread, uint64_t records) { read_[thread] += records; }
+  void Count(ConservedKind kind, ConservedCause cause, uint64_t count = 1) {
+    counts_[Index(kind)][Index(cause)] += count;
+  }
+  // A call that had not returned, and that is an event.
+  void CountOpen(const Identity& thread) { open_.insert({thread, true}); }
+  uint64_t CountOf(ConservedKind kind, ConservedCause cause) const { return counts_[Index(kind)][Index(cause)]; }
+
+  struct Input {
+    bool own_window = true;   // of the run, not of a capture
+    bool each_block = false;  // --malloc=exact
+    uint64_t samples = 0;     // of the allocator, in the profile
+  };
+  // After all events are in the timeline.
+  void Finish(const Input& input, Timeline* timeline);
+
+ private:
+  static constexpr size_t kKinds = static_cast<size_t>(ConservedKind::kKinds);
+  static constexpr size_t kCauses = static_cast<size_t>(ConservedCause::kCauses);
+  template <typename Enum>
+  static constexpr size_t Index(Enum value) {
+    return static_cast<size_t>(value);
+  }
+  struct Made {
+    uint64_t count = 0;
+    uint64_t at_most = 0;   // of these that may be in nothing
+    bool open_end = false;  // a process went on behind its last counts
+  };
+
+  ConservedKind KindOf(uint32_t segment, RecordKind kind, uint8_t flags, uint32_t aux);
+  void AddThreads();
+  void AddThread(const Identity& identity, const ThreadFacts& thread);
+  void AddShortCalls(const Identity& identity, const ThreadFacts& thread);
+  void AddInFlight(const Identity& identity, const ThreadFacts& thread);
+  void AddSpool();
+  void CountEvents(const Timeline& timeline);
+  uint64_t PublishedOf(ConservedKind kind, const Input& input, const Timeline& timeline) const;
+  void AddRow(ConservedKind kind, const Input& input, Timeline* timeline) const;
+  bool IsExact(const Input& input) const;
+  bool IsCounted() const;
+
+  const SpoolFacts& facts_;
+  uint64_t counts_[kKinds + 1][kCauses] = {};
+  Made made_[kKinds + 1];
+  uint64_t passed_[kKinds + 1] = {};  // read in the second pass
+  uint64_t events_[kKinds + 1] = {};
+  uint64_t undone_ = 0;  // records of blocks that no counter counts: of releases that a failed realloc undid
+  absl::flat_hash_map<Identity, uint64_t> read_;
+  absl::flat_hash_map<Identity, bool> open_;
+  uint32_t segment_ = 0;  // whose operations_ are
+  const SegmentFacts* operations_ = nullptr;
+};
+
+// The text of XSpace.warnings and the terminal; empty: every sum holds, as far as it is known.
+std::string ConservationText(const Timeline& timeline);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_CONSERVATION_H_
