@@ -65,6 +65,21 @@ bool BeginsRange(uint8_t flags) {
   return action != AnnotationAction::kPop && action != AnnotationAction::kEnd;
 }
 
+// Whose records are all spans, which the launcher counts in parts that it drops.
+bool IsOfSpans(Kind kind) {
+  switch (kind) {
+    case Kind::kThreadCall:
+    case Kind::kLock:
+    case Kind::kSleep:
+    case Kind::kIo:
+    case Kind::kLargeBlock:
+    case Kind::kLibrary:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Of the launcher's samplers, whose counters are in the latest status of a process.
 bool IsSampled(Kind kind) { return kind == Kind::kPythonSample || kind == Kind::kNativeSample; }
 
@@ -256,8 +271,8 @@ void Conservation::AddRow(Kind kind, const Input& input, Timeline* timeline) con
   std::ranges::copy(counts_[Index(kind)], row.rest);
   const Made& made = made_[Index(kind)];
   const bool has_made = kind != Kind::kThreadStart && IsCounted();
-  const bool of_dropped_parts =
-      !facts_.dropped.empty() && kind != Kind::kRecord && row.rest[Index(Conserved::kDroppedPart)] == 0;
+  // Of the records in dropped parts only spans are counted by kind.
+  const bool of_dropped_parts = !facts_.dropped.empty() && !IsOfSpans(kind) && kind != Kind::kRecord;
   uint64_t sum = row.published;
   for (const uint64_t count : row.rest) sum += count;
   if (has_made) {

@@ -135,8 +135,8 @@ std::vector<UsageLines::Point> UsageLines::TakePoints(Line* line) const {
   const auto cut = [&](size_t first, uint64_t at) {
     const Point &a = rising[first], &b = rising[first + 1];
     const double share = static_cast<double>(at - a.ticks) / static_cast<double>(b.ticks - a.ticks);
-    return Point{at, Between(a.cpu_ns, b.cpu_ns, share), Between(a.run_delay_ns, b.run_delay_ns, share),
-                 a.major_faults, a.minor_faults};
+    return Point{at, Between(a.cpu_ns, b.cpu_ns, share), Between(a.run_delay_ns, b.run_delay_ns, share), a.major_faults,
+                 a.minor_faults};
   };
   // What lies before and behind the window ends at its borders.
   if (rising.size() >= 2 && rising.front().ticks < window_.open) rising.front() = cut(0, window_.open);
@@ -151,8 +151,7 @@ void UsageLines::FinishLine(uint32_t thread, Line* line) {
   usage.thread = thread;
   for (const Point& point : TakePoints(line)) {
     if (point.ticks < window_.open || point.ticks >= window_.close) continue;
-    usage.points.push_back(
-        {PsInWindow(facts_, timeline_, point.ticks), PsOf(point.cpu_ns), PsOf(point.run_delay_ns),
+    usage.points.push_back({PsInWindow(facts_, timeline_, point.ticks), PsOf(point.cpu_ns), PsOf(point.run_delay_ns),
                             point.major_faults, point.minor_faults});
   }
   if (!usage.points.empty()) timeline_.usage.push_back(std::move(usage));

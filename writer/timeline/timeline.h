@@ -463,7 +463,7 @@ struct Timeline {
   std::vector<ThreadUsage> usage;  // sorted by thread
   // Null: nothing is known of it.
   const ThreadUsage* UsageOfThread(uint32_t thread) const;
-  CpuLimits cpu_limits;         // of the command
+  CpuLimits cpu_limits;  // of the command
   Verdict verdict;
   std::vector<CoreDump> cores;  // the command's first
 
