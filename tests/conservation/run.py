@@ -123,7 +123,8 @@ class Run:
         if program == "launches":
             threads, launches = rng.randrange(1, 5), rng.choice([1, 50, 3000])
             command += [str(threads), str(launches)]
-            self.kernels = threads * launches if self.end == "return" else None
+            # Each thread begins with one more.
+            self.kernels = threads * (launches + 1) if self.end == "return" else None
         if program == "train":
             command += [str(rng.randrange(1, 200)), "20000"]
         if self.end == "kill":
@@ -193,7 +194,8 @@ class Run:
             for kind, row in rows.items():
                 self.check_row(kind, row, killed)
             whole = len(summaries) == 1 and not killed
-            if counts and whole:
+            # A full spool has no room for the last counters either.
+            if counts and whole and not self.full:
                 self.compare(rows, counts)
             made = (rows.get("gpu_kernels") or {}).get("made")
             if self.kernels is not None and whole and made != self.kernels:
