@@ -26,6 +26,7 @@ import spools
 import suite
 import survival
 import truth
+import verdicts
 import windows
 import yields
 from harness import ROOT, Check, Failed, Machine, Skip, Warming
@@ -66,6 +67,7 @@ CHECKS = (
     Row(suite.trainer, 120, False, False),
     Row(python_lines.python_of_calls, 90, False, False),
     Row(python_lines.jax_steps, 90, False, False),
+    Row(verdicts.causes_in_torch, 120, False, False),
     Row(experiments.graphs_before_captures, 60, False, True),
     Row(experiments.torch_teardown, 60, False, False),
     Row(experiments.long_graphs, 120, True, True),

@@ -36,7 +36,8 @@ def python_of_calls(check):
                 continue
             if name in CALLS_OF[function]:
                 told[function] += count
-            else:
+            # What comes with a first call (modules, memory) may be any function's.
+            elif any(name in calls for calls in CALLS_OF.values()):
                 wrong[name, function] += count
         check.facts[way] = {"right": told, "wrong": {" ".join(key): count for key, count in wrong.items()}}
         check.facts[f"{way}_rows"] = {" ".join(key): count for key, count in rows.most_common(30)}

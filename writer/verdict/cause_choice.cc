@@ -27,8 +27,9 @@ constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
 constexpr int64_t kTinyKernelPs = 20'000'000;
 constexpr double kKernelsOfStep = 20;
 constexpr size_t kMostWhere = 5, kMostCallers = 4;
-// Launches that follow one another so soon are of one operation after the other.
-constexpr int64_t kBetweenLaunchesPs = 50'000'000;
+// Calls that follow one another so soon are of one operation after the other.
+constexpr int64_t kBetweenCallsPs = 50'000'000;
+constexpr uint64_t kLittle = 4096;
 
 using Wanted = std::function<bool(const AccountRow&)>;
 
@@ -227,30 +228,25 @@ class Chooser {
     if (!in_.gpu.any()) return;
     const double steps = static_cast<double>(std::max<uint64_t>(verdict_.steps, 1));
     size_t syncs = 0;
-    int64_t sync_ps = 0;
-    for (const WaitSlice& wait : in_.time.waits()) {
-      const bool copies = wait.kind == WaitClass::kGpuCopy;
-      if (wait.kind != WaitClass::kGpuWait && !copies) continue;
-      ++syncs;
-      sync_ps += wait.end_ps - wait.start_ps;
-    }
+    for (const WaitSlice& wait : in_.time.waits()) syncs += IsSync(wait.kind);
     const double idle = 1 - ShareOf(in_.gpu.busy_ps());
     const double mean_kernel =
         in_.gpu.kernels() == 0 ? 0 : static_cast<double>(in_.gpu.kernel_ps()) / static_cast<double>(in_.gpu.kernels());
     const bool per_step = verdict_.steps > 0;
     if (idle >= kIdleGpu && (!per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps)) {
-      Add(Cause::kSync, StepPart::kKernels, [](const AccountRow& row) {
-        return IsDoing(row, {WaitClass::kGpuWait}) ||
-               (IsDoing(row, {WaitClass::kGpuCopy}) && row.part != StepPart::kCopies);
-      });
+      // With what the host does from one to the next, as for launches.
+      candidates_.push_back({Cause::kSync, StepPart::kKernels, BackToBackPs(IsSync), [](const AccountRow& row) {
+                               return IsDoing(row, {WaitClass::kGpuWait, WaitClass::kGpuCopy});
+                             }});
     }
-    if (in_.gpu.pageable_copies() > 0) {
+    // Single numbers that come back are the synchronization's.
+    if (in_.gpu.pageable_bytes() > kLittle * in_.gpu.pageable_copies()) {
       Add(Cause::kPageableCopy, StepPart::kCopies, [](const AccountRow& row) { return row.part == StepPart::kCopies; });
     }
     if (idle >= kIdleGpu && mean_kernel < static_cast<double>(kTinyKernelPs) &&
         static_cast<double>(in_.gpu.kernels()) >= kKernelsOfStep * steps) {
       // With what the host does from one launch to the next: the GPU waits for all of it.
-      candidates_.push_back({Cause::kTinyKernels, StepPart::kLaunch, LaunchingPs(), [](const AccountRow& row) {
+      candidates_.push_back({Cause::kTinyKernels, StepPart::kLaunch, BackToBackPs(IsLaunch), [](const AccountRow& row) {
                                return IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther}) ||
                                       (row.doing == kRunning &&
                                        (row.part == StepPart::kPython || row.part == StepPart::kOperations));
@@ -260,16 +256,17 @@ class Chooser {
                                     HumanCount(in_.gpu.kernels()), HumanTime(static_cast<int64_t>(mean_kernel)));
   }
 
-  int64_t LaunchingPs() const {
+  static bool IsSync(WaitClass kind) { return kind == WaitClass::kGpuWait || kind == WaitClass::kGpuCopy; }
+  static bool IsLaunch(WaitClass kind) { return kind == WaitClass::kGpuLaunch; }
+
+  // Of such calls, and from one to the next where it follows soon.
+  int64_t BackToBackPs(bool (*is_wanted)(WaitClass)) const {
     int64_t sum = 0, last_end = INT64_MIN / 2;
     for (const WaitSlice& wait : in_.time.waits()) {
-      if (wait.kind == WaitClass::kGpuLaunch) {
-        const int64_t between = wait.start_ps - last_end;
-        sum += wait.end_ps - wait.start_ps + (between <= kBetweenLaunchesPs ? between : 0);
-        last_end = wait.end_ps;
-      } else {
-        last_end = INT64_MIN / 2;
-      }
+      if (!is_wanted(wait.kind)) continue;
+      const int64_t between = wait.start_ps - last_end;
+      sum += wait.end_ps - wait.start_ps + (between <= kBetweenCallsPs ? between : 0);
+      last_end = wait.end_ps;
     }
     return sum;
   }

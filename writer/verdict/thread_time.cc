@@ -78,6 +78,8 @@ uint32_t StackAt(const PythonThread* python, int64_t at_ps) {
 
 WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   for (const EventType& type : timeline.types) of_type_.push_back(ClassOf(type));
+  has_backward_threads_ = std::ranges::any_of(
+      timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
 }
 
 bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
@@ -88,7 +90,9 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     const std::string_view site = timeline_.strings.Get(event.call_site);
     const bool is_condition = timeline_.types[event.type].name.starts_with("pthread_");
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
-    if (IsInComputing(site)) *kind = WaitClass::kPool;
+    // PyTorch's backward pass runs on threads of its own, for which its caller waits behind std::condition_variable.
+    const bool backward = has_backward_threads_ && is_condition && HasAny(site, {"libstdc++"});
+    if (backward || IsInComputing(site)) *kind = WaitClass::kPool;
   } else if (*kind == WaitClass::kFile) {
     const bool writes = StartsWithAny(timeline_.types[event.type].name, {"write"});
     if (writes && (event.object == kStdout || event.object == kStderr)) *kind = WaitClass::kTerminal;

@@ -87,6 +87,7 @@ class WaitClasses {
  private:
   const Timeline& timeline_;
   std::vector<int> of_type_;  // WaitClass; -1: none
+  bool has_backward_threads_ = false;
 };
 
 }  // namespace tbprof

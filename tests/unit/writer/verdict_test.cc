@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// What bounds the step, by timelines in which one thing does.
+#include "writer/verdict/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <numeric>
+#include <string>
+
+namespace tbprof {
+namespace {
+
+constexpr int64_t kMs = 1'000'000'000;
+constexpr char kOwn[] = "/home/me/train.py";
+constexpr int kSteps = 50;
+constexpr int64_t kStep = 100 * kMs;
+
+// A main thread with steps of 100 ms, of which `busy_ms` at the end are spent in native code at train.py:10.
+class Maker {
+ public:
+  Maker() {
+    timeline.duration_ps = kSteps * kStep;
+    timeline.processes.resize(1);
+    timeline.processes[0].pid = 100;
+    timeline.processes[0].is_command = true;
+    timeline.types = {{"pthread_cond_timedwait", EventFamily::kLock},
+                      {"clock_nanosleep", EventFamily::kSleep},
+                      {"fsync", EventFamily::kIo},
+                      {"recv", EventFamily::kIo},
+                      {"waitpid", EventFamily::kProcess},
+                      {"sem_wait", EventFamily::kLock},
+                      {"cuLaunchKernel", EventFamily::kGpu},
+                      {"cuStreamSynchronize", EventFamily::kGpu},
+                      {"cuMemcpyHtoD_v2", EventFamily::kGpu},
+                      {"write", EventFamily::kIo}};
+    timeline.python.functions.resize(1);
+    timeline.python.stacks.resize(1);
+    timeline.native.stacks.resize(1);
+    timeline.native.processes.push_back({.process = 0, .sampling = NativeSampling::kSampled});
+    main = Thread("", true);
+    for (int i = 0; i < kSteps; ++i) {
+      Step step;
+      step.start_ps = i * kStep;
+      step.end_ps = (i + 1) * kStep;
+      step.thread = main;
+      timeline.steps.push_back(step);
+    }
+    timeline.step_source = StepSource::kMarked;
+    in_main = Stack(0, kOwn, "main", 10);
+    interpreter = Native("python3.12", "_PyEval_EvalFrameDefault", 0);
+    library = Native("libz.so.1", "deflate", interpreter);
+  }
+
+  uint32_t Thread(const std::string& name, bool is_main = false, uint32_t process = 0) {
+    tbprof::Thread thread;
+    thread.process = process;
+    thread.name = name;
+    thread.is_main = is_main;
+    thread.end_ps = timeline.duration_ps;
+    timeline.threads.push_back(thread);
+    const auto index = static_cast<uint32_t>(timeline.threads.size() - 1);
+    timeline.python.threads.push_back({.thread = index});
+    timeline.native.threads.push_back({.thread = index});
+    timeline.usage.push_back({.thread = index, .points = {{}}});
+    return index;
+  }
+  uint32_t Process(int pid, int parent) {
+    tbprof::Process process;
+    process.pid = pid;
+    process.parent = parent;
+    process.forked = true;
+    timeline.processes.push_back(process);
+    return static_cast<uint32_t>(timeline.processes.size() - 1);
+  }
+  uint32_t Stack(uint32_t parent, const std::string& file, const std::string& name, int line) {
+    PythonFunction function;
+    function.file = timeline.strings.Intern(file);
+    function.name = timeline.strings.Intern(name);
+    timeline.python.functions.push_back(function);
+    timeline.python.stacks.push_back({parent, static_cast<uint32_t>(timeline.python.functions.size() - 1), line});
+    return static_cast<uint32_t>(timeline.python.stacks.size() - 1);
+  }
+  uint32_t Native(const std::string& module, const std::string& function, uint32_t parent) {
+    timeline.native.stacks.push_back(
+        {parent, timeline.strings.Intern(function), timeline.strings.Intern(module), 0, false});
+    return static_cast<uint32_t>(timeline.native.stacks.size() - 1);
+  }
+  void Wait(uint32_t thread, uint16_t type, int64_t start, int64_t length, uint32_t stack, uint64_t object = 0,
+            const std::string& site = "") {
+    Event event;
+    event.type = type;
+    event.start_ps = start;
+    event.duration_ps = length;
+    event.python = stack;
+    event.object = object;
+    event.call_site = timeline.strings.Intern(site);
+    timeline.threads[thread].events.push_back(event);
+  }
+  // On the CPU in `native`; not on it: 0.
+  void Run(uint32_t thread, int64_t start, int64_t length, uint32_t stack, uint32_t native, bool collects = false) {
+    PythonRun run;
+    run.first_ps = run.from_ps = start;
+    run.last_ps = run.to_ps = start + length;
+    run.stack = stack;
+    run.samples = static_cast<uint32_t>(std::max<int64_t>(length / (10 * kMs), 1));
+    run.on_cpu = native != 0 ? run.samples : 0;
+    run.collecting = collects ? run.samples : 0;
+    timeline.python.threads[thread].runs.push_back(run);
+    if (native == 0) return;
+    timeline.usage[thread].points.push_back({start, cpu_[thread]});
+    cpu_[thread] += length;
+    timeline.usage[thread].points.push_back({start + length, cpu_[thread], 0, 0, 0});
+    for (int64_t at = start; at < start + length; at += 10 * kMs) {
+      timeline.native.threads[thread].points.push_back({at, 10'000, native});
+    }
+  }
+  // Of each step: `length` at the beginning in what `visit` makes, the rest in operations of the program's own.
+  template <typename Visit>
+  void EachStep(int64_t length, Visit&& visit) {
+    for (int i = 0; i < kSteps; ++i) {
+      visit(i * kStep);
+      if (length < kStep) Run(main, i * kStep + length, kStep - length, in_main, library);
+    }
+    for (ThreadUsage& usage : timeline.usage) {
+      UsagePoint last = usage.points.back();
+      last.at_ps = timeline.duration_ps;
+      usage.points.push_back(last);
+    }
+  }
+
+  // Of the main thread, in all.
+  void Faults(uint64_t major, uint64_t minor) {
+    for (UsagePoint& point : timeline.usage[main].points) {
+      if (point.at_ps < timeline.duration_ps) continue;
+      point.major_faults = major;
+      point.minor_faults = minor;
+    }
+  }
+
+  Verdict Make() {
+    const Verdict verdict = MakeVerdict(timeline);
+    EXPECT_EQ(std::accumulate(verdict.part_ps.begin(), verdict.part_ps.end(), int64_t{0}), verdict.total_ps);
+    for (const int64_t part : verdict.part_ps) EXPECT_GE(part, 0);
+    return verdict;
+  }
+  std::string PlaceOf(const Where& where) const {
+    const std::string file = timeline.strings.Get(where.file);
+    return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line);
+  }
+  void Expect(Cause cause, StepPart part, double share) {
+    const Verdict verdict = Make();
+    EXPECT_EQ(CauseName(verdict.cause), CauseName(cause)) << verdict.reason;
+    EXPECT_NEAR(verdict.share, share, 0.02);
+    EXPECT_NEAR(verdict.ShareOf(part), share, 0.02) << StepPartName(part);
+  }
+
+  Timeline timeline;
+  uint32_t main = 0, in_main = 0, interpreter = 0, library = 0;
+
+ private:
+  std::map<uint32_t, int64_t> cpu_;
+};
+enum Type : uint16_t {
+  kCondition,
+  kNap,
+  kSync,
+  kReceive,
+  kChildEnd,
+  kSemaphore,
+  kLaunchCall,
+  kGpuSync,
+  kCopyIn,
+  kWrite
+};
+
+TEST(Verdict, NothingRecorded_IsUnknownWithAReason) {
+  Timeline timeline;
+  const Verdict verdict = MakeVerdict(timeline);
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_FALSE(verdict.reason.empty());
+}
+
+TEST(Verdict, NativeWorkAlone_IsNoProblem) {
+  Maker maker;
+  maker.EachStep(0, [](int64_t) {});
+  maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
+  EXPECT_FALSE(IsProblem(maker.Make().cause));
+}
+
+TEST(Verdict, InterpreterAlone_IsPython) {
+  Maker maker;
+  maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, maker.in_main, maker.interpreter); });
+  // Both at one line: each of its native samples counts.
+  maker.Expect(Cause::kPython, StepPart::kPython, 0.8);
+}
+
+// The thread of a heartbeat sleeps, too, and all the time.
+TEST(Verdict, QueueOfAThreadThatSleeps_NamesItsLine) {
+  Maker maker;
+  const uint32_t fetcher = maker.Thread("fetch"), heart = maker.Thread("heartbeat");
+  const uint32_t get = maker.Stack(maker.in_main, "/usr/lib/python3.12/queue.py", "Queue.get", 171);
+  const uint32_t fetch = maker.Stack(0, "/home/me/data.py", "fetch", 17);
+  const uint32_t beat = maker.Stack(0, "/home/me/monitor.py", "beat", 5);
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 60 * kMs, get);
+    maker.Wait(fetcher, kNap, at, 59 * kMs, fetch);
+    for (int i = 0; i < 4; ++i) maker.Wait(heart, kNap, at + i * 25 * kMs, 24 * kMs + i * kMs / 7, beat);
+  });
+  maker.Expect(Cause::kPrefetchThread, StepPart::kInput, 0.6);
+  const Verdict verdict = maker.Make();
+  ASSERT_EQ(verdict.where.size(), 2u);
+  EXPECT_EQ(maker.PlaceOf(verdict.where[0]), "train.py:10");
+  EXPECT_EQ(verdict.where[1].role, WhereRole::kWaitedFor);
+  EXPECT_EQ(verdict.where[1].thread, fetcher);
+  EXPECT_EQ(maker.PlaceOf(verdict.where[1]), "data.py:17");
+}
+
+TEST(Verdict, WorkersThatCompute_AreASlowLoader) {
+  Maker maker;
+  const uint32_t worker = maker.Thread("", true, maker.Process(101, 0));
+  const uint32_t get = maker.Stack(maker.in_main, "/x/site-packages/torch/utils/data/dataloader.py", "_get_data", 1);
+  const uint32_t work = maker.Stack(0, "/home/me/data.py", "decode", 31);
+  maker.EachStep(70 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 70 * kMs, get);
+    maker.Run(worker, at, 100 * kMs, work, maker.library);
+  });
+  maker.Expect(Cause::kSlowLoader, StepPart::kInput, 0.7);
+  EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "data.py:31");
+}
+
+TEST(Verdict, GilThatAnotherThreadHolds_NamesThatThread) {
+  Maker maker;
+  const uint32_t other = maker.Thread("stats");
+  const uint32_t burn = maker.Stack(0, "/home/me/stats.py", "run", 28);
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 12; ++i) {
+      maker.Wait(maker.main, kCondition, at + i * 5 * kMs, 5 * kMs, maker.in_main, 0, "take_gil (ceval_gil.c:1)");
+    }
+    maker.Run(other, at, 60 * kMs, burn, maker.interpreter);
+  });
+  maker.Expect(Cause::kGil, StepPart::kGil, 0.6);
+  EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "stats.py:28");
+}
+
+TEST(Verdict, LockThatSeveralWaitFor_IsAConvoy) {
+  Maker maker;
+  const uint32_t other = maker.Thread("reader");
+  const uint32_t holds = maker.Stack(0, "/home/me/cache.py", "read", 8);
+  maker.EachStep(50 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 50 * kMs, maker.in_main, 0x1000);
+    maker.Run(other, at, 50 * kMs, holds, maker.interpreter);
+    maker.Wait(other, kSemaphore, at + 60 * kMs, 5 * kMs, holds, 0x1000);
+  });
+  maker.Expect(Cause::kLockConvoy, StepPart::kLocks, 0.5);
+}
+
+TEST(Verdict, ProcessThatOthersWaitFor_IsTheStraggler) {
+  Maker maker;
+  const uint32_t slow = maker.Thread("", true, maker.Process(101, 0));
+  const uint32_t barrier = maker.Stack(maker.in_main, "/usr/lib/python3.12/threading.py", "Barrier.wait", 5);
+  const uint32_t its = maker.Stack(0, kOwn, "extra", 44);
+  const uint32_t its_barrier = maker.Stack(its, "/usr/lib/python3.12/threading.py", "Barrier.wait", 5);
+  maker.EachStep(50 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 50 * kMs, barrier);
+    maker.Run(slow, at, 98 * kMs, its, maker.library);
+    maker.Wait(slow, kSemaphore, at + 98 * kMs, 2 * kMs, its_barrier);
+  });
+  maker.Expect(Cause::kStraggler, StepPart::kCollectives, 0.5);
+  EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "train.py:44");
+}
+
+struct Plain {
+  Cause cause;
+  StepPart part;
+  Type type;
+  const char *file, *function;  // of a library on the stack; empty: none
+};
+TEST(Verdict, OneKindOfCall_IsItsCause) {
+  const Plain rows[] = {
+      {Cause::kDisk, StepPart::kDisk, kSync, "", ""},
+      {Cause::kSleep, StepPart::kSleep, kNap, "", ""},
+      {Cause::kNetwork, StepPart::kNetwork, kReceive, "", ""},
+      {Cause::kChild, StepPart::kChild, kChildEnd, "", ""},
+      {Cause::kChild, StepPart::kChild, kSemaphore, "/usr/lib/python3.12/subprocess.py", "Popen.wait"},
+      {Cause::kNetwork, StepPart::kNetwork, kSync, "/usr/lib/python3.12/http/client.py", "HTTPResponse.begin"},
+      {Cause::kLogging, StepPart::kDisk, kSync, "/usr/lib/python3.12/logging/__init__.py", "Logger._log"},
+      {Cause::kCheckpoint, StepPart::kDisk, kSync, "/x/site-packages/torch/serialization.py", "save"},
+      {Cause::kCheckpoint, StepPart::kDisk, kSync, "/home/me/io.py", "save_checkpoint"},
+      {Cause::kRecompilation, StepPart::kCompile, kSemaphore, "/x/site-packages/jax/_src/compiler.py", "compile"},
+  };
+  for (const Plain& row : rows) {
+    Maker maker;
+    const uint32_t stack = *row.file == '\0' ? maker.in_main : maker.Stack(maker.in_main, row.file, row.function, 3);
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, row.type, at, 60 * kMs, stack); });
+    SCOPED_TRACE(std::string(row.file) + " " + std::string(CauseName(row.cause)));
+    maker.Expect(row.cause, row.part, 0.6);
+  }
+}
+
+TEST(Verdict, WritesToTheTerminal_AreLogging) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kWrite, at, 60 * kMs, maker.in_main, 1); });
+  maker.Expect(Cause::kLogging, StepPart::kDisk, 0.6);
+}
+
+TEST(Verdict, GarbageCollection_IsItsOwnPart) {
+  Maker maker;
+  maker.EachStep(40 * kMs,
+                 [&](int64_t at) { maker.Run(maker.main, at, 40 * kMs, maker.in_main, maker.interpreter, true); });
+  maker.Expect(Cause::kGarbageCollection, StepPart::kGarbageCollection, 0.4);
+}
+
+// Off the CPU, and it could have run.
+class Starved : public Maker {
+ public:
+  Starved() {
+    int64_t delay = 0;
+    EachStep(60 * kMs, [&](int64_t at) {
+      Run(main, at, 60 * kMs, in_main, 0);
+      UsagePoint point = timeline.usage[main].points.back();
+      point.at_ps = at;
+      point.run_delay_ps = delay;
+      timeline.usage[main].points.push_back(point);
+      delay += 60 * kMs;
+      point.at_ps = at + 60 * kMs;
+      point.run_delay_ps = delay;
+      timeline.usage[main].points.push_back(point);
+    });
+    // A count never falls.
+    int64_t highest = 0;
+    for (UsagePoint& point : timeline.usage[main].points) {
+      highest = std::max(highest, point.run_delay_ps);
+      point.run_delay_ps = highest;
+    }
+    timeline.cpu_limits.cpus_allowed = 2;
+  }
+};
+TEST(Verdict, NoCpu_IsOtherProcessesOrTheQuotaOrItsOwnThreads) {
+  Starved maker;
+  maker.Expect(Cause::kCpuContention, StepPart::kStarvation, 0.6);
+  maker.timeline.cpu_limits.quota_cpus = 0.4;
+  maker.timeline.cpu_limits.throttled_ps = kSteps * 55 * kMs;
+  maker.Expect(Cause::kCpuQuota, StepPart::kStarvation, 0.6);
+  Starved crowded;
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t pool = crowded.Thread("pool");
+    crowded.timeline.usage[pool].points = {
+        {}, {crowded.timeline.duration_ps, crowded.timeline.duration_ps / 2, crowded.timeline.duration_ps / 3, 0, 0}};
+  }
+  crowded.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
+}
+
+TEST(Verdict, PagesFromDisk_AreReclaim) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 60 * kMs, maker.in_main, 0); });
+  maker.Faults(10'000, 0);
+  maker.Expect(Cause::kReclaim, StepPart::kReclaim, 0.6);
+}
+
+// CPU time without samples in user code: it was spent in the kernel, on pages.
+TEST(Verdict, NewPages_AreAllocationChurn) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 60 * kMs, maker.in_main, maker.library); });
+  auto& points = maker.timeline.native.threads[maker.main].points;
+  std::erase_if(points, [](const NativePoint& point) { return point.at_ps % kStep < 60 * kMs; });
+  maker.Faults(0, 20'000'000);
+  maker.Expect(Cause::kAllocationChurn, StepPart::kReclaim, 0.6);
+}
+
+class OnGpu : public Maker {
+ public:
+  OnGpu() { timeline.gpu_streams.resize(1); }
+  void Work(GpuEventKind kind, int64_t start, int64_t length, uint8_t source = 0, uint64_t bytes = 0) {
+    GpuEvent event;
+    event.kind = kind;
+    event.start_ps = start;
+    event.duration_ps = length;
+    event.source_kind = source;
+    event.value = bytes;
+    timeline.gpu_streams[0].events.push_back(event);
+  }
+};
+TEST(Verdict, GpuThatComputes_IsNoProblem) {
+  OnGpu maker;
+  maker.EachStep(95 * kMs, [&](int64_t at) {
+    maker.Work(GpuEventKind::kKernel, at, 94 * kMs);
+    maker.Wait(maker.main, kGpuSync, at, 95 * kMs, maker.in_main);
+  });
+  maker.Expect(Cause::kKernels, StepPart::kKernels, 0.95);
+  EXPECT_FALSE(IsProblem(Cause::kKernels));
+}
+TEST(Verdict, ManyShortKernels_AreTinyKernels) {
+  OnGpu maker;
+  constexpr int64_t kUs = kMs / 1000;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 3000; ++i) {
+      maker.Wait(maker.main, kLaunchCall, at + i * 20 * kUs, 20 * kUs, maker.in_main);
+      maker.Work(GpuEventKind::kKernel, at + i * 20 * kUs, 2 * kUs);
+    }
+  });
+  maker.Expect(Cause::kTinyKernels, StepPart::kLaunch, 0.6);
+}
+TEST(Verdict, SynchronizationAfterEachKernel_IsSync) {
+  OnGpu maker;
+  constexpr int64_t kUs = kMs / 1000;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 600; ++i) {
+      maker.Wait(maker.main, kGpuSync, at + i * 100 * kUs, 100 * kUs, maker.in_main);
+      maker.Work(GpuEventKind::kKernel, at + i * 100 * kUs, 30 * kUs);
+    }
+  });
+  maker.Expect(Cause::kSync, StepPart::kKernels, 0.6);
+}
+TEST(Verdict, CopiesFromPageableMemory_AreNamed) {
+  OnGpu maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kCopyIn, at, 60 * kMs, maker.in_main);
+    maker.Work(GpuEventKind::kCopy, at + 10 * kMs, 50 * kMs, /*source=*/1, 500 << 20);
+  });
+  maker.Expect(Cause::kPageableCopy, StepPart::kCopies, 0.6);
+}
+
+TEST(Verdict, TimeThatNothingExplains_IsUnknown) {
+  Maker maker;
+  maker.EachStep(70 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 70 * kMs, maker.in_main, 0); });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kRest), 0.7, 0.02);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("70 %"));
+}
+
+// Without native samples nobody knows whether the interpreter runs or what it calls.
+TEST(Verdict, WithoutNativeSamples_RunningIsNotExplained) {
+  Maker maker;
+  maker.EachStep(0, [](int64_t) {});
+  maker.timeline.native.threads.clear();
+  maker.timeline.native.processes.clear();
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("native stacks")));
+}
+
+// Steps are not known: lines that are come back to are the loop, and what comes before it is no part of it.
+TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t setup = maker.Stack(0, kOwn, "main", 2), again = maker.Stack(0, kOwn, "main", 11);
+  maker.timeline.python.stacks[setup].function = maker.timeline.python.stacks[maker.in_main].function;
+  maker.timeline.python.stacks[again].function = maker.timeline.python.stacks[maker.in_main].function;
+  maker.Run(maker.main, 0, 1000 * kMs, setup, maker.interpreter);
+  for (int64_t at = 1000 * kMs; at < maker.timeline.duration_ps; at += 100 * kMs) {
+    maker.Wait(maker.main, kNap, at, 60 * kMs, maker.in_main);
+    maker.Run(maker.main, at, 60 * kMs, maker.in_main, 0);
+    maker.Run(maker.main, at + 60 * kMs, 40 * kMs, again, maker.library);
+  }
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kLoop);
+  EXPECT_EQ(verdict.total_ps, 4000 * kMs);
+  EXPECT_EQ(CauseName(verdict.cause), "sleep");
+  EXPECT_NEAR(verdict.share, 0.6, 0.02);
+}
+
+}  // namespace
+}  // namespace tbprof
