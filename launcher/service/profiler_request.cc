@@ -226,6 +226,8 @@ tensorflow::MonitorResponse MonitorResponseOf(const std::string& summary_json,
   } else {
     text += "Step time: no step began and ended in this time\n";
   }
+  const nlohmann::json& verdict = member(json, "verdict");
+  if (!word(verdict, "cause").empty()) StrAppend(&text, "Verdict: ", word(verdict, "text"), "\n");
   const nlohmann::json& records = member(json, "records");
   uint64_t dropped = 0;
   for (const auto& cause : member(records, "dropped")) {

@@ -6,6 +6,7 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/convert/input_wait.h"
+#include "writer/outputs/summary_verdict.h"
 #include "writer/outputs/xplane.h"
 #include "writer/steps/step_detector.h"
 #include "writer/steps/step_loops.h"
@@ -57,6 +58,11 @@ class Notes {
 std::string ProcessLabel(const Process& process) {
   const std::string& name = process.name.empty() ? process.executable : process.name;
   return StrCat("process ", process.pid, name.empty() ? "" : " (", name, name.empty() ? "" : ")");
+}
+
+std::string VerdictSplitNote(const Timeline& timeline) {
+  const std::string split = VerdictSplit(timeline), blocker = VerdictBlocker(timeline);
+  return StrCat("; blocker: ", blocker, split.empty() ? "" : "; split: ", split);
 }
 
 uint64_t CountClipped(const Timeline& timeline) {
@@ -112,6 +118,10 @@ std::vector<std::string> XplaneErrors(const Timeline& timeline) {
 
 std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   Notes notes;
+  // First: it is what somebody who opens the page wants to know.
+  if (timeline.verdict.cause != Cause::kUnknown || timeline.verdict.steps > 0) {
+    notes.Add(StrCat("tbprof: verdict: ", VerdictSentence(timeline), VerdictSplitNote(timeline)));
+  }
   if (!timeline.complete) {
     notes.Add("tbprof: the launcher ended before the program; this is what could be recovered");
   }

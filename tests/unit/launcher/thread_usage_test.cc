@@ -64,16 +64,17 @@ TEST_F(UsageTrackTest, FaultsOfAThreadThatDidNotRun_AreNotReadAgain) {
   EXPECT_FALSE(track_.WantsFaults({1, 0, 2}, At(499), milliseconds(500)));
   EXPECT_TRUE(track_.WantsFaults({1, 0, 2}, At(500), milliseconds(500)));
   EXPECT_FALSE(track_.WantsFaults({1, 0, 2}, At(9000), milliseconds(500)));
-  track_.SetFaults(uint64_t{1} << 40);
+  track_.SetFaults(FaultCounts{uint64_t{1} << 40, 7});
   Take(9001, 5);
   EXPECT_EQ(rows_.back().major_faults, UINT32_MAX);
+  EXPECT_EQ(rows_.back().minor_faults, 7u);
 }
 
 TEST(ThreadUsage, MajorFaults_AreThoseBehindAnyName) {
-  EXPECT_EQ(ParseMajorFaults("12 (a) b (c) S 1 12 12 0 -1 4194560 500 600 17 18 9 9 9"), 17u);
-  EXPECT_FALSE(ParseMajorFaults("12 (a) S 1 12 12 0 -1 4194560 500 600").has_value());
-  EXPECT_FALSE(ParseMajorFaults("12 a S 1").has_value());
-  EXPECT_FALSE(ParseMajorFaults("").has_value());
+  EXPECT_EQ(ParseFaults("12 (a) b (c) S 1 12 12 0 -1 4194560 500 600 17 18 9 9 9"), (FaultCounts{17, 500}));
+  EXPECT_FALSE(ParseFaults("12 (a) S 1 12 12 0 -1 4194560 500 600").has_value());
+  EXPECT_FALSE(ParseFaults("12 a S 1").has_value());
+  EXPECT_FALSE(ParseFaults("").has_value());
 }
 
 TEST(ThreadUsage, OwnThread_IsRead) {
@@ -90,7 +91,7 @@ TEST(ThreadUsage, OwnThread_IsRead) {
   EXPECT_GT(second->run_ns, first->run_ns);
   EXPECT_GE(second->delay_ns, first->delay_ns);
   EXPECT_TRUE(ReadFaults(getpid(), gettid()).has_value());
-  EXPECT_FALSE(ReadMajorFaults(getpid(), -1).has_value());
+  EXPECT_FALSE(ReadFaults(getpid(), -1).has_value());
 }
 
 }  // namespace
