@@ -244,7 +244,7 @@ def launches(check):
 
 
 def launches_closely(check):
-    """Likewise of those alone that have a bound, and so in many more rounds: a few percent are to be told apart."""
+    """Likewise of those alone that have a bound, and so in many more rounds: a few percent must show."""
     fleet = Fleet(check)
     fleet.add("bare")
     fleet.add("CUPTI client", client="node")

@@ -172,7 +172,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   }
   const bool sampled = points.Sum() > 0 && IsNativeSampled(timeline, thread);
   if (!sampled && divided > gap / 20) {
-    limits->push_back("native stacks: not sampled, so Python and native code cannot be told apart");
+    limits->push_back("native stacks: not sampled, so Python and native code are one");
   }
   // The kernel's work: new pages, and calls that do not wait.
   double system =

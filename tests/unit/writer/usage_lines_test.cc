@@ -3,6 +3,7 @@
 // What threads used of the CPUs, from a spool to the timeline. Ticks are nanoseconds.
 #include "writer/convert/thread_usage.h"
 
+#include <random>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,41 @@ TEST(ThreadUsage, MorePointsThanTheLimit_AreThinnedEvenly) {
   // The first and the last stay.
   EXPECT_EQ(points.front().cpu_ps, 5'000'000'000);
   EXPECT_EQ(points.back().cpu_ps, static_cast<int64_t>(10 + 50 * (12 * kRows - 1)) / 2 * 1'000'000'000);
+}
+
+TEST(ThreadUsage, RandomRows_MakePointsThatRiseWithinTheWindow) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    SpoolMaker spool = Program();
+    spool.Window(1, WindowEvent::kOpened, 200 * kMs).Window(1, WindowEvent::kClosed, 400 * kMs);
+    const auto number = [&](uint64_t most) { return random() % 8 == 0 ? random() : random() % most; };
+    for (int frame = 0; frame < 5; ++frame) {
+      std::vector<ThreadUsageRow> rows;
+      for (uint64_t i = random() % 30; i > 0; --i) {
+        rows.push_back({number(600 * kMs), number(kMs), number(kMs), random() % 3 == 0 ? 777 : 100,
+                        static_cast<uint32_t>(number(5))});
+      }
+      spool.ThreadUsage(1, 1, rows);
+      spool.CpuLimits(1, {number(600 * kMs), 1, static_cast<int32_t>(number(5)), static_cast<int64_t>(number(9)) - 2,
+                          static_cast<int64_t>(number(9)), static_cast<int64_t>(number(9)) - 1, number(9)});
+    }
+    TimelineRequest request;
+    request.window = round % 2;
+    const Timeline timeline = BuildGood(spool.End(1000 * kMs), request);
+    EXPECT_GE(timeline.cpu_limits.throttled_ps, -1);
+    for (const ThreadUsage& usage : timeline.usage) {
+      ASSERT_LT(usage.thread, timeline.threads.size());
+      UsagePoint before;
+      for (const UsagePoint& point : usage.points) {
+        EXPECT_GE(point.at_ps, before.at_ps);
+        EXPECT_LE(point.at_ps, timeline.duration_ps);
+        EXPECT_GE(point.cpu_ps, before.cpu_ps);
+        EXPECT_GE(point.run_delay_ps, before.run_delay_ps);
+        EXPECT_GE(point.major_faults, before.major_faults);
+        before = point;
+      }
+    }
+  }
 }
 
 TEST(CpuLimits, OfTheCommand_AreThoseOfTheWindow) {
