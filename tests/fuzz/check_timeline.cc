@@ -79,6 +79,7 @@ void CheckPython(const Timeline& timeline, const PythonThread& thread) {
   for (const PythonRun& run : thread.runs) {
     Require(run.from_ps >= before && run.from_ps <= run.to_ps && run.to_ps <= timeline.duration_ps);
     Require(run.stack < python.stacks.size() && run.samples > 0 && run.on_cpu <= run.samples);
+    Require(run.collecting <= run.on_cpu);
     before = run.to_ps;
   }
   std::vector<int64_t> ends;
@@ -92,7 +93,10 @@ void CheckPython(const Timeline& timeline, const PythonThread& thread) {
     ends.push_back(end);
     before = span.start_ps;
   }
-  for (const PythonTally& tally : thread.tallies) Require(tally.stack < python.stacks.size() && tally.wall_ps >= 0);
+  for (const PythonTally& tally : thread.tallies) {
+    Require(tally.stack < python.stacks.size() && tally.wall_ps >= 0);
+    Require(tally.collecting_ps >= 0 && tally.collecting_ps <= tally.on_cpu_ps);
+  }
 }
 
 void CheckNative(const Timeline& timeline, const NativeThread& thread) {
@@ -110,6 +114,18 @@ void CheckNative(const Timeline& timeline, const NativeThread& thread) {
     before = span.start_ps;
   }
   for (const NativeTally& tally : thread.tallies) Require(tally.stack < native.stacks.size() && tally.cpu_ps >= 0);
+}
+
+void CheckUsage(const Timeline& timeline, const ThreadUsage& usage) {
+  Require(usage.thread < timeline.threads.size() && !usage.points.empty());
+  Require(timeline.UsageOfThread(usage.thread) == &usage);
+  UsagePoint before;
+  for (const UsagePoint& point : usage.points) {
+    Require(point.at_ps >= before.at_ps && point.at_ps <= timeline.duration_ps);
+    Require(point.cpu_ps >= before.cpu_ps && point.run_delay_ps >= before.run_delay_ps);
+    Require(point.major_faults >= before.major_faults);
+    before = point;
+  }
 }
 
 }  // namespace
@@ -134,6 +150,8 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
   for (const PythonThread& thread : python.threads) CheckPython(*timeline, thread);
   for (size_t i = 1; i < timeline->native.stacks.size(); ++i) Require(timeline->native.stacks[i].parent < i);
   for (const NativeThread& thread : timeline->native.threads) CheckNative(*timeline, thread);
+  for (const ThreadUsage& usage : timeline->usage) CheckUsage(*timeline, usage);
+  Require(timeline->cpu_limits.cpus_allowed >= 0 && timeline->cpu_limits.throttled_ps >= -1);
   for (const CallSiteTotal& site : timeline->wait_sites) Require(site.python < timeline->strings.size());
   for (const AllocationSiteTotal& site : timeline->allocation_sites) {
     Require(site.python < timeline->strings.size() && (site.python == 0) == (site.python_stack == 0));

@@ -211,6 +211,27 @@ void AddNativeToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
   add(FrameType::kNativeSamples, {Bytes(fact), Bytes(samples)});
 }
 
+// Of the same process: a collection, what its threads used, and its limits.
+void AddUsageToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
+  const auto add = [&](FrameType type, std::initializer_list<std::string_view> parts) {
+    std::string payload;
+    for (const std::string_view part : parts) payload += part;
+    AddToSpoolSeed({type, 1, 0, payload, nullptr}, seed);
+  };
+  const PythonSamplesFact fact{1, 1};
+  const PythonSample samples[] = {{ticks + 92, ticks + 96, tid, 2, 3, 3}};
+  add(FrameType::kPythonCollecting, {Bytes(fact), Bytes(samples)});
+  const ThreadUsageFact usage{1, 3};
+  const ThreadUsageRow rows[] = {
+      {ticks, 1000, 10, tid, 0}, {ticks + 50, 3000, 20, tid, 1}, {ticks + 90, 1000, 5, 77, 0}};
+  add(FrameType::kThreadUsage, {Bytes(usage), Bytes(rows)});
+  CpuLimitsFact limits{ticks, 1, 2, 150'000, 100'000, 40, 1};
+  add(FrameType::kCpuLimits, {Bytes(limits)});
+  limits.ticks += 100;
+  limits.throttled_us = 90;
+  add(FrameType::kCpuLimits, {Bytes(limits)});
+}
+
 void Save(const std::string& directory, const std::string& name, const std::string& seed) {
   std::filesystem::create_directories(directory);
   std::ofstream(directory + "/" + name, std::ios::binary) << seed;
@@ -321,6 +342,7 @@ int main(int argc, char** argv) {
     if (ThreadFact thread; !sampled && frame.type == FrameType::kThread && frame.Read(&thread)) {
       AddPythonToSpoolSeed(thread.start_ticks, thread.tid, &spool);
       AddNativeToSpoolSeed(thread.start_ticks, thread.tid, &spool);
+      AddUsageToSpoolSeed(thread.start_ticks, thread.tid, &spool);
       sampled = true;
     }
     AddToSegmentSeed(frame, &segment);

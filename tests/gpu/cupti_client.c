@@ -107,7 +107,7 @@ typedef CUptiResult (*EnableCall)(CUpti_CallbackId, uint8_t);
 typedef CUptiResult (*EnableCallback)(uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain, CUpti_CallbackId);
 typedef CUptiResult (*CallbackName)(CUpti_CallbackDomain, uint32_t, const char**);
 
-static int Told(const char* variable, const char* name) {
+static int IsListed(const char* variable, const char* name) {
   const char* const text = getenv(variable);
   return text != NULL && strstr(text, name) != NULL;
 }
@@ -148,26 +148,26 @@ static void Start(void) {
   FIND(ChangeKind, cuptiActivityEnable);
   FIND(ChangeKind, cuptiActivityEnableAndDump);
   FIND(EnableCallback, cuptiEnableCallback);
-  if (Told("CLIENT_LIKE", "callbacks")) {
+  if (IsListed("CLIENT_LIKE", "callbacks")) {
     cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
     cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
   }
   for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) {
-    if (Told("CLIENT_WITHOUT", kKinds[i].name)) continue;
-    const int dumped = i < 3 && Told("CLIENT_LIKE", "dump") && cuptiActivityEnableAndDump != NULL;
+    if (IsListed("CLIENT_WITHOUT", kKinds[i].name)) continue;
+    const int dumped = i < 3 && IsListed("CLIENT_LIKE", "dump") && cuptiActivityEnableAndDump != NULL;
     const CUptiResult result = (dumped ? cuptiActivityEnableAndDump : cuptiActivityEnable)(kKinds[i].kind);
     if (result != CUPTI_SUCCESS && kKinds[i].kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
       Failed("cuptiActivityEnable of kernels", (int)result);
     }
-    if (kKinds[i].kind == CUPTI_ACTIVITY_KIND_RUNTIME && Told("CLIENT_LIKE", "left")) SetLeftCalls(0);
+    if (kKinds[i].kind == CUPTI_ACTIVITY_KIND_RUNTIME && IsListed("CLIENT_LIKE", "left")) SetLeftCalls(0);
   }
-  if (!Told("CLIENT_WITHOUT", "driver,") && !SetDriverCalls(1)) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
+  if (!IsListed("CLIENT_WITHOUT", "driver,") && !SetDriverCalls(1)) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_DRIVER);
   if (getenv("CLIENT_GRAPHS") != NULL) cuptiActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
 }
 
 static void Disable(void) {
   FIND(ChangeKind, cuptiActivityDisable);
-  if (Told("CLIENT_LIKE", "left")) SetLeftCalls(1);
+  if (IsListed("CLIENT_LIKE", "left")) SetLeftCalls(1);
   for (size_t i = 0; i < sizeof(kKinds) / sizeof(kKinds[0]); ++i) cuptiActivityDisable(kKinds[i].kind);
   SetDriverCalls(0);
   cuptiActivityDisable(CUPTI_ACTIVITY_KIND_DRIVER);
@@ -192,7 +192,7 @@ static int IsAsked(const char* what) {
 
 static void* Flusher(void* unused) {
   const char* const how = getenv("CLIENT_STOP");
-  int started = getenv("CLIENT_LATE") == NULL, off = !Told("CLIENT_LIKE", "context");
+  int started = getenv("CLIENT_LATE") == NULL, off = !IsListed("CLIENT_LIKE", "context");
   for (;;) {
     usleep(kFlushMs * 1000);
     if (!off && IsAsked("off")) Disable(), off = 1;
@@ -252,9 +252,9 @@ __attribute__((visibility("default"))) int InitializeInjection(void) {
     snprintf(path, sizeof(path), "%s.records", out_path);
     records = fopen(path, "we");
   }
-  const int early = Told("CLIENT_LIKE", "early");
+  const int early = IsListed("CLIENT_LIKE", "early");
   if (early || getenv("CLIENT_LATE") == NULL) Start();
-  if (early && !Told("CLIENT_LIKE", "context")) Disable();
+  if (early && !IsListed("CLIENT_LIKE", "context")) Disable();
   atexit(AtExit);
   sigset_t all, before;
   sigfillset(&all);

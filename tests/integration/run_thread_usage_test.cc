@@ -99,7 +99,7 @@ TEST(ThreadUsage, CollectionOfGarbage_HasItsShareOfTheSamples) {
     const Recorded recorded = Record({python, "-c", kCollects}, "200");
     const PythonThread* const thread = recorded.timeline.python.OfThread(MainThread(recorded.timeline));
     ASSERT_NE(thread, nullptr);
-    uint64_t on_cpu = 0, collecting = 0, elsewhere = 0;
+    uint64_t on_cpu = 0, collecting = 0;
     for (const PythonRun& run : thread->runs) {
       if (!IsWithin(recorded.timeline, run.stack, "work")) continue;
       on_cpu += run.on_cpu;
@@ -108,17 +108,14 @@ TEST(ThreadUsage, CollectionOfGarbage_HasItsShareOfTheSamples) {
     int64_t collecting_ps = 0;
     for (const PythonTally& tally : thread->tallies) {
       if (IsWithin(recorded.timeline, tally.stack, "work")) collecting_ps += tally.collecting_ps;
-      if (tally.collecting_ps > 0 && tally.stack == 0) ++elsewhere;
     }
     ASSERT_GT(on_cpu, 50u);
     const double own = atof(recorded.run.out.c_str());
     const double share = static_cast<double>(collecting) / static_cast<double>(on_cpu);
-    RecordProperty("shares", std::to_string(own) + " " + std::to_string(share));
     printf("%s: own clock %.3f, samples %.3f of %lu\n", python.c_str(), own, share, static_cast<unsigned long>(on_cpu));
     EXPECT_GT(own, 0.3);
     EXPECT_NEAR(share, own, 0.05);
     EXPECT_GT(collecting_ps, 0);
-    EXPECT_EQ(elsewhere, 0u);
   }
 }
 

@@ -13,6 +13,7 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
+constexpr uint64_t kMostNs = uint64_t{1} << 62;
 constexpr uint64_t kPsPerNs = 1000;
 constexpr int64_t kPsPerUs = 1'000'000;
 constexpr size_t kMostUnknown = 1u << 16;  // threads
@@ -65,7 +66,8 @@ UsageLines::Line* UsageLines::FindLine(uint32_t owner, const ThreadUsageRow& row
 }
 
 void UsageLines::TakeRow(uint32_t owner, const ThreadUsageRow& row) {
-  if (row.tid <= 0 || row.ticks == 0 || row.ticks >= kLatestTicks) {
+  if (row.tid <= 0 || row.ticks == 0 || row.ticks >= kLatestTicks || row.cpu_ns >= kMostNs ||
+      row.run_delay_ns >= kMostNs) {
     ++corrupt_;
     return;
   }

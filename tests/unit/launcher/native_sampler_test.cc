@@ -104,6 +104,9 @@ class Spool {
           std::memcpy(&status, bytes.data(), sizeof(status));
           reason = bytes.substr(sizeof(status));
           break;
+        case FrameType::kThreadUsage:
+          for (const ThreadUsageRow& row : Rows<ThreadUsageRow>(bytes)) usage[row.tid].push_back(row);
+          break;
         default:
           ADD_FAILURE() << static_cast<int>(type);
       }
@@ -138,6 +141,7 @@ class Spool {
 
   std::map<uint32_t, NativeNode> nodes;
   std::vector<NativeSample> samples;
+  std::map<int32_t, std::vector<ThreadUsageRow>> usage;  // by tid
   NativeStatusFact status = {};
   std::string reason;
 

@@ -34,6 +34,7 @@ class Spool {
           TakeNodes(bytes, size);
           break;
         case FrameType::kPythonSamples:
+        case FrameType::kPythonCollecting:
           TakeSamples(bytes, size);
           break;
         case FrameType::kPythonThread:
@@ -43,6 +44,13 @@ class Spool {
           ASSERT_GE(size, sizeof(status));
           std::memcpy(&status, bytes, sizeof(status));
           reason.assign(reinterpret_cast<const char*>(bytes) + sizeof(status), size - sizeof(status));
+          break;
+        case FrameType::kThreadUsage:
+          TakeUsage(bytes, size);
+          break;
+        case FrameType::kCpuLimits:
+          EXPECT_EQ(size, sizeof(CpuLimitsFact));
+          ++limits;
           break;
         default:
           ADD_FAILURE() << static_cast<int>(type);
@@ -59,6 +67,8 @@ class Spool {
   std::map<uint32_t, std::string> names;  // by code
   std::map<uint32_t, PythonNode> nodes;
   std::vector<PythonSample> samples;
+  std::map<int32_t, std::vector<ThreadUsageRow>> usage;  // by tid
+  size_t limits = 0;
   PythonStatusFact status = {};
   std::string reason;
   uint64_t total = 0, on_cpu = 0;
@@ -91,6 +101,19 @@ class Spool {
       total += sample.samples;
       on_cpu += sample.on_cpu;
       samples.push_back(sample);
+    }
+  }
+  void TakeUsage(const uint8_t* bytes, size_t size) {
+    for (size_t at = sizeof(ThreadUsageFact); at < size; at += sizeof(ThreadUsageRow)) {
+      ThreadUsageRow row;
+      std::memcpy(&row, bytes + at, sizeof(row));
+      std::vector<ThreadUsageRow>& rows = usage[row.tid];
+      if (!rows.empty()) {
+        EXPECT_GT(row.ticks, rows.back().ticks);
+        EXPECT_GE(row.cpu_ns, rows.back().cpu_ns);
+        EXPECT_GE(row.run_delay_ns, rows.back().run_delay_ns);
+      }
+      rows.push_back(row);
     }
   }
 
@@ -139,6 +162,15 @@ TEST_F(StackSamplerTest, RunningThreads_WhileArmed_AreSampledWithTheirIds) {
   EXPECT_EQ(spool_.status.process_serial, 3u);
   EXPECT_EQ(spool_.status.samples, spool_.total);
   EXPECT_GT(spool_.on_cpu, 0u);
+  EXPECT_EQ(spool_.limits, 1u);
+  if (spool_.usage.empty()) GTEST_SKIP() << "this kernel does not count";
+  for (int tid : tids) {
+    const std::vector<ThreadUsageRow>& rows = spool_.usage[tid];
+    ASSERT_GE(rows.size(), 2u) << tid;
+    // At most one each 50 ms, and one where nothing had changed before it.
+    const uint64_t ns = rows.back().ticks - rows.front().ticks;
+    EXPECT_LE(rows.size(), 2 * ns / 50'000'000 + 4) << tid;
+  }
 }
 
 TEST_F(StackSamplerTest, SamplerThatIsNotArmed_Flushed_HasEmittedNothing) {

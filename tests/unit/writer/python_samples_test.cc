@@ -122,6 +122,27 @@ TEST(PythonSamples, RunsOfTwoThreads_BecomeSpansOnTheirThreads) {
   EXPECT_EQ(timeline.python.processes[0].period_ps, 10'000'000'000);
 }
 
+TEST(PythonSamples, SamplesOfACollectingThread_AreCountedInRunsAndTallies) {
+  SpoolMaker spool = Program();
+  AddCodes(&spool);
+  spool.PythonSamples(1, 1, {At(100, 190, 3, 10, 10), At(250, 290, 3, 5, 4)});
+  spool.PythonCollecting(1, 1, {At(200, 240, 3, 5, 5), At(300, 390, 4, 10, 10)});
+  const Timeline timeline = BuildGood(spool.End(1000 * kMs));
+  EXPECT_EQ(timeline.corrupt_records, 0u);
+  ASSERT_EQ(timeline.python.threads.size(), 1u);
+  const PythonThread& thread = timeline.python.threads[0];
+  std::vector<uint32_t> collecting;
+  for (const PythonRun& run : thread.runs) collecting.push_back(run.collecting);
+  EXPECT_THAT(collecting, ElementsAre(0u, 5u, 0u, 10u));
+  ASSERT_EQ(thread.tallies.size(), 2u);
+  EXPECT_EQ(thread.tallies[0].samples, 20u);
+  EXPECT_EQ(thread.tallies[0].collecting_ps, 50'000'000'000);
+  EXPECT_EQ(thread.tallies[1].collecting_ps, 100'000'000'000);
+  // One span, whether it collected or not.
+  EXPECT_THAT(SpansOf(timeline, thread), testing::Contains("Model.forward (model.py:10) 94+200 x20:12"));
+  ExpectEachOutputIsGood(timeline);
+}
+
 TEST(PythonSamples, FramesThatComeBehindTheirSamples_AreFound) {
   SpoolMaker spool = Program();
   spool.PythonSamples(1, 1, {At(100, 190, 3, 10)});

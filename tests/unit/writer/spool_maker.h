@@ -440,6 +440,16 @@ class SpoolMaker {
   SpoolMaker& PythonSamples(uint32_t segment, uint32_t process, const std::vector<PythonSample>& samples) {
     return PythonRows<PythonSamplesFact>(FrameType::kPythonSamples, segment, process, samples);
   }
+  SpoolMaker& PythonCollecting(uint32_t segment, uint32_t process, const std::vector<PythonSample>& samples) {
+    return PythonRows<PythonSamplesFact>(FrameType::kPythonCollecting, segment, process, samples);
+  }
+  SpoolMaker& ThreadUsage(uint32_t segment, uint32_t process, const std::vector<ThreadUsageRow>& rows) {
+    return PythonRows<ThreadUsageFact>(FrameType::kThreadUsage, segment, process, rows);
+  }
+  SpoolMaker& CpuLimits(uint32_t segment, const CpuLimitsFact& fact) {
+    frames_.AppendFact(FrameType::kCpuLimits, segment, fact);
+    return *this;
+  }
   SpoolMaker& PythonStatus(uint32_t segment, uint32_t process, uint64_t ticks, PythonState state,
                            uint32_t interval_us = 10'000, std::string_view reason = {}) {
     PythonStatusFact fact{};
