@@ -39,9 +39,8 @@ int ClassOf(const EventType& type) {
     case EventFamily::kProcess:
       return StartsWithAny(name, {"wait"}) ? is(WaitClass::kChild) : -1;
     case EventFamily::kIo:
-      if (HasAny(name, {"recv", "send", "accept", "connect"}) && !name.starts_with("sendfile"))
-        return is(WaitClass::kSocket);
-      return is(HasAny(name, {"poll", "select"}) ? WaitClass::kPoll : WaitClass::kFile);
+      if (HasAny(name, {"recv", "send", "connect"}) && !name.starts_with("sendfile")) return is(WaitClass::kSocket);
+      return is(HasAny(name, {"poll", "select", "accept"}) ? WaitClass::kPoll : WaitClass::kFile);
     case EventFamily::kGpu:
       if (name.starts_with("nccl")) return is(WaitClass::kCollective);
       if (HasAny(name, {"Synchronize", "StreamWait", "EventQuery"})) return is(WaitClass::kGpuWait);

@@ -29,7 +29,7 @@ enum class WaitClass : uint8_t {
   kFile,
   kTerminal,  // a write to stdout or stderr
   kSocket,
-  kPoll,   // for one of several descriptors
+  kPoll,   // for one of several descriptors, or for somebody to connect
   kChild,  // waitpid
   kGpuLaunch,
   kGpuWait,    // for the GPU
