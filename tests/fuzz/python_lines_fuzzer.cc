@@ -20,6 +20,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   memcpy(&head.first_line, data + 1, sizeof(int32_t));
   memcpy(&head.instruction, data + 1 + sizeof(int32_t), sizeof(int32_t));
   const std::string_view table(reinterpret_cast<const char*>(data) + kHead, size - kHead);
-  if (tbprof::PythonLine(head.minor, table, head.first_line, head.instruction) < tbprof::kNoPythonLine) abort();
+  if (tbprof::LineOfInstruction(head.minor, table, head.first_line, head.instruction) < tbprof::kNoPythonLine) abort();
   return 0;
 }

@@ -99,7 +99,7 @@ class PythonStackRecords {
       if (code == nullptr) ++unresolved_;
       stack.frames.push_back(code == nullptr ? "?"
                                              : code->name + ":" +
-                                                   std::to_string(PythonLine(code->minor, code->table, code->first_line,
+                                                   std::to_string(LineOfInstruction(code->minor, code->table, code->first_line,
                                                                              PythonInstructionOf(word))));
       stack.files.push_back(code == nullptr ? "?" : code->file);
     }

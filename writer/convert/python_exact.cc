@@ -107,7 +107,7 @@ uint32_t PythonExact::Add(uint32_t parent, const KnownCode& code, int32_t instru
   if (const auto known = frames_.find(key); known != frames_.end()) return known->second;
   const PythonCode& fact = *code.code;
   const int32_t line =
-      fact.table.empty() ? kNoPythonLine : PythonLine(fact.minor, fact.table, fact.first_line, instruction);
+      fact.table.empty() ? kNoPythonLine : LineOfInstruction(fact.minor, fact.table, fact.first_line, instruction);
   const size_t before = timeline_.python.stacks.size();
   const uint32_t stack = stacks_.Add({parent, code.function, line}, /*may_grow=*/added_ < limits_.stacks);
   added_ += timeline_.python.stacks.size() - before;

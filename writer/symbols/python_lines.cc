@@ -70,7 +70,7 @@ int32_t LineOfLocations(std::string_view table, uint32_t line, uint32_t instruct
 
 }  // namespace
 
-int32_t PythonLine(uint16_t minor, std::string_view table, int32_t first_line, int32_t instruction) {
+int32_t LineOfInstruction(uint16_t minor, std::string_view table, int32_t first_line, int32_t instruction) {
   if (minor < kOldestMinor || minor > kNewestMinor || instruction < 0) return kNoPythonLine;
   const auto line = static_cast<uint32_t>(first_line);
   const auto offset = static_cast<uint32_t>(instruction);

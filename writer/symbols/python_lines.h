@@ -16,7 +16,7 @@ namespace tbprof {
 inline constexpr int32_t kNoPythonLine = -1;
 
 // `minor`: 11 for 3.11. `instruction`: byte offset into the code. kNoPythonLine: the table names none for it.
-int32_t PythonLine(uint16_t minor, std::string_view table, int32_t first_line, int32_t instruction);
+int32_t LineOfInstruction(uint16_t minor, std::string_view table, int32_t first_line, int32_t instruction);
 
 }  // namespace tbprof
 

@@ -23,20 +23,20 @@ namespace {
 TEST(PythonLine, Lnotab_AddsUpToTheInstruction) {
   // Line 10 at 0, 12 at 4, 11 at 6 (a line before), 111 + 28 at 10: beyond 127 in two pairs.
   const std::string table("\x04\x02\x02\xff\x04\x7f\x00\x01", 8);
-  EXPECT_EQ(PythonLine(8, table, 10, 0), 10);
-  EXPECT_EQ(PythonLine(8, table, 10, 2), 10);
-  EXPECT_EQ(PythonLine(8, table, 10, 4), 12);
-  EXPECT_EQ(PythonLine(9, table, 10, 8), 11);
-  EXPECT_EQ(PythonLine(9, table, 10, 10), 11 + 127 + 1);
-  EXPECT_EQ(PythonLine(9, table, 10, 5000), 11 + 127 + 1);
+  EXPECT_EQ(LineOfInstruction(8, table, 10, 0), 10);
+  EXPECT_EQ(LineOfInstruction(8, table, 10, 2), 10);
+  EXPECT_EQ(LineOfInstruction(8, table, 10, 4), 12);
+  EXPECT_EQ(LineOfInstruction(9, table, 10, 8), 11);
+  EXPECT_EQ(LineOfInstruction(9, table, 10, 10), 11 + 127 + 1);
+  EXPECT_EQ(LineOfInstruction(9, table, 10, 5000), 11 + 127 + 1);
 }
 
 TEST(PythonLine, Ranges_HaveNoLineWhereTheTableNamesNone) {
   const std::string table("\x04\x00\x02\x80\x02\x03", 6);
-  EXPECT_EQ(PythonLine(10, table, 10, 2), 10);
-  EXPECT_EQ(PythonLine(10, table, 10, 4), kNoPythonLine);
-  EXPECT_EQ(PythonLine(10, table, 10, 6), 13);
-  EXPECT_EQ(PythonLine(10, table, 10, 8), kNoPythonLine) << "behind the end";
+  EXPECT_EQ(LineOfInstruction(10, table, 10, 2), 10);
+  EXPECT_EQ(LineOfInstruction(10, table, 10, 4), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(10, table, 10, 6), 13);
+  EXPECT_EQ(LineOfInstruction(10, table, 10, 8), kNoPythonLine) << "behind the end";
 }
 
 TEST(PythonLine, Locations_TakesEachKindOfEntry) {
@@ -46,20 +46,20 @@ TEST(PythonLine, Locations_TakesEachKindOfEntry) {
       std::string("\xe8\x05", 2) +                 // no columns, -2
       std::string("\xf8", 1) +                     // no location
       std::string("\xf0\x48\x01\x00\x00\x00", 6);  // long form, two bytes: 8 | 1 << 6 is 72, which is +36
-  EXPECT_EQ(PythonLine(11, table, 10, 0), 10);
-  EXPECT_EQ(PythonLine(11, table, 10, 2), 11);
-  EXPECT_EQ(PythonLine(11, table, 10, 4), 11);
-  EXPECT_EQ(PythonLine(12, table, 10, 6), 9);
-  EXPECT_EQ(PythonLine(12, table, 10, 8), kNoPythonLine);
-  EXPECT_EQ(PythonLine(13, table, 10, 10), 45);
-  EXPECT_EQ(PythonLine(13, table, 10, 12), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(11, table, 10, 0), 10);
+  EXPECT_EQ(LineOfInstruction(11, table, 10, 2), 11);
+  EXPECT_EQ(LineOfInstruction(11, table, 10, 4), 11);
+  EXPECT_EQ(LineOfInstruction(12, table, 10, 6), 9);
+  EXPECT_EQ(LineOfInstruction(12, table, 10, 8), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(13, table, 10, 10), 45);
+  EXPECT_EQ(LineOfInstruction(13, table, 10, 12), kNoPythonLine);
 }
 
 TEST(PythonLine, UnknownInstructionOrVersion_HasNoLine) {
-  EXPECT_EQ(PythonLine(11, "\x80", 10, -1), kNoPythonLine);
-  EXPECT_EQ(PythonLine(7, "\x02\x01", 10, 0), kNoPythonLine);
-  EXPECT_EQ(PythonLine(16, "\x80", 10, 0), kNoPythonLine);
-  EXPECT_EQ(PythonLine(11, "", 10, 0), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(11, "\x80", 10, -1), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(7, "\x02\x01", 10, 0), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(16, "\x80", 10, 0), kNoPythonLine);
+  EXPECT_EQ(LineOfInstruction(11, "", 10, 0), kNoPythonLine);
 }
 
 TEST(PythonLine, RandomTables_GiveALineOrNone) {
@@ -67,7 +67,7 @@ TEST(PythonLine, RandomTables_GiveALineOrNone) {
   for (int i = 0; i < 200'000; ++i) {
     std::string table(random() % 40, '\0');
     for (char& byte : table) byte = static_cast<char>(random());
-    const int32_t line = PythonLine(static_cast<uint16_t>(random() % 17), table, static_cast<int32_t>(random()),
+    const int32_t line = LineOfInstruction(static_cast<uint16_t>(random() % 17), table, static_cast<int32_t>(random()),
                                     static_cast<int32_t>(random() % 600));
     EXPECT_GE(line, kNoPythonLine);
   }
@@ -163,7 +163,7 @@ int64_t CompareLines(const std::string& python, const std::string& script) {
     for (size_t i = 0; i < ranges.size(); i += 3) {
       if (ranges[i] >= ranges[i + 1]) continue;
       for (const int32_t at : {ranges[i], ranges[i + 1] - 2}) {
-        const int32_t line = PythonLine(static_cast<uint16_t>(minor), table, head.first_line, at);
+        const int32_t line = LineOfInstruction(static_cast<uint16_t>(minor), table, head.first_line, at);
         if (line == ranges[i + 2]) continue;
         if (++wrong < 5) {
           ADD_FAILURE() << python << ": code at line " << head.first_line << ", instruction " << at << ": " << line

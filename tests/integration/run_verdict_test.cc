@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verdict of real programs: in the terminal, summary.json and the profile. Which one a busy machine gives is not
+// looked at beyond what holds on it, too: programs on a quiet one are in tests/verdict/.
+#include <gmock/gmock.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness.h"
+
+namespace tbprof::integration {
+namespace {
+
+using testing::HasSubstr;
+
+// A queue that a thread fills that sleeps; the loop sleeps for none of it.
+constexpr char kPrefetch[] = R"(import queue, threading, time, zlib
+ready = queue.Queue(maxsize=1)
+def fetch():
+    for number in range(60):
+        time.sleep(0.03)
+        ready.put(bytes(1000))
+def train():
+    total = 0
+    for _ in range(60):
+        batch = ready.get()
+        total += len(zlib.compress(batch))
+    return total
+threading.Thread(target=fetch, name='fetcher').start()
+print(train())
+)";
+
+void ExpectWhole(const RunResult& result) {
+  const auto& verdict = result.summary["verdict"];
+  double sum = 0;
+  for (const auto& part : verdict["split"]["parts"]) sum += part["share"].get<double>();
+  if (!verdict["split"]["steps_s"].is_null()) EXPECT_NEAR(sum, 1, 0.001) << verdict.dump(1);
+  EXPECT_EQ(verdict["cause"].is_null(), !verdict["unknown_because"].is_null()) << verdict.dump(1);
+  // Four lines that answer, and few behind them; none is wider than a terminal but those with paths and commands.
+  ASSERT_GE(result.said.size(), 4u) << result.AllSaid();
+  size_t lead = 0;
+  while (lead < result.said.size() && !result.said[lead].starts_with("verdict: ")) ++lead;
+  ASSERT_LE(lead + 4, result.said.size()) << result.AllSaid();
+  EXPECT_THAT(result.said[lead + 1], HasSubstr("steps")) << result.AllSaid();
+  EXPECT_THAT(result.said[lead + 2], testing::StartsWith("blocker: ")) << result.AllSaid();
+  EXPECT_THAT(result.said[lead + 3], testing::StartsWith("view: tensorboard")) << result.AllSaid();
+  EXPECT_LE(result.said.size() - lead, 16u) << result.AllSaid();
+}
+
+TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
+  TemporaryDirectory directory;
+  const std::string script = directory.path() + "/prefetch.py";
+  WriteFile(script, kPrefetch);
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", script});
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ExpectWhole(result);
+  const auto& verdict = result.summary["verdict"];
+  // Nearly all of the loop waits, however slow the machine is: the thread sleeps for most of it.
+  EXPECT_EQ(verdict["cause"], "prefetch_thread") << verdict.dump(1);
+  EXPECT_GT(verdict["share"].get<double>(), 0.5) << verdict.dump(1);
+  std::set<int> lines;
+  for (const auto& where : verdict["where"]) {
+    if (where["file"] == script && where["line"].is_number()) lines.insert(where["line"].get<int>());
+  }
+  EXPECT_TRUE(lines.contains(10)) << verdict.dump(1);  // ready.get()
+  EXPECT_TRUE(lines.contains(5)) << verdict.dump(1);   // time.sleep()
+  EXPECT_TRUE(result.Said("blocker: thread fetcher")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_TRUE(result.profile->HasWarning("verdict: ")) << "not on the overview page";
+}
+
+TEST(RunVerdict, ProgramThatDoesNothing_IsUnknownWithAReason) {
+  const RunResult result = RunUnderTbprof({"/bin/true"});
+  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ExpectWhole(result);
+  EXPECT_TRUE(result.summary["verdict"]["cause"].is_null());
+  ASSERT_NE(result.profile, nullptr);
+  EXPECT_FALSE(result.profile->HasWarning("verdict: "));
+}
+
+TEST(RunVerdict, FullSummary_HasTheTables) {
+  RunOptions options;
+  options.tbprof = {"--summary=full"};
+  TemporaryDirectory directory;
+  const std::string script = directory.path() + "/prefetch.py";
+  WriteFile(script, kPrefetch);
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", script}, options);
+  EXPECT_TRUE(result.Said("waits      total   longest     calls  where")) << result.AllSaid();
+}
+
+}  // namespace
+}  // namespace tbprof::integration
