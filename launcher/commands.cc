@@ -87,11 +87,25 @@ the findings.
 Exit status: 0 nothing in the way, 1 warnings, 2 something is not shown, 125 wrong usage.
 )",
      CommandCheck},
+    {"report", "tbprof report [options] [PROFILE | SPOOL | LOGDIR | RUN]", "Print the answers of a profile again",
+     R"(The verdict of a run, and the tables behind it: Python lines, native functions, waits, GPUs, memory, ranks, losses.
+
+  PROFILE  an .xplane.pb, or the summary.json beside it
+  SPOOL    raw records: they are read, and nothing is written
+  LOGDIR   its newest run, or that of --run; without an operand, --logdir
+  RUN      a run directory, or the name of a run below --logdir
+
+Of several ranks: a line for each, and the details of the slowest or of --rank. A profile that has no summary.json
+beside it is shown as far as its own structure goes. docs/report.md has the fields of --json and --csv.
+
+Exit status: 0 answered, 1 in part (a line says what is missing), 2 no answer, 125 wrong usage.
+)",
+     CommandReport},
     {"config", "tbprof config [--explain] [options]", "Show each option, its value and where it comes from",
      R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by
 --config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
 
-A file holds `option = "value"` lines; below [run], [convert], [recover] or [check] they count for that subcommand alone.
+A file holds `option = "value"` lines; below [run], [convert], [recover], [report] or [check] they count for that subcommand alone.
 An unknown option or key is an error; an unknown TBPROF_ variable, and whatever is wrong in ./tbprof.toml, is a warning.
 ./tbprof.toml counts only if you or root own it and nobody else can write on its path. docs/cli.md lists what it may set.
 )",

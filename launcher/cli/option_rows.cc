@@ -74,6 +74,11 @@ absl::Status SetNumber(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
+absl::Status SetRank(Options& options, std::string_view value) {
+  options.rank = -1;
+  return value.empty() ? absl::OkStatus() : SetNumber<&Options::rank, 0, 1'000'000'000>(options, value);
+}
+
 absl::Status SetRun(Options& options, std::string_view value) {
   if (value.empty()) {
     options.run.clear();
@@ -384,10 +389,10 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
-     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge, SetPath<&Options::logdir>,
+     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge | kForReport, SetPath<&Options::logdir>,
      InProject::kOnlyBelow},
     {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
-     kForOutput | kForConfig | kForCapture | kForMerge, SetRun, InProject::kAllowed},
+     kForOutput | kForConfig | kForCapture | kForMerge | kForReport, SetRun, InProject::kAllowed},
     {"ranks", "WHICH", "auto",
      "Ranks recorded: all, 0,8,16, 0-7, every:8, node-first, random:2%SEED; auto: all up to 16", kForRun | kForConfig,
      SetRanks<&Options::ranks>},
@@ -468,7 +473,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetFollow},
     {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16), full (all tables)", kForAll,
      SetSummary},
-    {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge, SetSwitch<&Options::quiet>},
+    {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge | kForReport,
+     SetSwitch<&Options::quiet>},
     {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
      SetPath<&Options::log_file>},
     {"on-error", "WHAT", "stop", "When profiling can't be set up: stop (exit 125) or run (unprofiled)",
@@ -506,9 +512,15 @@ constexpr OptionRow kRows[] = {
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
     {"python", "PATH", "", "Python to look for TensorBoard in; without it, the command's, else the active one",
      kForDoctor, SetPath<&Options::python>},
-    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus, SetSwitch<&Options::json>},
+    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus | kForReport,
+     SetSwitch<&Options::json>},
+    {"csv", "", "false", "Print all tables as one of comma-separated values", kForReport, SetSwitch<&Options::csv>},
+    {"md", "", "false", "Print Markdown of at most --tokens tokens", kForReport, SetSwitch<&Options::markdown>},
+    {"tokens", "N", "2000", "--md: most tokens, counted as 3 bytes each", kForReport,
+     SetNumber<&Options::tokens, 100, 1'000'000>},
+    {"rank", "N", "", "The rank whose details are shown; without it, the slowest", kForReport, SetRank},
     {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml",
-     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge, SetConfig},
+     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge | kForReport, SetConfig},
 };
 
 }  // namespace

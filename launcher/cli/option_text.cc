@@ -29,6 +29,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "convert") return kForConvert;
   if (subcommand == "recover") return kForRecover;
   if (subcommand == "check") return kForCheck;
+  if (subcommand == "report") return kForReport;
   if (subcommand == "config") return kForConfig;
   if (subcommand == "doctor") return kForDoctor;
   if (subcommand == "capture") return kForCapture;
@@ -91,7 +92,7 @@ std::string OptionMarkdown() {
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
     for (std::string_view name :
-         {"run", "capture", "status", "merge", "convert", "recover", "check", "config", "doctor"}) {
+         {"run", "capture", "status", "merge", "convert", "recover", "check", "report", "config", "doctor"}) {
       if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");

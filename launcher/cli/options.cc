@@ -18,11 +18,17 @@
 namespace tbprof {
 namespace {
 
-constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert},
-                                       {"recover", kForRecover}, {"capture", kForCapture},
-                                       {"status", kForStatus},   {"merge", kForMerge},
-                                       {"check", kForCheck},     {"config", kForConfig},
-                                       {"doctor", kForDoctor},   {"help", 0}};
+constexpr Subcommand kSubcommands[] = {{"run", kForRun},
+                                       {"convert", kForConvert},
+                                       {"recover", kForRecover},
+                                       {"capture", kForCapture},
+                                       {"status", kForStatus},
+                                       {"merge", kForMerge},
+                                       {"check", kForCheck},
+                                       {"report", kForReport},
+                                       {"config", kForConfig},
+                                       {"doctor", kForDoctor},
+                                       {"help", 0}};
 
 // Variables that are no options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",

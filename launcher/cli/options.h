@@ -72,7 +72,8 @@ struct Options : SessionOptions {
   bool version = false;              // --version / -V
   bool help = false;                 // --help / -h
   std::vector<std::string> command;  // run, doctor: the command, byte for byte
-  // convert, recover: spools; check: a logdir; capture: addresses, a pid or a run; merge: runs; help: a subcommand
+  // convert, recover: spools; check: a logdir; capture: addresses, a pid or a run; merge: runs; report: one of all
+  // these; help: a subcommand
   std::vector<std::string> operands;
   bool disabled = false;  // TBPROF_DISABLE=1: run is a plain exec
 
@@ -119,9 +120,13 @@ struct Options : SessionOptions {
   uint64_t segment_size = kDefaultSegmentSize;
   bool segment_size_named = false;  // false: less where a memory limit is small (launcher/target/memory_limit.h)
 
-  bool explain = false;  // config --explain
-  bool json = false;     // check, doctor, status
-  std::string python;    // doctor: empty: the one in use
+  bool explain = false;    // config --explain
+  bool json = false;       // check, doctor, status, report
+  bool csv = false;        // report
+  bool markdown = false;   // report --md
+  uint64_t tokens = 2000;  // report --md: at most
+  int64_t rank = -1;       // report; -1: the slowest
+  std::string python;      // doctor: empty: the one in use
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;
@@ -160,6 +165,7 @@ inline constexpr uint32_t kForDoctor = 1u << 5;
 inline constexpr uint32_t kForCapture = 1u << 6;
 inline constexpr uint32_t kForStatus = 1u << 7;
 inline constexpr uint32_t kForMerge = 1u << 8;
+inline constexpr uint32_t kForReport = 1u << 9;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.

@@ -127,6 +127,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
           {"part", known ? Json(StepPartName(verdict.part)) : Json(nullptr)},
           {"share", known ? Json(verdict.share) : Json(nullptr)},
           {"unknown_because", known ? Json(nullptr) : TextOrNull(verdict.reason)},
+          {"blocker", ValidUtf8(VerdictBlocker(timeline))},
           {"next", TextOrNull(std::string(CauseNext(verdict.cause)))},
           {"where", std::move(where)},
           {"facts", std::move(facts)},

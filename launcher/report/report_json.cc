@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each field of docs/report.schema.json, always there; null: not known.
+#include <nlohmann/json.hpp>
+
+#include "launcher/base/text.h"
+#include "launcher/report/report_output.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Value>
+Json OrNull(const std::optional<Value>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json PlaceJson(const VerdictPlace& place) {
+  return {{"role", place.role},           {"file", OrNull(place.file)},
+          {"line", OrNull(place.line)},   {"function", OrNull(place.function)},
+          {"doing", OrNull(place.doing)}, {"share", OrNull(place.share)},
+          {"pid", OrNull(place.pid)},     {"thread", OrNull(place.thread)},
+          {"callers", place.callers}};
+}
+
+Json VerdictJson(const Report& report) {
+  const VerdictAnswer& verdict = report.verdict;
+  if (!verdict.known) return nullptr;
+  Json where = Json::array(), parts = Json::array();
+  for (const VerdictPlace& place : verdict.where) where.push_back(PlaceJson(place));
+  for (const VerdictPart& part : verdict.parts) {
+    parts.push_back({{"part", part.name}, {"title", part.title}, {"share", part.share}, {"s", OrNull(part.seconds)}});
+  }
+  return {{"text", verdict.text},
+          {"cause", OrNull(verdict.cause)},
+          {"problem", OrNull(verdict.problem)},
+          {"share", OrNull(verdict.share)},
+          {"blocker", verdict.blocker},
+          {"next", OrNull(verdict.next)},
+          {"unknown_because", OrNull(verdict.unknown_because)},
+          {"where", std::move(where)},
+          {"facts", verdict.facts},
+          {"basis", OrNull(verdict.basis)},
+          {"split", std::move(parts)},
+          {"limits", verdict.limits}};
+}
+
+Json StepsJson(const StepsAnswer& steps) {
+  return {{"known", steps.known},
+          {"unknown_because", OrNull(steps.unknown_because)},
+          {"source", OrNull(steps.source)},
+          {"count", OrNull(steps.count)},
+          {"irregular", OrNull(steps.irregular)},
+          {"median_s", OrNull(steps.median_s)},
+          {"shortest_s", OrNull(steps.shortest_s)},
+          {"longest_s", OrNull(steps.longest_s)},
+          {"confidence", OrNull(steps.confidence)},
+          {"input_wait_share", OrNull(steps.input_wait_share)}};
+}
+
+template <typename Row>
+Json ThreadsJson(const ThreadRows<Row>& threads) {
+  return {{"process", threads.process},
+          {"threads", threads.threads},
+          {"main", threads.main},
+          {"forked", threads.forked},
+          {"only_wait", threads.idle},
+          {"window", threads.in_steps ? "steps" : "profile"},
+          {"thread_count", threads.thread_count},
+          {"samples", threads.samples}};
+}
+
+Json PythonJson(const Report& report) {
+  Json out = Json::array();
+  for (const PythonThreads& threads : report.python) {
+    Json group = ThreadsJson(threads), lines = Json::array();
+    group["wall_s"] = threads.seconds;
+    group["on_cpu_s"] = threads.on_cpu_s;
+    for (const PythonRow& row : threads.rows) {
+      lines.push_back({{"file", row.file},
+                       {"line", OrNull(row.line)},
+                       {"function", row.function},
+                       {"samples", row.samples},
+                       {"self_s", row.self_s},
+                       {"on_cpu_s", row.on_cpu_s},
+                       {"total_s", row.total_s},
+                       {"share", row.share}});
+    }
+    group["lines"] = std::move(lines);
+    out.push_back(std::move(group));
+  }
+  return out;
+}
+
+Json NativeJson(const Report& report) {
+  Json out = Json::array();
+  for (const NativeThreads& threads : report.native) {
+    Json group = ThreadsJson(threads), functions = Json::array();
+    group["cpu_s"] = threads.seconds;
+    for (const NativeRow& row : threads.rows) {
+      functions.push_back({{"function", row.function},
+                           {"module", OrNull(row.module)},
+                           {"samples", row.samples},
+                           {"self_cpu_s", row.self_s},
+                           {"total_cpu_s", row.total_s},
+                           {"share", row.share}});
+    }
+    group["functions"] = std::move(functions);
+    out.push_back(std::move(group));
+  }
+  return out;
+}
+
+Json KernelsJson(const std::vector<KernelRow>& rows) {
+  Json out = Json::array();
+  for (const KernelRow& row : rows) {
+    out.push_back({{"name", row.name}, {"calls", row.calls}, {"total_s", row.total_s}, {"bytes", OrNull(row.bytes)}});
+  }
+  return out;
+}
+
+Json GpusJson(const Report& report) {
+  Json out = Json::array();
+  for (const GpuAnswer& gpu : report.gpus) {
+    out.push_back({{"number", gpu.number},
+                   {"name", OrNull(gpu.name)},
+                   {"busy_s", gpu.busy_s},
+                   {"busy_share", gpu.busy_share},
+                   {"busy_share_in_steps", OrNull(gpu.busy_share_in_steps)},
+                   {"kernels", gpu.kernels},
+                   {"kernel_s", gpu.kernel_s},
+                   {"collective_s", gpu.collective_s},
+                   {"peak_bytes", gpu.peak_bytes},
+                   {"top_kernels", KernelsJson(gpu.top_kernels)},
+                   {"copies", KernelsJson(gpu.copies)}});
+  }
+  return out;
+}
+
+Json MemoryJson(const MemoryAnswer& memory) {
+  Json totals = Json::array(), processes = Json::array(), allocations = Json::array();
+  for (const NamedBytes& total : memory.totals) totals.push_back({{"name", total.name}, {"bytes", total.bytes}});
+  for (const ProcessMemory& row : memory.processes) {
+    processes.push_back({{"process", row.process},
+                         {"pid", row.pid},
+                         {"allocations", row.allocations},
+                         {"allocated_bytes", row.allocated_bytes},
+                         {"live_bytes", OrNull(row.live_bytes)},
+                         {"peak_bytes", OrNull(row.peak_bytes)}});
+  }
+  for (const AllocationRow& row : memory.allocations) {
+    allocations.push_back({{"place", row.place}, {"samples", row.samples}, {"bytes_estimate", row.bytes}});
+  }
+  return {{"totals", std::move(totals)}, {"processes", std::move(processes)}, {"allocations", std::move(allocations)}};
+}
+
+Json RanksJson(const Report& report) {
+  Json out = Json::array();
+  for (const RankAnswer& rank : report.ranks) {
+    out.push_back({{"rank", OrNull(rank.rank)},
+                   {"host", OrNull(rank.host)},
+                   {"state", OrNull(rank.state)},
+                   {"end", OrNull(rank.end)},
+                   {"verdict", OrNull(rank.verdict)},
+                   {"steps", OrNull(rank.steps)},
+                   {"median_s", OrNull(rank.median_s)},
+                   {"wait_s", OrNull(rank.wait_s)},
+                   {"summary", OrNull(rank.summary)}});
+  }
+  return out;
+}
+
+Json ProfileJson(const Report& report) {
+  if (!report.profile.has_value()) return nullptr;
+  Json planes = Json::array();
+  for (const PlaneAnswer& plane : report.profile->planes) {
+    planes.push_back({{"name", plane.name},
+                      {"lines", plane.lines},
+                      {"events", plane.events},
+                      {"top_events", KernelsJson(plane.top)}});
+  }
+  return {{"plane_count", report.profile->plane_count},
+          {"lines", report.profile->lines},
+          {"events", report.profile->events},
+          {"planes", std::move(planes)}};
+}
+
+Json WaitsJson(const Report& report) {
+  Json waits = Json::array();
+  for (const WaitRow& row : report.waits) {
+    waits.push_back({{"operation", row.operation},
+                     {"call_site", OrNull(row.call_site)},
+                     {"python", OrNull(row.python)},
+                     {"idle_pool", OrNull(row.idle_pool)},
+                     {"calls", row.calls},
+                     {"total_s", row.total_s},
+                     {"longest_s", row.longest_s}});
+  }
+  return waits;
+}
+
+}  // namespace
+
+std::string ReportAsJson(const Report& report) {
+  Json out = {
+      {"report_schema_version", kReportSchemaVersion},
+      {"source", {{"path", report.path}, {"kind", SourceKindName(report.kind)}, {"details_of", OrNull(report.file)}}},
+      {"complete", OrNull(report.complete)},
+      {"missing", report.missing},
+      {"tbprof_version", OrNull(report.tbprof_version)},
+      {"run", OrNull(report.run)},
+      {"host", OrNull(report.host)},
+      {"rank", OrNull(report.rank)},
+      {"process", OrNull(report.process)},
+      {"command", OrNull(report.command)},
+      {"end", OrNull(report.end)},
+      {"window", OrNull(report.window)},
+      {"wall_s", OrNull(report.wall_s)},
+      {"totals_wall_s", OrNull(report.totals_wall_s)}};
+  out["verdict"] = VerdictJson(report);
+  out["steps"] = StepsJson(report.steps);
+  out["python"] = PythonJson(report);
+  out["native"] = NativeJson(report);
+  out["waits"] = WaitsJson(report);
+  out["gpus"] = GpusJson(report);
+  out["memory"] = MemoryJson(report.memory);
+  out["ranks"] = RanksJson(report);
+  out["profile"] = ProfileJson(report);
+  out["errors"] = report.errors;
+  out["warnings"] = report.warnings;
+  out["not_recorded"] = report.not_recorded;
+  out["notes"] = report.notes;
+  return out.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace tbprof

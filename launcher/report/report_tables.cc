@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The tables of a summary.json: Python lines, native functions, waits, GPUs, memory.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "launcher/base/text.h"
+#include "launcher/report/report_answers.h"
+
+namespace tbprof {
+namespace {
+
+// Fewer samples say too little about the steps.
+constexpr uint64_t kLeastSamplesInSteps = 10;
+// Threads beside the main ones that run for less of their time only wait.
+constexpr double kLeastBusy = 0.05;
+constexpr size_t kMostOfThreads = 50;
+
+double ShareOf(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+// Threads of these libraries wait for work between two calls: that says nothing about the program.
+struct Pool {
+  std::string_view part, name;
+};
+constexpr Pool kPools[] = {{"openblas", "OpenBLAS"}, {"blas_thread_server", "OpenBLAS"},
+                           {"libgomp", "OpenMP"},    {"libomp", "OpenMP"},
+                           {"libiomp", "OpenMP"},    {"libmkl", "MKL"},
+                           {"libtbb", "TBB"},        {"libcuda.so", "CUDA"},
+                           {"libcudart", "CUDA"},    {"libnccl", "NCCL"}};
+
+std::string_view PoolOf(const WaitRow& row) {
+  if (!row.python.empty()) return "";
+  const std::string site = LowerCase(row.call_site);
+  for (const Pool& pool : kPools) {
+    if (site.find(pool.part) != std::string::npos) return pool.name;
+  }
+  return "";
+}
+
+template <typename Row>
+ThreadRows<Row> ReadThreads(const Fields& group) {
+  ThreadRows<Row> threads;
+  threads.process = group.Text("process");
+  threads.threads = group.Text("threads");
+  threads.main = group.Flag("main").value_or(false);
+  threads.forked = group.Flag("forked").value_or(false);
+  threads.thread_count = group.Count("thread_count").value_or(0);
+  return threads;
+}
+
+// The part of a group that lies in regular steps, where it has enough samples; else the group.
+Fields ShownPart(const Fields& group, bool* in_steps) {
+  for (const Fields& phase : group.Objects("phases")) {
+    if (phase.Text("phase") != "steps") continue;
+    *in_steps = phase.Count("samples").value_or(0) >= kLeastSamplesInSteps;
+    if (*in_steps) return phase;
+  }
+  return group;
+}
+
+}  // namespace
+
+std::vector<PythonThreads> ReadPython(const Fields& root) {
+  std::vector<PythonThreads> out;
+  for (const Fields& group : root.Object("python").Objects("groups")) {
+    PythonThreads threads = ReadThreads<PythonRow>(group);
+    const double wall = group.Seconds("wall_s"), on_cpu = group.Seconds("on_cpu_s");
+    threads.idle = !threads.main && ShareOf(on_cpu, wall) < kLeastBusy;
+    const Fields part = ShownPart(group, &threads.in_steps);
+    threads.samples = part.Count("samples").value_or(0);
+    threads.seconds = part.Seconds("wall_s");
+    threads.on_cpu_s = part.Seconds("on_cpu_s");
+    for (const Fields& line : part.Objects("top_lines")) {
+      if (threads.rows.size() == kMostOfThreads) break;
+      const double self = line.Seconds("self_s");
+      threads.rows.push_back({line.Text("file"), line.Text("function"), line.Integer("line"),
+                              line.Count("self_samples").value_or(0), self, line.Seconds("self_on_cpu_s"),
+                              line.Seconds("total_s"), ShareOf(self, threads.seconds)});
+    }
+    out.push_back(std::move(threads));
+  }
+  // The main thread of the command first: the one that is no fork child and has most samples.
+  std::ranges::stable_sort(out, std::greater<>(), [](const PythonThreads& threads) {
+    return std::tuple(threads.main, !threads.forked, !threads.idle, threads.samples);
+  });
+  return out;
+}
+
+std::vector<NativeThreads> ReadNative(const Fields& root) {
+  std::vector<NativeThreads> out;
+  for (const Fields& group : root.Object("native").Objects("groups")) {
+    NativeThreads threads = ReadThreads<NativeRow>(group);
+    const Fields part = ShownPart(group, &threads.in_steps);
+    threads.samples = part.Count("samples").value_or(0);
+    threads.seconds = threads.on_cpu_s = part.Seconds("cpu_s");
+    for (const Fields& row : part.Objects("top_self")) {
+      if (threads.rows.size() == kMostOfThreads) break;
+      const double self = row.Seconds("self_cpu_s");
+      threads.rows.push_back({row.Text("function"), row.Text("module"), row.Count("self_samples").value_or(0), self,
+                              row.Seconds("total_cpu_s"), ShareOf(self, threads.seconds)});
+    }
+    out.push_back(std::move(threads));
+  }
+  std::ranges::stable_sort(out, std::greater<>(), [](const NativeThreads& threads) {
+    return std::tuple(threads.main, !threads.forked, threads.seconds);
+  });
+  return out;
+}
+
+std::vector<WaitRow> ReadWaits(const Fields& root) {
+  std::vector<WaitRow> out;
+  for (const Fields& site : root.Objects("wait_sites")) {
+    WaitRow row = {site.Text("operation"),          site.Text("call_site"),  site.Text("python"),      "",
+                   site.Count("calls").value_or(0), site.Seconds("total_s"), site.Seconds("longest_s")};
+    row.idle_pool = PoolOf(row);
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+std::vector<GpuAnswer> ReadGpus(const Fields& root) {
+  std::vector<GpuAnswer> out;
+  for (const Fields& fields : root.Objects("gpus")) {
+    GpuAnswer gpu;
+    gpu.number = fields.Integer("number").value_or(0);
+    gpu.name = fields.Text("name");
+    gpu.busy_s = fields.Seconds("busy_s");
+    gpu.busy_share = fields.Number("busy_share").value_or(0);
+    gpu.busy_share_in_steps = fields.Number("busy_share_in_steps");
+    gpu.kernels = fields.Count("kernels").value_or(0);
+    gpu.kernel_s = fields.Seconds("kernel_s");
+    gpu.collective_s = fields.Seconds("collective_s");
+    gpu.peak_bytes = fields.Count("peak_bytes").value_or(0);
+    for (const Fields& kernel : fields.Objects("top_kernels")) {
+      if (gpu.top_kernels.size() == kMostOfThreads) break;
+      gpu.top_kernels.push_back(
+          {kernel.Text("name"), kernel.Count("calls").value_or(0), kernel.Seconds("total_s"), std::nullopt});
+    }
+    for (const Fields& copy : fields.Objects("copies")) {
+      gpu.copies.push_back(
+          {copy.Text("name"), copy.Count("calls").value_or(0), copy.Seconds("total_s"), copy.Count("bytes")});
+    }
+    out.push_back(std::move(gpu));
+  }
+  return out;
+}
+
+MemoryAnswer ReadMemory(const Fields& root) {
+  MemoryAnswer memory;
+  for (auto& [name, bytes] : root.Object("memory").NumbersEnding("_bytes")) memory.totals.push_back({name, bytes});
+  for (const Fields& process : root.Objects("processes")) {
+    const Fields allocator = process.Object("allocator");
+    if (!allocator.present()) continue;
+    memory.processes.push_back({process.Text("name"), process.Integer("pid").value_or(0),
+                                allocator.Count("allocations").value_or(0),
+                                allocator.Number("allocated_bytes").value_or(0), allocator.Number("live_bytes"),
+                                allocator.Number("peak_bytes")});
+  }
+  const auto peak = [](const ProcessMemory& of) { return of.peak_bytes.value_or(of.live_bytes.value_or(0)); };
+  std::ranges::stable_sort(memory.processes, std::greater<>(), peak);
+  // Different ways through the plumbing from one place are one row.
+  std::map<std::string, AllocationRow> places;
+  for (const Fields& site : root.Objects("allocation_sites")) {
+    const std::vector<std::string> frames = site.Texts("frames");
+    std::string place = site.Text("python");
+    if (place.empty() && !frames.empty()) place = frames[0];
+    AllocationRow& row = places[place];
+    row.place = place;
+    row.samples += site.Count("samples").value_or(0);
+    row.bytes += site.Number("bytes_estimate").value_or(0);
+  }
+  for (auto& [key, row] : places) memory.allocations.push_back(std::move(row));
+  std::ranges::stable_sort(memory.allocations, std::greater<>(), &AllocationRow::bytes);
+  return memory;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "launcher/base/text.h"
+#include "launcher/report/report_output.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/symbol_text.h"
+
+namespace tbprof {
+namespace {
+
+// As in the end block: smaller parts are not worth a place on the line.
+constexpr double kLeastShown = 0.02;
+
+std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
+  return StrCat(HumanCount(count), " ", count == 1 ? one : many);
+}
+
+// `train.py`; of names that many folders have with the folder: `numpy/__init__.py`.
+std::string ShortFile(std::string_view path) {
+  const std::string_view base = BaseName(path);
+  if (!base.starts_with("__") || base.size() == path.size()) return std::string(base);
+  return StrCat(BaseName(path.substr(0, path.size() - base.size() - 1)), "/", base);
+}
+
+}  // namespace
+
+std::string AsHumanBytes(double bytes) { return HumanBytes(std::clamp(bytes, 0.0, 1e18)); }
+
+std::string StepsLine(const Report& report) {
+  const StepsAnswer& steps = report.steps;
+  if (!steps.known) {
+    const bool nothing = steps.source.empty() && steps.unknown_because.empty();
+    return StrCat("steps unknown", nothing ? ": nothing was recorded" : "", steps.unknown_because.empty() ? "" : ": ",
+                  steps.unknown_because);
+  }
+  std::string text = Plural(steps.count.value_or(0), "step", "steps");
+  if (steps.median_s.has_value()) StrAppend(&text, ", median ", HumanSeconds(*steps.median_s));
+  if (steps.irregular.value_or(0) > 0) StrAppend(&text, " and ", *steps.irregular, " irregular");
+  StrAppend(&text, " (", steps.source);
+  const double confidence = steps.confidence.value_or(0);
+  if (confidence > 0 && confidence < 1) StrAppend(&text, ", confidence ", absl::StrFormat("%.2f", confidence));
+  return StrCat(text, ")");
+}
+
+std::string SplitLine(const VerdictAnswer& verdict) {
+  std::string text;
+  for (const VerdictPart& part : verdict.parts) {
+    if (part.share >= kLeastShown)
+      StrAppend(&text, text.empty() ? "" : ", ", part.title, " ", HumanPercent(part.share));
+  }
+  return text;
+}
+
+std::string RankPrefix(const Report& report) {
+  if (report.ranks.size() < 2) return "";
+  if (report.rank.has_value()) return StrCat("rank ", *report.rank, ", ");
+  return report.host.empty() ? "" : StrCat("host ", report.host, ", ");
+}
+
+std::vector<std::string> LeadLines(const Report& report) {
+  std::vector<std::string> lines;
+  std::string rank = RankPrefix(report);
+  if (rank.size() > 2) rank.replace(rank.size() - 2, 2, ": ");
+  const VerdictAnswer& verdict = report.verdict;
+  lines.push_back(StrCat(rank, "verdict: ", verdict.known ? verdict.text : "not known"));
+  lines.push_back(StepsLine(report));
+  if (!verdict.known) return lines;
+  lines.push_back(StrCat("blocker: ", verdict.blocker));
+  if (const std::string split = SplitLine(verdict); !split.empty()) lines.push_back(StrCat("split: ", split));
+  if (!verdict.next.empty()) lines.push_back(StrCat("next: ", verdict.next));
+  return lines;
+}
+
+template <typename Row>
+std::string ThreadsText(const ThreadRows<Row>& threads) {
+  std::string name = threads.main              ? "main thread"
+                     : threads.threads.empty() ? "threads"
+                                               : StrCat("thread ", threads.threads);
+  if (threads.thread_count > 1) {
+    name =
+        StrCat(threads.thread_count, threads.main ? " main threads" : " threads ", threads.main ? "" : threads.threads);
+  }
+  return StrCat(threads.process, threads.forked ? " (fork children)" : "", ", ", name, ", ",
+                threads.in_steps ? "in steps" : "whole profile");
+}
+template std::string ThreadsText(const PythonThreads&);
+template std::string ThreadsText(const NativeThreads&);
+
+std::string PythonPlace(const PythonRow& row) {
+  return StrCat(ShortFile(row.file), row.line.has_value() ? StrCat(":", *row.line) : "", " ", row.function);
+}
+
+std::string WaitPlace(const WaitRow& row) {
+  std::string text = row.operation;
+  if (!row.python.empty()) StrAppend(&text, " in ", row.python);
+  if (!row.call_site.empty()) StrAppend(&text, row.python.empty() ? " in " : ", via ", row.call_site);
+  return text;
+}
+
+std::string NativeName(const NativeRow& row) {
+  const std::string name = ShortSymbol(row.function);
+  return row.module.empty() || name.find(row.module) != std::string::npos ? name : StrCat(name, " (", row.module, ")");
+}
+
+std::string IdlePoolsText(const Report& report) {
+  size_t sites = 0;
+  double seconds = 0;
+  std::vector<std::string> pools;
+  for (const WaitRow& wait : report.waits) {
+    if (wait.idle_pool.empty()) continue;
+    ++sites;
+    seconds += wait.total_s;
+    if (std::ranges::find(pools, wait.idle_pool) == pools.end()) pools.push_back(wait.idle_pool);
+  }
+  if (sites == 0) return "";
+  std::string text = StrCat(HumanSeconds(seconds), " in ", Plural(sites, "wait site", "wait sites"), " of ");
+  for (size_t i = 0; i < pools.size(); ++i) StrAppend(&text, i == 0 ? "" : ", ", pools[i]);
+  return text;
+}
+
+std::string IdleThreadsText(const Report& report) {
+  uint64_t threads = 0;
+  for (const PythonThreads& group : report.python) threads += group.idle ? group.thread_count : 0;
+  return threads == 0 ? "" : Plural(threads, "thread of Python", "threads of Python");
+}
+
+std::string RankLine(const RankAnswer& rank) {
+  std::string text = rank.rank.has_value() ? StrCat("rank ", *rank.rank) : "";
+  if (!rank.host.empty()) StrAppend(&text, text.empty() ? "host " : " (", rank.host, rank.rank.has_value() ? ")" : "");
+  StrAppend(&text, ": ");
+  if (rank.steps.has_value()) {
+    StrAppend(&text, Plural(*rank.steps, "step", "steps"));
+    if (rank.median_s.has_value()) StrAppend(&text, ", median ", HumanSeconds(*rank.median_s));
+    StrAppend(&text, "; ");
+  }
+  if (rank.state == "missing") return StrCat(text, "missing: no process of it was recorded");
+  if (rank.state == "no summary") return StrCat(text, "no summary.json: not known");
+  if (!rank.end.empty() && rank.end != "exit status 0") StrAppend(&text, rank.end, "; ");
+  return StrCat(text, rank.verdict.empty() ? "verdict: not known" : rank.verdict);
+}
+
+std::string WindowLine(const Report& report) {
+  std::string text;
+  const auto add = [&](std::string_view what, const std::string& value) {
+    if (!value.empty()) StrAppend(&text, text.empty() ? "" : "; ", what, value);
+  };
+  add("run ", report.run);
+  add("host ", report.host);
+  add("window ", report.window);
+  if (report.wall_s.has_value()) add("", StrCat(HumanSeconds(*report.wall_s), " wall"));
+  if (report.totals_wall_s.has_value()) add("totals of ", HumanSeconds(*report.totals_wall_s));
+  add("", report.end);
+  add("", report.process);
+  return text;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/report/spool_summary.h"
+
+#include <poll.h>
+
+#include <memory>
+
+#include "launcher/base/text.h"
+#include "launcher/convert/conversion.h"
+#include "launcher/session/spools.h"
+#include "writer/base/utf8.h"
+#include "writer/convert/timeline_builder.h"
+#include "writer/logdir/logdir.h"
+
+namespace tbprof {
+namespace {
+
+// The run's own window, else the latest that was opened.
+SpoolSummary::SpoolWindow ChosenWindow(const std::vector<SpoolSummary::SpoolWindow>& windows) {
+  SpoolSummary::SpoolWindow chosen{0};
+  for (const auto& window : windows) {
+    if (window.replaced) continue;
+    chosen = window;
+    if (window.number == 0) break;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+absl::StatusOr<SpoolText> SummaryOfSpool(const std::string& spool, const Options& options, Terminal* terminal) {
+  const absl::StatusOr<SpoolSummary> facts = ReadSpoolSummary(spool);
+  if (!facts.ok()) return facts.status();
+  ConversionRequest request;
+  request.spool = spool;
+  request.host = facts->host.empty() ? HostName() : HostNameFrom(facts->host);
+  request.window = ChosenWindow(facts->windows).number;
+  request.max_profile_size = facts->max_profile_size != 0 ? facts->max_profile_size : options.max_profile_size;
+  request.summary_only = true;
+  SpoolText text;
+  size_t others = 0;
+  for (const auto& window : facts->windows) others += !window.replaced && window.number != request.window;
+  if (others > 0)
+    text.remarks.push_back(StrCat(others, " more windows of this spool: `tbprof convert` makes a run of each"));
+  if (IsSpoolInUse(spool)) text.remarks.emplace_back("its tbprof still writes it: this is what it holds so far");
+  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
+  if (!conversion.ok()) return conversion.status();
+  Progress progress(terminal, "reading the records");
+  while (!(*conversion)->Read()) {
+    pollfd entry{(*conversion)->fd(), POLLIN, 0};
+    poll(&entry, 1, 1000);
+    progress.Update((*conversion)->done(), (*conversion)->total());
+  }
+  const ConversionResult& result = (*conversion)->result();
+  if (!result.status.ok()) {
+    return absl::Status(result.status.code(), StrCat(PrintableUtf8(spool), ": ", result.status.message()));
+  }
+  text.summary = result.summary_json;
+  return text;
+}
+
+}  // namespace tbprof
