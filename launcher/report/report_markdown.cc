@@ -230,14 +230,17 @@ Part NextPart(const Report& report) {
   return part;
 }
 
+// The rows that were cut, by the name of their section.
 std::string CutLine(const std::vector<Part>& parts, size_t tokens) {
-  std::string text;
+  std::vector<std::pair<std::string_view, size_t>> cuts;
   for (const Part& part : parts) {
     if (part.cut_rows == 0) continue;
-    // The name of the section is enough.
     const std::string_view title = std::string_view(part.title).substr(0, part.title.find(':'));
-    StrAppend(&text, text.empty() ? "" : ", ", title, " ", part.cut_rows);
+    if (cuts.empty() || cuts.back().first != title) cuts.emplace_back(title, 0);
+    cuts.back().second += part.cut_rows;
   }
+  std::string text;
+  for (const auto& [title, rows] : cuts) StrAppend(&text, text.empty() ? "" : ", ", title, " ", rows);
   return text.empty() ? "" : StrCat("\nCut to ", tokens, " tokens (rows): ", text, "\n");
 }
 
