@@ -400,7 +400,7 @@ class Job {
     result.run = directory_->run();
     result.directory = directory_->path();
     for (const RunDirectory::File& file : *files) result.files.push_back(file.path);
-    result.lines = request_.full_summary ? SummaryText(timeline, *files, options) : EndBlock(timeline, *files, options);
+    result.lines = request_.full_summary ? FullSummary(timeline, *files, options) : EndBlock(timeline, *files, options);
     return result;
   }
 

@@ -509,6 +509,8 @@ std::vector<std::string> UnderTbprof(const std::vector<std::string>& command, co
                                      const std::string& logdir) {
   std::vector<std::string> words = {Tbprof(), "run"};
   if (options.default_logdir) words.push_back("--logdir=" + logdir);
+  // All tables, unless a test is about the short form: what is in them is looked for by many.
+  words.push_back("--summary=full");
   words.insert(words.end(), options.tbprof.begin(), options.tbprof.end());
   words.push_back("--");
   words.insert(words.end(), command.begin(), command.end());

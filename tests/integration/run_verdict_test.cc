@@ -52,7 +52,9 @@ TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
   TemporaryDirectory directory;
   const std::string script = directory.path() + "/prefetch.py";
   WriteFile(script, kPrefetch);
-  const RunResult result = RunUnderTbprof({"/usr/bin/python3", script});
+  RunOptions options;
+  options.tbprof = {"--summary=short"};
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", script}, options);
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
   ExpectWhole(result);
   const auto& verdict = result.summary["verdict"];
@@ -71,7 +73,9 @@ TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
 }
 
 TEST(RunVerdict, ProgramThatDoesNothing_IsUnknownWithAReason) {
-  const RunResult result = RunUnderTbprof({"/bin/true"});
+  RunOptions options;
+  options.tbprof = {"--summary=short"};
+  const RunResult result = RunUnderTbprof({"/bin/true"}, options);
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
   ExpectWhole(result);
   EXPECT_TRUE(result.summary["verdict"]["cause"].is_null());

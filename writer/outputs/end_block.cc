@@ -18,7 +18,7 @@ namespace {
 constexpr int kPrefixColumns = 8;  // `tbprof: `
 // The launcher adds two: where raw records are, and how to get a viewer.
 constexpr size_t kMostLines = 14;
-constexpr size_t kMostNotes = 4, kMostOfCrash = 5, kMostRanks = 3;
+constexpr size_t kMostNotes = 7, kMostOfCrash = 5, kMostRanks = 5;
 // A thread that waits for so much of its life is idle.
 constexpr double kIdle = 0.95;
 
@@ -31,12 +31,11 @@ Section Lead(const Timeline& timeline) {
   return out;
 }
 
-// Threads that do nothing but wait would fill every table of waits.
-std::string IdleThreads(const Timeline& timeline) {
-  size_t all = 0, idle = 0;
+// With how many of them do nothing but wait: these would fill every table of waits.
+std::string Counts(const Timeline& timeline) {
+  size_t idle = 0;
   for (const Thread& thread : timeline.threads) {
     if (thread.is_line || thread.is_main) continue;
-    ++all;
     const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
     const int64_t there = end - std::max<int64_t>(thread.start_ps, 0);
     int64_t waited = 0, free_from = 0;
@@ -46,12 +45,13 @@ std::string IdleThreads(const Timeline& timeline) {
       waited += event.duration_ps;
     };
     std::ranges::for_each(thread.events, add);
-    if (waited < there)
-      std::ranges::for_each(thread.cut_waits, [&](const CutWait& wait) { waited += wait.duration_ps; });
+    if (waited < there) std::ranges::for_each(thread.cut_waits, [&](const CutWait& wait) { waited += wait.duration_ps; });
     idle += static_cast<double>(waited) >= kIdle * static_cast<double>(std::max<int64_t>(there, 1));
   }
-  if (all == 0) return "";
-  return StrCat("threads beside the main ones: ", all, ", of which ", idle, " only wait");
+  return StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
+                Plural(timeline.ThreadCount(), "thread", "threads"),
+                idle > 0 ? StrCat(" (", idle, " of them only wait)") : "", ", ",
+                Plural(timeline.records, "record", "records"));
 }
 
 void Append(Section* out, Section lines, size_t most) {
@@ -69,11 +69,11 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
   out.push_back(std::move(headline.front()));
-  Append(&out, std::move(crash), kMostOfCrash);
-  Append(&out, NoteSection(timeline, columns), kMostNotes);
-  if (timeline.by_rank.size() > 1) {
+  if (timeline.by_rank.size() > 1 || !timeline.rank_warnings.empty()) {
     for (size_t i = 1; i < std::min(headline.size(), kMostRanks + 1); ++i) out.push_back(std::move(headline[i]));
   }
+  Append(&out, std::move(crash), kMostOfCrash);
+  Append(&out, NoteSection(timeline, columns), kMostNotes);
   Section gpus = GpuSection(timeline, columns);
   std::erase_if(gpus, [](const Line& line) { return line.style != Style::kHeading; });
   Append(&out, std::move(gpus), 2);
@@ -81,14 +81,23 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
     constexpr std::string_view kLabel = "memory   ";
     out.push_back({line.starts_with(kLabel) ? StrCat("memory: ", line.substr(kLabel.size())) : line});
   }
+  out.push_back({Counts(timeline)});
   Append(&out, PythonSection(timeline, columns), 3);
-  if (const std::string threads = IdleThreads(timeline); !threads.empty()) out.push_back({threads});
-  Append(&out, CostSection(timeline, options), 1);
+  Append(&out, CostSection(timeline, options), 2);
   Append(&out, FileSection(files), 1);
   return out;
 }
 
 }  // namespace
+
+std::vector<std::string> FullSummary(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                                     const SummaryOptions& options) {
+  const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
+  std::vector<std::string> out;
+  for (const Line& line : Lead(timeline)) out.push_back(FitColumns(line.text, columns));
+  for (std::string& line : SummaryText(timeline, files, options)) out.push_back(std::move(line));
+  return out;
+}
 
 std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                   const SummaryOptions& options) {

@@ -18,6 +18,10 @@ namespace tbprof {
 std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                   const SummaryOptions& options);
 
+// The verdict, and all tables behind it.
+std::vector<std::string> FullSummary(const Timeline& timeline, const std::vector<PublishedFile>& files,
+                                     const SummaryOptions& options);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_OUTPUTS_END_BLOCK_H_

@@ -15,7 +15,8 @@ nlohmann::ordered_json ConservationJson(const Timeline& timeline) {
       const auto cause = static_cast<ConservedCause>(i);
       if (row.rest[i] == 0) continue;
       rest.push_back({{"cause", NameOf(cause)}, {"count", row.rest[i]}});
-      if (cause == ConservedCause::kLeft) rest.back()["at_most"] = row.left_at_most;
+      const bool bounded = cause == ConservedCause::kLeft;
+      rest.back()["at_most"] = bounded ? nlohmann::ordered_json(row.left_at_most) : nlohmann::ordered_json(nullptr);
     }
     rows.push_back({{"kind", NameOf(row.kind)},
                     {"made", row.made.has_value() ? Json(*row.made) : Json(nullptr)},
