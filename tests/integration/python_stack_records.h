@@ -97,10 +97,11 @@ class PythonStackRecords {
       memcpy(&word, words.data() + i * sizeof(word), sizeof(word));
       const PythonCode* const code = CodeOf(thread.first, PythonCodeOf(word), record.ticks);
       if (code == nullptr) ++unresolved_;
-      stack.frames.push_back(code == nullptr ? "?"
-                                             : code->name + ":" +
-                                                   std::to_string(LineOfInstruction(code->minor, code->table, code->first_line,
-                                                                             PythonInstructionOf(word))));
+      stack.frames.push_back(code == nullptr
+                                 ? "?"
+                                 : code->name + ":" +
+                                       std::to_string(LineOfInstruction(code->minor, code->table, code->first_line,
+                                                                        PythonInstructionOf(word))));
       stack.files.push_back(code == nullptr ? "?" : code->file);
     }
     const bool fresh = stacks_.emplace(std::make_pair(thread, record.number), std::move(stack)).second;

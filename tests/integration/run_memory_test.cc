@@ -69,8 +69,7 @@ std::string Steps(bool leak) {
 }
 
 TEST_P(Memory, Python_HoldsByLine) {
-  const std::string python = "/root/.pyenv/versions/3.11.7/bin/python3.11";
-  if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no CPython 3.11";
+  const std::string python = "/usr/bin/python3";
   const TemporaryDirectory directory;
   WriteFile(directory / "grows.py", Steps(true));
   const RunResult result = RunUnderTbprof({python, directory / "grows.py"}, Options(GetParam()));
@@ -82,8 +81,9 @@ TEST_P(Memory, Python_HoldsByLine) {
   EXPECT_EQ(first["file"], directory / "grows.py");
   EXPECT_EQ(first["line"], 4);
   EXPECT_EQ(first["function"], "remember");
-  // 40 blocks, of which 86 of 100 have a sample: six standard deviations are 2.6 blocks for each of them.
-  EXPECT_NEAR(first["bytes"].get<double>() / (1 << 20), 40, GetParam() ? 0.1 : 15);
+  // With the rest of the last page of each, which malloc gives out, too. 40 blocks, of which 86 of 100 have a sample:
+  // six standard deviations are 2.6 blocks for each of them.
+  EXPECT_NEAR(first["bytes"].get<double>() / (1 << 20), 40, GetParam() ? 0.2 : 15);
   ASSERT_TRUE(memory["growth"].is_object());
   EXPECT_EQ(memory["growth"]["rows"][0]["python"], "grows.py:4 remember");
   ExpectAddsUp(memory["growth"]["rows"], memory["growth"]["bytes"].get<int64_t>());

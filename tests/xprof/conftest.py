@@ -5,6 +5,9 @@ import os
 
 import pytest
 
+# What tests look for in the terminal is in the tables.
+os.environ.setdefault("TBPROF_SUMMARY", "full")
+
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item):

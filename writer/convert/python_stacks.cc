@@ -72,8 +72,9 @@ uint32_t PythonStacks::StackOf(const PythonProcessFacts& process, uint32_t frame
   for (; !missing.empty(); missing.pop_back()) {
     const PythonFrameFact& fact = process.frames[missing.back()];
     const PythonCode& code = process.codes[fact.code];
-    const int32_t line =
-        code.table.empty() ? kNoPythonLine : LineOfInstruction(code.minor, code.table, code.first_line, fact.instruction);
+    const int32_t line = code.table.empty()
+                             ? kNoPythonLine
+                             : LineOfInstruction(code.minor, code.table, code.first_line, fact.instruction);
     stack = known.stacks[missing.back()] = Add({stack, FunctionOf(process, fact.code, &known), line});
   }
   return stack;

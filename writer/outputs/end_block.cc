@@ -11,6 +11,7 @@
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
 #include "writer/outputs/summary_verdict.h"
+#include "writer/steps/step_loops.h"
 
 namespace tbprof {
 namespace {
@@ -45,7 +46,8 @@ std::string Counts(const Timeline& timeline) {
       waited += event.duration_ps;
     };
     std::ranges::for_each(thread.events, add);
-    if (waited < there) std::ranges::for_each(thread.cut_waits, [&](const CutWait& wait) { waited += wait.duration_ps; });
+    if (waited < there)
+      std::ranges::for_each(thread.cut_waits, [&](const CutWait& wait) { waited += wait.duration_ps; });
     idle += static_cast<double>(waited) >= kIdle * static_cast<double>(std::max<int64_t>(there, 1));
   }
   return StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
@@ -68,7 +70,11 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   const std::string split = VerdictSplit(timeline), next(CauseNext(timeline.verdict.cause));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
+  for (const StepLoop& loop : timeline.step_loops) {
+    if (loop.may_be_step) out.push_back({StrCat("other loop: ", LoopText(loop), "; either may be the step")});
+  }
   out.push_back(std::move(headline.front()));
+  Append(&out, FileSection(files), 1);
   if (timeline.by_rank.size() > 1 || !timeline.rank_warnings.empty()) {
     for (size_t i = 1; i < std::min(headline.size(), kMostRanks + 1); ++i) out.push_back(std::move(headline[i]));
   }
@@ -84,7 +90,6 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   out.push_back({Counts(timeline)});
   Append(&out, PythonSection(timeline, columns), 3);
   Append(&out, CostSection(timeline, options), 2);
-  Append(&out, FileSection(files), 1);
   return out;
 }
 

@@ -68,7 +68,7 @@ TEST(PythonLine, RandomTables_GiveALineOrNone) {
     std::string table(random() % 40, '\0');
     for (char& byte : table) byte = static_cast<char>(random());
     const int32_t line = LineOfInstruction(static_cast<uint16_t>(random() % 17), table, static_cast<int32_t>(random()),
-                                    static_cast<int32_t>(random() % 600));
+                                           static_cast<int32_t>(random() % 600));
     EXPECT_GE(line, kNoPythonLine);
   }
 }
