@@ -545,8 +545,8 @@ TEST(PythonExact, MemoryPage_ListsWhatEachLineHeldAtThePeak) {
   }
   std::vector<std::string> listed;
   for (const auto& [address, entry] : held) listed.push_back(entry.first + ": " + std::to_string(entry.second));
-  EXPECT_THAT(listed, ElementsAre("train.py:42 remember, via 0x123: 2000", "train.py:90 main, via 0x123: 500",
-                                  "0x123: 110"));
+  EXPECT_THAT(listed,
+              ElementsAre("train.py:42 remember, via 0x123: 2000", "train.py:90 main, via 0x123: 500", "0x123: 110"));
 }
 
 TEST(PythonExact, EachOutput_IsGood) {
