@@ -37,6 +37,7 @@ IN_TEXT = {
     "tbprof capture localhost:6009",
     "tbprof doctor -- COMMAND",
     "tbprof check LOGDIR",
+    "tbprof report",
     FIRST_TRACE[1].removesuffix(" tensorboard xprof"),
 }
 COMPILES = {
@@ -187,6 +188,7 @@ def in_text(root):
     root.run("tbprof capture localhost:6009")
     assert root.profiles() == before + 1
     job.end()
+    assert "verdict: " in root.run("tbprof report")
     assert "xplane.pb" in root.run("tbprof check LOGDIR".replace("LOGDIR", "tbprof-logs"))
 
 
