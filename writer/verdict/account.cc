@@ -6,7 +6,6 @@
 namespace tbprof {
 
 void Account::AddWait(StepPart part, const WaitSlice& wait, int64_t ps) {
-  by_class_[static_cast<size_t>(wait.kind)] += ps;
   const uint32_t frame = tags_.OwnFrameOf(wait.stack);
   Add({part, tags_.TagOf(wait.stack), static_cast<int>(wait.kind), frame, wait.type, wait.call_site, ps});
 }
@@ -18,7 +17,6 @@ void Account::AddRunning(StepPart part, uint32_t stack, int64_t ps) {
 void Account::Add(AccountRow row) {
   if (row.ps <= 0) return;
   parts_[static_cast<size_t>(row.part)] += row.ps;
-  by_tag_[static_cast<size_t>(row.tag)] += row.ps;
   AccountRow& into = rows_[{row.part, row.tag, row.doing, row.frame, row.type, row.call_site}];
   row.ps += into.ps;
   into = row;

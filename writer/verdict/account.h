@@ -39,10 +39,7 @@ class Account {
   void AddWait(StepPart part, const WaitSlice& wait, int64_t ps);
   void AddRunning(StepPart part, uint32_t stack, int64_t ps);
 
-  int64_t Of(StepPart part) const { return parts_[static_cast<size_t>(part)]; }
   const std::array<int64_t, kStepParts>& parts() const { return parts_; }
-  int64_t OfTag(PythonTag tag) const { return by_tag_[static_cast<size_t>(tag)]; }
-  int64_t OfClass(WaitClass kind) const { return by_class_[static_cast<size_t>(kind)]; }
 
   // Rows for which `wanted(row)`, longest first, those of one line and call as one.
   template <typename Wanted>
@@ -70,8 +67,6 @@ class Account {
 
   const PythonTags& tags_;
   std::array<int64_t, kStepParts> parts_{};
-  std::array<int64_t, 16> by_tag_{};
-  std::array<int64_t, 20> by_class_{};
   std::map<Key, AccountRow> rows_;
 };
 

@@ -31,6 +31,7 @@ bool IsIdle(WaitClass kind) {
     case WaitClass::kGpuLaunch:
     case WaitClass::kGpuWait:
     case WaitClass::kGpuCopy:
+    case WaitClass::kGpuCopyAsync:
     case WaitClass::kGpuMemory:
     case WaitClass::kGpuOther:
     case WaitClass::kCollective:
@@ -76,10 +77,10 @@ struct Candidate {
   std::vector<AccountRow> rows;
 };
 
-Candidate Judge(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const std::vector<WaitSlice>& waits,
-                const std::vector<TimeSpan>& spans) {
+Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
+                const std::vector<WaitSlice>& waits, const std::vector<TimeSpan>& spans) {
   const int64_t total = LengthOf(spans);
-  const ThreadTime time(timeline, tags, thread, spans);
+  const ThreadTime time(timeline, classes, thread, spans);
   Candidate candidate;
   Account account(tags);
   int64_t waiting = 0, working = 0;
@@ -90,7 +91,6 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, uint32_t threa
     waiting += slice.end_ps - slice.start_ps;
   }
   for (const auto& [stack, running] : time.running()) {
-    if (stack == 0) continue;  // no sample: nobody knows
     account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
     working += running.on_cpu_ps;
   }
@@ -116,7 +116,7 @@ bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor) {
   return false;
 }
 
-Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
                     const std::vector<WaitSlice>& waits, BlockerScope scope) {
   Blocker blocker;
   std::vector<TimeSpan> spans;
@@ -136,13 +136,11 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, uint32_t t
     const Thread& other = timeline.threads[i];
     if (i == thread || other.is_line) continue;
     const bool same = other.process == process;
-    if (same ? scope == BlockerScope::kProcesses
-             : scope == BlockerScope::kThreads || !IsWithin(timeline, other.process, process))
-      continue;
+    if (!same && (scope == BlockerScope::kThreads || !IsWithin(timeline, other.process, process))) continue;
     if (other.end_ps > 0 && other.end_ps <= spans.front().start_ps) continue;
     if (other.start_ps >= spans.back().end_ps) continue;
     ++judged;
-    Candidate candidate = Judge(timeline, tags, i, waits, spans);
+    Candidate candidate = Judge(timeline, tags, classes, i, waits, spans);
     if (candidate.rows.empty()) continue;
     scores.emplace_back(candidate.rows.front().frame, candidate.busy);
     if (candidate.score <= best || candidate.busy < kLeastBusy || candidate.score < kLeastBusy) continue;

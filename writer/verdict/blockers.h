@@ -17,9 +17,8 @@
 namespace tbprof {
 
 enum class BlockerScope : uint8_t {
-  kThreads,    // of the same process
-  kProcesses,  // main threads of its descendants
-  kAll,
+  kThreads,  // of the same process
+  kAll,      // and those of its descendants
 };
 
 struct Blocker {
@@ -32,7 +31,7 @@ struct Blocker {
 };
 
 // `waits`: of `thread`, in order of time.
-Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
                     const std::vector<WaitSlice>& waits, BlockerScope scope);
 
 // Whether one process is another or descends from it.

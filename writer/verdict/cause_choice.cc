@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <functional>
-#include <set>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/verdict/blockers.h"
+#include "writer/verdict/wait_parts.h"
 
 namespace tbprof {
 namespace {
@@ -30,6 +32,8 @@ constexpr size_t kMostWhere = 5, kMostCallers = 4;
 // Calls that follow one another so soon are of one operation after the other.
 constexpr int64_t kBetweenCallsPs = 50'000'000;
 constexpr uint64_t kLittle = 4096;
+// Of one lock, by another thread: fewer are chance.
+constexpr size_t kFewestWaitsOfOthers = 5;
 
 using Wanted = std::function<bool(const AccountRow&)>;
 
@@ -90,7 +94,7 @@ class Chooser {
     AddStarvation();
     Add(Cause::kGil, StepPart::kGil, [](const AccountRow& row) { return row.part == StepPart::kGil; });
     AddInput();
-    Add(Cause::kLockConvoy, StepPart::kLocks, [this](const AccountRow& row) { return IsConvoy(row); });
+    AddConvoy();
     Add(Cause::kRecompilation, StepPart::kCompile,
         [](const AccountRow& row) { return row.part == StepPart::kCompile; });
     Add(Cause::kCheckpoint, StepPart::kDisk, [](const AccountRow& row) { return row.tag == PythonTag::kCheckpoint; });
@@ -153,8 +157,9 @@ class Chooser {
       candidates_.push_back({Cause::kCpuQuota, StepPart::kStarvation, ps, starved});
       return;
     }
+    const std::string of = limits.cpus_allowed > 0 ? absl::StrFormat(" of %.0f", cpus) : "";
     facts_of_cpu_ =
-        absl::StrFormat("the job used %.1f of %.0f CPUs, and %.1f of its threads waited for one", ran, cpus, delayed);
+        absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", ran, of, delayed);
     if (limits.cpus_allowed > 0 && ran >= kOwnCpus * cpus && delayed >= kCrowd) {
       // Threads of a pool that wait for a CPU keep waiting whoever waits for the pool.
       const Wanted crowded = [](const AccountRow& row) {
@@ -187,14 +192,8 @@ class Chooser {
     }
   }
 
-  // Another thread waits for the same lock.
-  bool IsConvoy(const AccountRow& row) {
-    if (row.part != StepPart::kLocks || IsSpecial(row) || IsTag(row, {PythonTag::kThread})) return false;
-    if (!convoy_known_) FindConvoys();
-    return has_convoy_;
-  }
-  void FindConvoys() {
-    convoy_known_ = true;
+  // Of locks for which other threads wait, too.
+  void AddConvoy() {
     std::map<uint64_t, int64_t> objects;
     for (const WaitSlice& wait : in_.time.waits()) {
       if (wait.kind == WaitClass::kLock && wait.object != 0) objects[wait.object] += wait.end_ps - wait.start_ps;
@@ -202,19 +201,21 @@ class Chooser {
     const auto most = std::ranges::max_element(objects, {}, [](const auto& entry) { return entry.second; });
     if (most == objects.end()) return;
     const uint32_t process = timeline_.threads[in_.span.thread].process;
-    const WaitClasses classes(timeline_);
-    std::set<uint32_t> others;
+    size_t others = 0;
     for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
       if (i == in_.span.thread || timeline_.threads[i].process != process) continue;
       size_t waits = 0;
       for (const Event& event : timeline_.threads[i].events) {
         WaitClass kind;
-        waits += event.object == most->first && classes.Classify(event, &kind) && kind == WaitClass::kLock;
+        waits += event.object == most->first && in_.classes.Classify(event, &kind) && kind == WaitClass::kLock;
       }
-      if (waits >= 5) others.insert(i);
+      others += waits >= kFewestWaitsOfOthers;
     }
-    has_convoy_ = !others.empty();
-    convoy_threads_ = others.size() + 1;
+    if (others == 0) return;
+    convoy_threads_ = others + 1;
+    Add(Cause::kLockConvoy, StepPart::kLocks, [](const AccountRow& row) {
+      return row.part == StepPart::kLocks && !IsSpecial(row) && !IsTag(row, {PythonTag::kThread});
+    });
   }
 
   void AddPages() {
@@ -235,9 +236,10 @@ class Chooser {
     const bool per_step = verdict_.steps > 0;
     if (idle >= kIdleGpu && (!per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps)) {
       // With what the host does from one to the next, as for launches.
-      candidates_.push_back({Cause::kSync, StepPart::kKernels, BackToBackPs(IsSync), [](const AccountRow& row) {
-                               return IsDoing(row, {WaitClass::kGpuWait, WaitClass::kGpuCopy});
-                             }});
+      candidates_.push_back(
+          {Cause::kSync, StepPart::kKernels, BackToBackPs(IsSync), [](const AccountRow& row) {
+             return IsDoing(row, {WaitClass::kGpuWait, WaitClass::kGpuCopy, WaitClass::kGpuCopyAsync});
+           }});
     }
     // Single numbers that come back are the synchronization's.
     if (in_.gpu.pageable_bytes() > kLittle * in_.gpu.pageable_copies()) {
@@ -292,7 +294,9 @@ class Chooser {
                           : "no part of the time stands out";
   }
 
-  Where WhereOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
+  void AddPlace(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) {
+    // Neither a line nor a call: there is nothing to look at.
+    if (row.frame == 0 && row.call_site == 0) return;
     Where where;
     where.role = role;
     where.thread = thread;
@@ -313,7 +317,7 @@ class Chooser {
       where.function = row.call_site;
     }
     if (row.doing != kRunning) where.doing = timeline_.types[row.type].name;
-    return where;
+    verdict_.where.push_back(std::move(where));
   }
 
   Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
@@ -322,28 +326,23 @@ class Chooser {
       AccountRow row;
       row.tag = in_.tags.TagOf(wait.stack);
       row.doing = static_cast<int>(wait.kind);
-      row.part = row.tag == PythonTag::kThread || row.tag == PythonTag::kNone || row.tag == PythonTag::kQueuePut
-                     ? StepPart::kLocks
-                     : StepPart::kInput;
-      if (wait.kind == WaitClass::kGil) row.part = StepPart::kGil;
-      if (IsTag(row, {PythonTag::kBarrier, PythonTag::kCollective})) row.part = StepPart::kCollectives;
+      row.part = PartOfWait(in_.tags, wait);
       if (wanted(row)) waits.push_back(wait);
     }
-    return FindBlocker(timeline_, in_.tags, in_.span.thread, waits, scope);
+    return FindBlocker(timeline_, in_.tags, in_.classes, in_.span.thread, waits, scope);
   }
 
   void AddWhere(const Candidate& best) {
     if (best.cause == Cause::kStraggler) return AddWhereOfStraggler();
     for (const AccountRow& row : account_.RowsOf(best.rows)) {
       if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.02) break;
-      verdict_.where.push_back(WhereOf(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps));
+      AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
     }
     const bool waits = best.cause == Cause::kGil || best.cause == Cause::kPrefetchThread ||
                        best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy;
     if (!waits) return;
-    const BlockerScope scope = best.cause == Cause::kSlowLoader ? BlockerScope::kAll
-                               : best.part == StepPart::kInput  ? BlockerScope::kAll
-                                                                : BlockerScope::kThreads;
+    const bool anybody = best.cause == Cause::kSlowLoader || best.part == StepPart::kInput;
+    const BlockerScope scope = anybody ? BlockerScope::kAll : BlockerScope::kThreads;
     const Blocker blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
     if (best.cause == Cause::kPrefetchThread && blocker.other_process) verdict_.cause = Cause::kSlowLoader;
@@ -351,7 +350,7 @@ class Chooser {
     for (const AccountRow& row : blocker.rows) sum += row.ps;
     for (const AccountRow& row : blocker.rows) {
       if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
-      verdict_.where.push_back(WhereOf(WhereRole::kWaitedFor, blocker.thread, row, sum));
+      AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum);
     }
     verdict_.facts.push_back(absl::StrFormat("that thread is busy for %s of the wait%s", HumanPercent(blocker.busy),
                                              blocker.alike > 1 ? StrCat(", as are ", blocker.alike - 1, " more") : ""));
@@ -359,19 +358,19 @@ class Chooser {
 
   void AddWhereOfStraggler() {
     const uint32_t slow = stragglers_.slow_thread;
-    const ThreadTime time(timeline_, in_.tags, slow, in_.span.spans);
+    const ThreadTime time(timeline_, in_.classes, slow, in_.span.spans);
     Account account(in_.tags);
     for (const WaitSlice& wait : time.waits()) {
       if (wait.kind == WaitClass::kLock || wait.kind == WaitClass::kPool) continue;
       account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
     }
     for (const auto& [stack, running] : time.running()) {
-      if (stack != 0) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+      account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
     }
     for (const AccountRow& row : account.RowsOf([](const AccountRow&) { return true; })) {
       if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.05) break;
       const WhereRole role = slow == in_.span.thread ? WhereRole::kSpends : WhereRole::kWaitedFor;
-      verdict_.where.push_back(WhereOf(role, slow, row, verdict_.total_ps));
+      AddPlace(role, slow, row, verdict_.total_ps);
     }
     verdict_.facts.push_back(absl::StrFormat("process %d waits %s of the time for the others, another one %s",
                                              timeline_.processes[timeline_.threads[slow].process].pid,
@@ -405,7 +404,6 @@ class Chooser {
   std::vector<Candidate> candidates_;
   Stragglers stragglers_;
   std::string facts_of_cpu_, facts_of_gpu_;
-  bool convoy_known_ = false, has_convoy_ = false;
   size_t convoy_threads_ = 0;
 };
 

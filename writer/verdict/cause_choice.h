@@ -17,6 +17,7 @@ namespace tbprof {
 struct CauseInputs {
   const Timeline& timeline;
   const PythonTags& tags;
+  const WaitClasses& classes;
   const StepSpan& span;
   const ThreadTime& time;
   const GpuTime& gpu;

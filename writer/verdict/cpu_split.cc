@@ -15,6 +15,8 @@ constexpr int64_t kFewestPointsPs = 30'000'000'000;
 constexpr double kSystemTime = 0.2;
 // Of CPU time a page fault takes, at least, with the zeroing of its page.
 constexpr double kFaultPs = 0.35e6;
+// At most a page takes from a disk: a single one does not explain all of a thread's time off the CPU.
+constexpr double kDiskFaultPs = 10e9;
 
 using ByClass = std::array<int64_t, kNativeClasses>;
 
@@ -145,29 +147,41 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
     on_sampled += running.on_cpu_ps;
     off_sampled += running.off_cpu_ps;
   }
-  const int64_t on = usage.known ? std::clamp<int64_t>(usage.cpu_ps, 0, gap) : std::min(on_sampled, gap);
+  const PointSums points = SumPoints(timeline, tags, thread, time);
+  // Where Python has no sample, nothing but native samples shows that the thread ran.
+  const int64_t on_seen = on_sampled + std::clamp<int64_t>(points.Sum() - on_sampled, 0, time.unsampled_ps());
+  const int64_t on = usage.known ? std::clamp<int64_t>(usage.cpu_ps, 0, gap) : std::min(on_seen, gap);
   const int64_t starved = usage.known ? std::min(gap - on, std::max<int64_t>(usage.run_delay_ps, 0)) : 0;
   const int64_t blocked = gap - on - starved;
   if (!usage.known) limits->push_back("CPU time of the thread: not known, by samples alone");
 
+  std::map<uint32_t, RunningTime> rows = time.running();
+  // What no sample stands for may be either; it has no line.
+  if (time.unsampled_ps() > 0) {
+    const int64_t ran = std::clamp<int64_t>(on - on_sampled, 0, time.unsampled_ps());
+    rows[0].on_cpu_ps += ran;
+    rows[0].off_cpu_ps += time.unsampled_ps() - ran;
+    on_sampled += ran;
+    off_sampled += time.unsampled_ps() - ran;
+  }
+
   // What is off the CPU, by the lines that samples saw there.
   const int64_t off_of = off_sampled > 0 ? off_sampled : std::max<int64_t>(on_sampled, 1);
-  const bool faults = usage.known && usage.major_faults >= 1 && blocked > 0;
-  for (const auto& [stack, running] : time.running()) {
+  const double from_disk =
+      blocked > 0 ? std::min(1.0, usage.major_faults * kDiskFaultPs / static_cast<double>(blocked)) : 0;
+  for (const auto& [stack, running] : rows) {
     const int64_t weight = off_sampled > 0 ? running.off_cpu_ps : running.on_cpu_ps;
     const double share = static_cast<double>(weight) / static_cast<double>(off_of);
     account->AddRunning(StepPart::kStarvation, stack, Part(starved, share));
     const StepPart known = PartOfRunning(tags.TagOf(stack));
-    account->AddRunning(known != StepPart::kRest ? known
-                        : faults                 ? StepPart::kReclaim
-                                                 : StepPart::kRest,
-                        stack, Part(blocked, share));
+    const int64_t reclaimed = known == StepPart::kRest ? Part(blocked, share * from_disk) : 0;
+    account->AddRunning(StepPart::kReclaim, stack, reclaimed);
+    account->AddRunning(known, stack, Part(blocked, share) - reclaimed);
   }
 
   const double scale = on_sampled > 0 ? static_cast<double>(on) / static_cast<double>(on_sampled) : 0;
-  const PointSums points = SumPoints(timeline, tags, thread, time);
   int64_t divided = 0;
-  for (const auto& [stack, running] : time.running()) {
+  for (const auto& [stack, running] : rows) {
     if (PartOfRunning(tags.TagOf(stack)) == StepPart::kRest) divided += Part(running.on_cpu_ps, scale);
   }
   const bool sampled = points.Sum() > 0 && IsNativeSampled(timeline, thread);
@@ -181,7 +195,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   const double fault_ps = usage.minor_faults * kFaultPs;
   const double faulting =
       system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
-  for (const auto& [stack, running] : time.running()) {
+  for (const auto& [stack, running] : rows) {
     const int64_t ran = Part(running.on_cpu_ps, scale);
     const StepPart known = PartOfRunning(tags.TagOf(stack));
     if (known != StepPart::kRest) {

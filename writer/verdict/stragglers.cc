@@ -26,7 +26,7 @@ Stragglers FindStragglers(const CauseInputs& inputs) {
     const Thread& thread = inputs.timeline.threads[i];
     if (!thread.is_main || thread.is_line || thread.process == last_process) continue;
     last_process = thread.process;
-    const ThreadTime time(inputs.timeline, inputs.tags, i, inputs.span.spans);
+    const ThreadTime time(inputs.timeline, inputs.classes, i, inputs.span.spans);
     double waited = 0;
     for (const WaitSlice& wait : time.waits()) {
       if (WaitsForOthers(inputs.tags, wait)) waited += static_cast<double>(wait.end_ps - wait.start_ps);

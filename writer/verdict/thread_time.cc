@@ -43,8 +43,8 @@ int ClassOf(const EventType& type) {
       return is(HasAny(name, {"poll", "select", "accept"}) ? WaitClass::kPoll : WaitClass::kFile);
     case EventFamily::kGpu:
       if (name.starts_with("nccl")) return is(WaitClass::kCollective);
-      if (HasAny(name, {"Synchronize", "StreamWait", "EventQuery"})) return is(WaitClass::kGpuWait);
-      if (HasAny(name, {"Memcpy"})) return is(WaitClass::kGpuCopy);
+      if (HasAny(name, {"Synchronize"})) return is(WaitClass::kGpuWait);
+      if (HasAny(name, {"Memcpy"})) return is(HasAny(name, {"Async"}) ? WaitClass::kGpuCopyAsync : WaitClass::kGpuCopy);
       if (HasAny(name, {"Launch", "Memset"})) return is(WaitClass::kGpuLaunch);
       if (HasAny(name, {"Malloc", "Free", "MemAlloc"})) return is(WaitClass::kGpuMemory);
       return is(WaitClass::kGpuOther);
@@ -87,7 +87,7 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
   *kind = static_cast<WaitClass>(found);
   if (*kind == WaitClass::kLock) {
     const std::string_view site = timeline_.strings.Get(event.call_site);
-    const bool is_condition = timeline_.types[event.type].name.starts_with("pthread_");
+    const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
     // PyTorch's backward pass runs on threads of its own, for which its caller waits behind std::condition_variable.
     const bool backward = has_backward_threads_ && is_condition && HasAny(site, {"libstdc++"});
@@ -99,9 +99,9 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
   return true;
 }
 
-ThreadTime::ThreadTime(const Timeline& timeline, const PythonTags&, uint32_t thread,
+ThreadTime::ThreadTime(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                        const std::vector<TimeSpan>& spans) {
-  AddWaits(timeline, thread, spans);
+  AddWaits(timeline, classes, thread, spans);
   int64_t from = 0;
   size_t wait = 0;
   for (const TimeSpan& span : spans) {
@@ -112,12 +112,12 @@ ThreadTime::ThreadTime(const Timeline& timeline, const PythonTags&, uint32_t thr
     }
     if (span.end_ps > from) gaps_.push_back({from, span.end_ps});
   }
-  gap_ps_ = LengthOf(gaps_);
+  gap_ps_ = unsampled_ps_ = LengthOf(gaps_);
   if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) AddRunning(*python);
 }
 
-void ThreadTime::AddWaits(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
-  const WaitClasses classes(timeline);
+void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
+                          const std::vector<TimeSpan>& spans) {
   const PythonThread* const python = timeline.python.OfThread(thread);
   const Thread& line = timeline.threads[thread];
   int64_t free_from = INT64_MIN;
@@ -156,8 +156,7 @@ void ThreadTime::AddRunning(const PythonThread& python) {
     time.off_cpu_ps += common - on;
     sampled += common;
   }
-  has_samples_ = sampled > 0;
-  if (gap_ps_ > sampled) running_[0].on_cpu_ps += gap_ps_ - sampled;
+  unsampled_ps_ = gap_ps_ - std::min(gap_ps_, sampled);
 }
 
 }  // namespace tbprof

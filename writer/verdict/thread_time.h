@@ -2,7 +2,7 @@
 //
 // What a thread does in some spans of time: in recorded calls that wait, and between them by samples.
 //
-//   ThreadTime time(timeline, tags, thread, spans);
+//   ThreadTime time(timeline, classes, thread, spans);
 //   for (const WaitSlice& wait : time.waits()) ...
 //   time.running()                                   // by stack, what is left of the spans
 //
@@ -14,7 +14,6 @@
 #include <map>
 #include <vector>
 
-#include "writer/verdict/python_tags.h"
 #include "writer/verdict/step_span.h"
 #include "writer/verdict/verdict.h"
 
@@ -32,8 +31,9 @@ enum class WaitClass : uint8_t {
   kPoll,   // for one of several descriptors, or for somebody to connect
   kChild,  // waitpid
   kGpuLaunch,
-  kGpuWait,    // for the GPU
-  kGpuCopy,    // a copy's call, also where it waits
+  kGpuWait,  // for the GPU
+  kGpuCopy,  // a copy's call that waits until it is over
+  kGpuCopyAsync,
   kGpuMemory,  // cudaMalloc and the like
   kGpuOther,
   kCollective,  // a call of NCCL
@@ -54,30 +54,7 @@ struct RunningTime {
   int64_t on_cpu_ps = 0, off_cpu_ps = 0, collecting_ps = 0;
 };
 
-class ThreadTime {
- public:
-  ThreadTime(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const std::vector<TimeSpan>& spans);
-
-  const std::vector<WaitSlice>& waits() const { return waits_; }
-  // By stack of Python; 0: there is no sample of it.
-  const std::map<uint32_t, RunningTime>& running() const { return running_; }
-  int64_t gap_ps() const { return gap_ps_; }
-  // What is between the waits.
-  const std::vector<TimeSpan>& gaps() const { return gaps_; }
-  bool has_samples() const { return has_samples_; }
-
- private:
-  void AddWaits(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
-  void AddRunning(const PythonThread& python);
-
-  std::vector<WaitSlice> waits_;
-  std::vector<TimeSpan> gaps_;
-  std::map<uint32_t, RunningTime> running_;
-  int64_t gap_ps_ = 0;
-  bool has_samples_ = false;
-};
-
-// The class of each type of event; the place decides about some.
+// The class of each type of event; the place decides about some. One is made for all threads.
 class WaitClasses {
  public:
   explicit WaitClasses(const Timeline& timeline);
@@ -88,6 +65,30 @@ class WaitClasses {
   const Timeline& timeline_;
   std::vector<int> of_type_;  // WaitClass; -1: none
   bool has_backward_threads_ = false;
+};
+
+class ThreadTime {
+ public:
+  ThreadTime(const Timeline& timeline, const WaitClasses& classes, uint32_t thread, const std::vector<TimeSpan>& spans);
+
+  const std::vector<WaitSlice>& waits() const { return waits_; }
+  // By stack of Python.
+  const std::map<uint32_t, RunningTime>& running() const { return running_; }
+  int64_t gap_ps() const { return gap_ps_; }
+  // Of the gaps, what no sample of Python stands for: the thread may run or not.
+  int64_t unsampled_ps() const { return unsampled_ps_; }
+  // What is between the waits.
+  const std::vector<TimeSpan>& gaps() const { return gaps_; }
+
+ private:
+  void AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
+                const std::vector<TimeSpan>& spans);
+  void AddRunning(const PythonThread& python);
+
+  std::vector<WaitSlice> waits_;
+  std::vector<TimeSpan> gaps_;
+  std::map<uint32_t, RunningTime> running_;
+  int64_t gap_ps_ = 0, unsampled_ps_ = 0;
 };
 
 }  // namespace tbprof

@@ -12,6 +12,7 @@
 #include "writer/verdict/gpu_time.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/step_span.h"
+#include "writer/verdict/wait_parts.h"
 
 namespace tbprof {
 namespace {
@@ -19,69 +20,11 @@ namespace {
 // A launch of a kernel takes microseconds; one that takes longer waits for room in the GPU's queue.
 constexpr int64_t kLongLaunchPs = 50'000'000;
 
-StepPart PartOfTag(PythonTag tag) {
-  switch (tag) {
-    case PythonTag::kLoader:
-    case PythonTag::kQueueGet:
-    case PythonTag::kProcessGet:
-    case PythonTag::kFuture:
-      return StepPart::kInput;
-    case PythonTag::kBarrier:
-    case PythonTag::kCollective:
-      return StepPart::kCollectives;
-    case PythonTag::kChild:
-      return StepPart::kChild;
-    case PythonTag::kNetwork:
-      return StepPart::kNetwork;
-    case PythonTag::kCompile:
-      return StepPart::kCompile;
-    case PythonTag::kNone:
-    case PythonTag::kQueuePut:
-    case PythonTag::kThread:
-    case PythonTag::kLogging:
-    case PythonTag::kCheckpoint:
-    case PythonTag::kImport:
-      break;
-  }
-  return StepPart::kRest;
-}
-
-StepPart PartOfClass(WaitClass kind) {
-  switch (kind) {
-    case WaitClass::kLock:
-    case WaitClass::kBarrier:
-      return StepPart::kLocks;
-    case WaitClass::kGil:
-      return StepPart::kGil;
-    case WaitClass::kPool:
-      return StepPart::kOperations;
-    case WaitClass::kSleep:
-      return StepPart::kSleep;
-    case WaitClass::kFile:
-    case WaitClass::kTerminal:
-      return StepPart::kDisk;
-    case WaitClass::kSocket:
-      return StepPart::kNetwork;
-    case WaitClass::kChild:
-      return StepPart::kChild;
-    case WaitClass::kGpuLaunch:
-    case WaitClass::kGpuMemory:
-    case WaitClass::kGpuOther:
-    case WaitClass::kGpuWait:
-      return StepPart::kLaunch;
-    case WaitClass::kGpuCopy:
-      return StepPart::kCopies;
-    case WaitClass::kCollective:
-      return StepPart::kCollectives;
-    case WaitClass::kPoll:
-      break;
-  }
-  return StepPart::kRest;
-}
+bool IsCopy(WaitClass kind) { return kind == WaitClass::kGpuCopy || kind == WaitClass::kGpuCopyAsync; }
 
 // What the GPU did in a call that waits for it, or for room in its queue.
 bool IsByGpu(const WaitSlice& wait) {
-  if (wait.kind == WaitClass::kGpuWait || wait.kind == WaitClass::kGpuCopy) return true;
+  if (wait.kind == WaitClass::kGpuWait || IsCopy(wait.kind)) return true;
   return wait.kind == WaitClass::kGpuLaunch && wait.end_ps - wait.start_ps >= kLongLaunchPs;
 }
 
@@ -93,15 +36,13 @@ void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu
       gpu.Add(wait.start_ps, wait.end_ps, &parts);
       // While it is idle: what was launched is on its way, or a copy is prepared by the CPU.
       if (wait.kind != WaitClass::kGpuLaunch) {
-        const StepPart idle = wait.kind == WaitClass::kGpuCopy ? StepPart::kCopies : StepPart::kKernels;
+        const StepPart idle = IsCopy(wait.kind) ? StepPart::kCopies : StepPart::kKernels;
         parts[static_cast<size_t>(idle)] += std::exchange(parts[static_cast<size_t>(StepPart::kLaunch)], 0);
       }
       for (size_t i = 0; i < kStepParts; ++i) account->AddWait(static_cast<StepPart>(i), wait, parts[i]);
       continue;
     }
-    StepPart part = wait.kind == WaitClass::kGil ? StepPart::kGil : PartOfTag(tags.TagOf(wait.stack));
-    if (part == StepPart::kRest) part = PartOfClass(wait.kind);
-    account->AddWait(part, wait, length);
+    account->AddWait(PartOfWait(tags, wait), wait, length);
   }
 }
 
@@ -121,7 +62,8 @@ Verdict MakeVerdict(const Timeline& timeline) {
   verdict.total_ps = LengthOf(span.spans);
   if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
   const uint32_t process = timeline.threads[span.thread].process;
-  const ThreadTime time(timeline, tags, span.thread, span.spans);
+  const WaitClasses classes(timeline);
+  const ThreadTime time(timeline, classes, span.thread, span.spans);
   const GpuTime gpu(timeline, process, span.spans);
   const UsageInSpans usage = UsageOf(timeline, span.thread, span.spans);
   Account account(tags);
@@ -133,7 +75,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
     sum += verdict.part_ps[i];
   }
   verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
-  ChooseCause({timeline, tags, span, time, gpu, usage, account}, &verdict);
+  ChooseCause({timeline, tags, classes, span, time, gpu, usage, account}, &verdict);
   return verdict;
 }
 

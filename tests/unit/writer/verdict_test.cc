@@ -359,6 +359,28 @@ TEST(Verdict, PagesFromDisk_AreReclaim) {
   maker.Expect(Cause::kReclaim, StepPart::kReclaim, 0.6);
 }
 
+// A page takes milliseconds from a disk, not seconds.
+TEST(Verdict, OnePageFromDisk_DoesNotExplainTheTime) {
+  Maker maker;
+  maker.EachStep(70 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 70 * kMs, maker.in_main, 0); });
+  maker.Faults(1, 0);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_LT(verdict.ShareOf(StepPart::kReclaim), 0.01);
+}
+
+// Neither samples of Python nor the kernel's counts: only native samples show that it ran.
+TEST(Verdict, TimeWithoutAnySample_IsNotOperations) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [](int64_t) {});
+  maker.timeline.python.threads.clear();
+  maker.timeline.usage.clear();
+  const Verdict verdict = maker.Make();
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kOperations), 0.4, 0.02);
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kRest), 0.6, 0.02);
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+}
+
 // CPU time without samples in user code: it was spent in the kernel, on pages.
 TEST(Verdict, NewPages_AreAllocationChurn) {
   Maker maker;
@@ -412,6 +434,21 @@ TEST(Verdict, SynchronizationAfterEachKernel_IsSync) {
     }
   });
   maker.Expect(Cause::kSync, StepPart::kKernels, 0.6);
+}
+// A launch of a copy, and an event that the GPU waits for: the host waits for none of them.
+TEST(Verdict, AsynchronousCalls_AreNoSynchronization) {
+  OnGpu maker;
+  maker.timeline.types[kCopyIn].name = "cudaMemcpyAsync";
+  maker.timeline.types[kGpuSync].name = "cudaStreamWaitEvent";
+  constexpr int64_t kUs = kMs / 1000;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 300; ++i) {
+      maker.Wait(maker.main, kCopyIn, at + i * 200 * kUs, 100 * kUs, maker.in_main);
+      maker.Wait(maker.main, kGpuSync, at + i * 200 * kUs + 100 * kUs, 100 * kUs, maker.in_main);
+      maker.Work(GpuEventKind::kKernel, at + i * 200 * kUs, 30 * kUs);
+    }
+  });
+  EXPECT_NE(maker.Make().cause, Cause::kSync);
 }
 TEST(Verdict, CopiesFromPageableMemory_AreNamed) {
   OnGpu maker;

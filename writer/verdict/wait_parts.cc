@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/wait_parts.h"
+
+namespace tbprof {
+namespace {
+
+StepPart PartOfTag(PythonTag tag) {
+  switch (tag) {
+    case PythonTag::kLoader:
+    case PythonTag::kQueueGet:
+    case PythonTag::kProcessGet:
+    case PythonTag::kFuture:
+      return StepPart::kInput;
+    case PythonTag::kBarrier:
+    case PythonTag::kCollective:
+      return StepPart::kCollectives;
+    case PythonTag::kChild:
+      return StepPart::kChild;
+    case PythonTag::kNetwork:
+      return StepPart::kNetwork;
+    case PythonTag::kCompile:
+      return StepPart::kCompile;
+    case PythonTag::kNone:
+    case PythonTag::kQueuePut:
+    case PythonTag::kThread:
+    case PythonTag::kLogging:
+    case PythonTag::kCheckpoint:
+    case PythonTag::kImport:
+      break;
+  }
+  return StepPart::kRest;
+}
+
+StepPart PartOfClass(WaitClass kind) {
+  switch (kind) {
+    case WaitClass::kLock:
+    case WaitClass::kBarrier:
+      return StepPart::kLocks;
+    case WaitClass::kGil:
+      return StepPart::kGil;
+    case WaitClass::kPool:
+      return StepPart::kOperations;
+    case WaitClass::kSleep:
+      return StepPart::kSleep;
+    case WaitClass::kFile:
+    case WaitClass::kTerminal:
+      return StepPart::kDisk;
+    case WaitClass::kSocket:
+      return StepPart::kNetwork;
+    case WaitClass::kChild:
+      return StepPart::kChild;
+    case WaitClass::kGpuLaunch:
+    case WaitClass::kGpuMemory:
+    case WaitClass::kGpuOther:
+    case WaitClass::kGpuWait:
+      return StepPart::kLaunch;
+    case WaitClass::kGpuCopy:
+    case WaitClass::kGpuCopyAsync:
+      return StepPart::kCopies;
+    case WaitClass::kCollective:
+      return StepPart::kCollectives;
+    case WaitClass::kPoll:
+      break;
+  }
+  return StepPart::kRest;
+}
+
+}  // namespace
+
+StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait) {
+  if (wait.kind == WaitClass::kGil) return StepPart::kGil;
+  const StepPart part = PartOfTag(tags.TagOf(wait.stack));
+  return part != StepPart::kRest ? part : PartOfClass(wait.kind);
+}
+
+}  // namespace tbprof
