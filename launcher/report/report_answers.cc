@@ -60,7 +60,7 @@ VerdictPlace ReadPlace(const Fields& fields) {
   return place;
 }
 
-// Where a summary has no such text (tbprof 0.1 wrote none): from the places.
+// Where a summary lacks that text: from the places.
 std::string BlockerOf(const std::vector<VerdictPlace>& where) {
   auto found = std::ranges::find(where, "waited_for", &VerdictPlace::role);
   const bool waited_for = found != where.end();

@@ -94,6 +94,28 @@ bool IsNativeSampled(const Timeline& timeline, uint32_t thread) {
   });
 }
 
+// What is off the CPU, by the lines that samples saw there.
+void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, int64_t starved, int64_t blocked,
+                 const UsageInSpans& usage, Account* account) {
+  int64_t on = 0, off = 0;
+  for (const auto& [stack, running] : rows) {
+    on += running.on_cpu_ps;
+    off += running.off_cpu_ps;
+  }
+  const int64_t all = off > 0 ? off : std::max<int64_t>(on, 1);
+  const double from_disk =
+      blocked > 0 ? std::min(1.0, usage.major_faults * kDiskFaultPs / static_cast<double>(blocked)) : 0;
+  for (const auto& [stack, running] : rows) {
+    const int64_t weight = off > 0 ? running.off_cpu_ps : running.on_cpu_ps;
+    const double share = static_cast<double>(weight) / static_cast<double>(all);
+    account->AddRunning(StepPart::kStarvation, stack, Part(starved, share));
+    const StepPart known = PartOfRunning(tags.TagOf(stack));
+    const int64_t reclaimed = known == StepPart::kRest ? Part(blocked, share * from_disk) : 0;
+    account->AddRunning(StepPart::kReclaim, stack, reclaimed);
+    account->AddRunning(known, stack, Part(blocked, share) - reclaimed);
+  }
+}
+
 }  // namespace
 
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
@@ -142,11 +164,8 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
                   const UsageInSpans& usage, Account* account, std::vector<std::string>* limits) {
   const int64_t gap = time.gap_ps();
   if (gap <= 0) return;
-  int64_t on_sampled = 0, off_sampled = 0;
-  for (const auto& [stack, running] : time.running()) {
-    on_sampled += running.on_cpu_ps;
-    off_sampled += running.off_cpu_ps;
-  }
+  int64_t on_sampled = 0;
+  for (const auto& [stack, running] : time.running()) on_sampled += running.on_cpu_ps;
   const PointSums points = SumPoints(timeline, tags, thread, time);
   // Where Python has no sample, nothing but native samples shows that the thread ran.
   const int64_t on_seen = on_sampled + std::clamp<int64_t>(points.Sum() - on_sampled, 0, time.unsampled_ps());
@@ -162,23 +181,9 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
     rows[0].on_cpu_ps += ran;
     rows[0].off_cpu_ps += time.unsampled_ps() - ran;
     on_sampled += ran;
-    off_sampled += time.unsampled_ps() - ran;
   }
 
-  // What is off the CPU, by the lines that samples saw there.
-  const int64_t off_of = off_sampled > 0 ? off_sampled : std::max<int64_t>(on_sampled, 1);
-  const double from_disk =
-      blocked > 0 ? std::min(1.0, usage.major_faults * kDiskFaultPs / static_cast<double>(blocked)) : 0;
-  for (const auto& [stack, running] : rows) {
-    const int64_t weight = off_sampled > 0 ? running.off_cpu_ps : running.on_cpu_ps;
-    const double share = static_cast<double>(weight) / static_cast<double>(off_of);
-    account->AddRunning(StepPart::kStarvation, stack, Part(starved, share));
-    const StepPart known = PartOfRunning(tags.TagOf(stack));
-    const int64_t reclaimed = known == StepPart::kRest ? Part(blocked, share * from_disk) : 0;
-    account->AddRunning(StepPart::kReclaim, stack, reclaimed);
-    account->AddRunning(known, stack, Part(blocked, share) - reclaimed);
-  }
-
+  SplitOffCpu(tags, rows, starved, blocked, usage, account);
   const double scale = on_sampled > 0 ? static_cast<double>(on) / static_cast<double>(on_sampled) : 0;
   int64_t divided = 0;
   for (const auto& [stack, running] : rows) {
