@@ -3,18 +3,16 @@
 // `tbprof convert` and `tbprof recover`: a profile from a spool, with the same worker that `run` uses.
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "launcher/base/text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
-#include "launcher/convert/conversion.h"
+#include "launcher/convert/conversion_wait.h"
 #include "launcher/session/spools.h"
 #include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
@@ -26,26 +24,13 @@ namespace {
 
 // True when the profile was written.
 bool ConvertWindow(const Options& options, const ConversionRequest& request, Terminal* terminal) {
-  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
-  if (!conversion.ok()) {
-    terminal->Error(std::string(conversion.status().message()));
+  const absl::StatusOr<ConversionResult> result = ConvertAndWait(request, "writing the profile", terminal);
+  if (!result.ok()) {
+    terminal->Error(std::string(result.status().message()));
     return false;
   }
-  {
-    Progress progress(terminal, "writing the profile");
-    while (!(*conversion)->Read()) {
-      pollfd entry{(*conversion)->fd(), POLLIN, 0};
-      poll(&entry, 1, 1000);
-      progress.Update((*conversion)->done(), (*conversion)->total());
-    }
-  }
-  const ConversionResult& result = (*conversion)->result();
-  if (!result.status.ok()) {
-    terminal->Error(StrCat(PrintableUtf8(request.spool), ": ", result.status.message()));
-    return false;
-  }
-  for (const std::string& line : result.lines) terminal->Say(line);
-  const absl::Status status = WriteSummaryJson(options, result.summary_json);
+  for (const std::string& line : result->lines) terminal->Say(line);
+  const absl::Status status = WriteSummaryJson(options, result->summary_json);
   if (!status.ok()) terminal->Error(std::string(status.message()));
   return status.ok();
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/report/spool_summary.h"
 
-#include <poll.h>
-
-#include <memory>
+#include <utility>
 
 #include "launcher/base/text.h"
-#include "launcher/convert/conversion.h"
+#include "launcher/convert/conversion_wait.h"
 #include "launcher/session/spools.h"
-#include "writer/base/utf8.h"
 #include "writer/convert/timeline_builder.h"
 #include "writer/logdir/logdir.h"
 
@@ -43,19 +40,9 @@ absl::StatusOr<SpoolText> SummaryOfSpool(const std::string& spool, const Options
   if (others > 0)
     text.remarks.push_back(StrCat(others, " more windows of this spool: `tbprof convert` makes a run of each"));
   if (IsSpoolInUse(spool)) text.remarks.emplace_back("its tbprof still writes it: this is what it holds so far");
-  absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
-  if (!conversion.ok()) return conversion.status();
-  Progress progress(terminal, "reading the records");
-  while (!(*conversion)->Read()) {
-    pollfd entry{(*conversion)->fd(), POLLIN, 0};
-    poll(&entry, 1, 1000);
-    progress.Update((*conversion)->done(), (*conversion)->total());
-  }
-  const ConversionResult& result = (*conversion)->result();
-  if (!result.status.ok()) {
-    return absl::Status(result.status.code(), StrCat(PrintableUtf8(spool), ": ", result.status.message()));
-  }
-  text.summary = result.summary_json;
+  absl::StatusOr<ConversionResult> result = ConvertAndWait(request, "reading the records", terminal);
+  if (!result.ok()) return result.status();
+  text.summary = std::move(result->summary_json);
   return text;
 }
 

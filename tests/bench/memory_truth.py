@@ -127,7 +127,7 @@ def by_tbprof(tbprof, options, python, script, directory):
     if not found:
         sys.exit(f"no summary: {done.stderr}")
     processes = json.loads(found[-1].read_text())["memory"]["processes"]
-    verdict = [line for line in done.stderr.splitlines() if "memory   " in line]
+    verdict = [line for line in done.stderr.splitlines() if "memory: " in line]
     return processes[0], done.stdout, verdict
 
 

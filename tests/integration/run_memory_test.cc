@@ -26,7 +26,7 @@ TEST_P(Memory, PeakAndLiveRows_AreTheLedger) {
   const Pair pair = RunBoth({Program("ledger")}, Options(GetParam()));
   ASSERT_TRUE(pair.Same());
   ExpectLedger(pair.profiled, GetParam());
-  EXPECT_TRUE(pair.profiled.Said("memory   peak ")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Said("memory: peak ")) << pair.profiled.AllSaid();
   EXPECT_TRUE(pair.profiled.Said("% by Large (ledger.c:")) << pair.profiled.AllSaid();
 }
 
@@ -102,7 +102,7 @@ TEST(MemoryGrowth, Steps_GrowOnlyWhereMemoryStays) {
     ASSERT_TRUE(memory["growth"].is_object());
     EXPECT_GE(memory["growth"]["steps"], 10);
     EXPECT_EQ(memory["grows"], leak);
-    EXPECT_EQ(result.Said("memory   grows by "), leak) << result.AllSaid();
+    EXPECT_EQ(result.Said("memory: grows by "), leak) << result.AllSaid();
     if (!leak) continue;
     EXPECT_NEAR(memory["growth"]["bytes_per_step"].get<double>(), 4 << 20, 0.1 * (4 << 20));
     EXPECT_TRUE(result.Said("by Remember (step_memory.c:")) << result.AllSaid();

@@ -12,7 +12,7 @@ namespace tbprof {
 namespace {
 
 using Kind = ConservedKind;
-using Conserved = ConservedCause;
+using Conserved = ConservedCause;  // `Cause` is the verdict's
 
 Kind KindOfFamily(uint32_t family) {
   switch (family) {
@@ -231,7 +231,6 @@ uint64_t Conservation::PublishedOf(Kind kind, const Input& input, const Timeline
     // No event each: what the converter has read.
     case Kind::kPythonStack:
     case Kind::kRecord:
-      return passed_[Index(kind)];
     case Kind::kBlock:
       return passed_[Index(kind)];
     case Kind::kPythonSample: {

@@ -10,7 +10,9 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
+#include "writer/timeline/time_span.h"
 #include "writer/timeline/torch_names.h"
+#include "writer/timeline/wait_sites.h"
 
 namespace tbprof {
 namespace {
@@ -23,23 +25,6 @@ constexpr int64_t kLongestReadPs = 1'000'000'000;
 
 int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
 
-Event EventOf(const CutWait& wait) {
-  Event event;
-  event.start_ps = wait.start_ps;
-  event.duration_ps = wait.duration_ps;
-  event.call_site = wait.call_site;
-  event.type = wait.type;
-  return event;
-}
-
-bool StartsWithAny(std::string_view text, std::initializer_list<std::string_view> beginnings) {
-  return std::ranges::any_of(beginnings, [&](std::string_view beginning) { return text.starts_with(beginning); });
-}
-
-bool ContainsAny(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::ranges::any_of(parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
-}
-
 // What a thread does to give something away, or to start one: whatever it waits for, it is no input.
 bool GivesAway(const EventType& type) {
   return type.family == EventFamily::kThread || type.name == "pthread_barrier_wait" || type.name == "fsync" ||
@@ -51,49 +36,31 @@ bool IsRead(const EventType& type) {
          StartsWithAny(type.name, {"read", "__read", "pread", "__pread", "recv", "__recv"});
 }
 
-// Libraries that compute, or talk to other ranks: their own threads are waited for.
-bool IsInComputing(std::string_view site) {
-  return ContainsAny(site, {"(libgomp", "(libiomp", "(libomp", "openblas", "(libmkl", "(libtbb", "(libdnnl", "(libmpi",
-                            "(libnccl", "(libgloo", "(libcuda", "(libtorch", "(libc10", "(libtensorflow"});
-}
-
-struct Interval {
-  int64_t start, end;
-};
-
-std::vector<Interval> Merged(std::vector<Interval> intervals) {
-  std::ranges::sort(intervals, [](const Interval& a, const Interval& b) { return a.start < b.start; });
-  std::vector<Interval> merged;
-  for (const Interval& next : intervals) {
-    if (!merged.empty() && next.start <= merged.back().end) {
-      merged.back().end = std::max(merged.back().end, next.end);
-    } else {
-      merged.push_back(next);
-    }
-  }
-  return merged;
+// Or talks to other ranks: of that, too, the library's own threads are waited for.
+bool IsForTheStep(std::string_view site) {
+  return IsInComputing(site) || ContainsAny(site, {"(libmpi", "(libnccl", "(libgloo", "(libcuda"});
 }
 
 // How long `wait` and intervals that are in order overlap.
-int64_t Overlap(const std::vector<Interval>& intervals, const Event& wait) {
-  auto at = std::ranges::lower_bound(intervals, wait.start_ps, {}, &Interval::end);
+int64_t Overlap(const std::vector<TimeSpan>& intervals, const Event& wait) {
+  auto at = std::ranges::lower_bound(intervals, wait.start_ps, {}, &TimeSpan::end_ps);
   int64_t sum = 0;
-  for (; at != intervals.end() && at->start < EndOf(wait); ++at) {
-    sum += std::max<int64_t>(std::min(at->end, EndOf(wait)) - std::max(at->start, wait.start_ps), 0);
+  for (; at != intervals.end() && at->start_ps < EndOf(wait); ++at) {
+    sum += std::max<int64_t>(std::min(at->end_ps, EndOf(wait)) - std::max(at->start_ps, wait.start_ps), 0);
   }
   return sum;
 }
 
 // What other threads of the process do that the thread of the steps waits for, and that is no input: the backward pass,
 // and collectives, which begin and end by number.
-std::vector<Interval> WorkForTheStep(const Timeline& timeline, uint32_t process, uint32_t thread) {
+std::vector<TimeSpan> WorkForTheStep(const Timeline& timeline, uint32_t process, uint32_t thread) {
   std::vector<bool> is_work;
   for (const EventType& type : timeline.types) {
     is_work.push_back(type.origin == RangeOrigin::kTorchBackward ||
                       (type.family == EventFamily::kAnnotation && IsTorch(type.origin) &&
                        StartsWithAny(type.name, {"gloo:", "nccl:", "mpi:", "c10d::"})));
   }
-  std::vector<Interval> work;
+  std::vector<TimeSpan> work;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     if (i == thread || timeline.threads[i].process != process) continue;
     int64_t end = 0;
@@ -125,12 +92,7 @@ class WaitFinder {
   }
 
   std::vector<StepWait> Find() {
-    auto cut = thread_.cut_waits.begin();
-    for (const Event& event : thread_.events) {
-      for (; cut != thread_.cut_waits.end() && cut->start_ps < event.start_ps; ++cut) Take(EventOf(*cut));
-      Take(event);
-    }
-    for (; cut != thread_.cut_waits.end(); ++cut) Take(EventOf(*cut));
+    ForEachCall(thread_, [this](const Event& event) { Take(event); });
     return std::move(waits_);
   }
 
@@ -172,7 +134,7 @@ class WaitFinder {
     const EventType& type = timeline_.types[event.type];
     if (GivesAway(type)) return WaitPurpose::kOther;
     const std::string_view site = timeline_.strings.Get(event.call_site);
-    if (IsInComputing(site)) return WaitPurpose::kOther;
+    if (IsForTheStep(site)) return WaitPurpose::kOther;
     if (IsRead(type) && event.duration_ps < kLongestReadPs) return WaitPurpose::kRead;
     // PyTorch waits for its threads behind std::condition_variable, as others do; Python's locks are semaphores.
     if (has_backward_threads_ && type.name.starts_with("pthread_cond_") && ContainsAny(site, {"(libstdc++"}))
@@ -202,7 +164,7 @@ class WaitFinder {
   const Thread& thread_;
   const uint32_t process_;
   const std::vector<StepWait> batches_;
-  const std::vector<Interval> work_;
+  const std::vector<TimeSpan> work_;
   const bool has_backward_threads_;
   std::vector<Kind> kinds_;
   std::vector<StepWait> waits_;

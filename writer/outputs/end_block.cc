@@ -83,10 +83,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Section gpus = GpuSection(timeline, columns);
   std::erase_if(gpus, [](const Line& line) { return line.style != Style::kHeading; });
   Append(&out, std::move(gpus), 2);
-  for (const std::string& line : MemoryVerdict(timeline, columns)) {
-    constexpr std::string_view kLabel = "memory   ";
-    out.push_back({line.starts_with(kLabel) ? StrCat("memory: ", line.substr(kLabel.size())) : line});
-  }
+  for (const std::string& line : MemoryVerdict(timeline, columns)) out.push_back({line});
   out.push_back({Counts(timeline)});
   Append(&out, PythonSection(timeline, columns), 3);
   Append(&out, CostSection(timeline, options), 2);

@@ -20,7 +20,7 @@ constexpr size_t kMostProcesses = 16;
 constexpr size_t kMostRows = 200;
 constexpr int64_t kLeastPeak = 1 << 20;
 constexpr double kLeastShare = 0.05;  // of the largest place, to be named
-constexpr std::string_view kLabel = "memory   ";
+constexpr std::string_view kLabel = "memory: ";
 constexpr size_t kNameColumns = 24;
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }

@@ -18,7 +18,7 @@ namespace tbprof {
 // one native place. By bytes, most first.
 std::vector<HeldBytes> HeldByLine(const Timeline& timeline, const std::vector<HeldBytes>& rows);
 
-// `memory   peak 3.1 GiB of heap at 12.4 s, 71 % by train.py:88 (load_batch)`, of the process with the highest peak;
+// `memory: peak 3.1 GiB of heap at 12.4 s, 71 % by train.py:88 (load_batch)`, of the process with the highest peak;
 // whether it grows; and the device with the highest peak. At most `columns` wide; none where nothing is known.
 std::vector<std::string> MemoryVerdict(const Timeline& timeline, size_t columns);
 

@@ -8,19 +8,6 @@ namespace {
 
 constexpr uint8_t kPageable = 1;  // CUpti_ActivityMemoryKind
 
-std::vector<TimeSpan> Merged(std::vector<TimeSpan> spans) {
-  std::ranges::sort(spans, {}, &TimeSpan::start_ps);
-  std::vector<TimeSpan> merged;
-  for (const TimeSpan& next : spans) {
-    if (!merged.empty() && next.start_ps <= merged.back().end_ps) {
-      merged.back().end_ps = std::max(merged.back().end_ps, next.end_ps);
-    } else {
-      merged.push_back(next);
-    }
-  }
-  return merged;
-}
-
 // Takes [start, end) apart into what is in `spans` and the rest.
 template <typename In, typename Rest>
 void Divide(const std::vector<TimeSpan>& spans, int64_t start, int64_t end, In&& in, Rest&& rest) {

@@ -10,14 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "writer/timeline/time_span.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/verdict.h"
 
 namespace tbprof {
-
-struct TimeSpan {
-  int64_t start_ps, end_ps;
-};
 
 struct StepSpan {
   VerdictBasis basis = VerdictBasis::kNone;

@@ -2,26 +2,14 @@
 #include "writer/verdict/thread_time.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
+
+#include "writer/timeline/wait_sites.h"
 
 namespace tbprof {
 namespace {
 
 constexpr uint64_t kStdout = 1, kStderr = 2;
-
-bool StartsWithAny(std::string_view text, std::initializer_list<std::string_view> beginnings) {
-  return std::ranges::any_of(beginnings, [&](std::string_view beginning) { return text.starts_with(beginning); });
-}
-bool HasAny(std::string_view text, std::initializer_list<std::string_view> parts) {
-  return std::ranges::any_of(parts, [&](std::string_view part) { return text.find(part) != std::string_view::npos; });
-}
-
-// Libraries whose threads compute for the one that waits.
-bool IsInComputing(std::string_view site) {
-  return HasAny(site, {"libgomp", "libiomp", "libomp", "openblas", "libmkl", "libtbb", "libdnnl", "libtorch", "libc10",
-                       "libtensorflow", "xla_extension", "libjax"});
-}
 
 // take_gil and drop_gil; where Python has no symbols, its only calls of conditions.
 bool IsOfGil(std::string_view site) { return StartsWithAny(site, {"take_gil", "drop_gil", "python3.", "libpython3."}); }
@@ -39,14 +27,16 @@ int ClassOf(const EventType& type) {
     case EventFamily::kProcess:
       return StartsWithAny(name, {"wait"}) ? is(WaitClass::kChild) : -1;
     case EventFamily::kIo:
-      if (HasAny(name, {"recv", "send", "connect"}) && !name.starts_with("sendfile")) return is(WaitClass::kSocket);
-      return is(HasAny(name, {"poll", "select", "accept"}) ? WaitClass::kPoll : WaitClass::kFile);
+      if (ContainsAny(name, {"recv", "send", "connect"}) && !name.starts_with("sendfile"))
+        return is(WaitClass::kSocket);
+      return is(ContainsAny(name, {"poll", "select", "accept"}) ? WaitClass::kPoll : WaitClass::kFile);
     case EventFamily::kGpu:
       if (name.starts_with("nccl")) return is(WaitClass::kCollective);
-      if (HasAny(name, {"Synchronize"})) return is(WaitClass::kGpuWait);
-      if (HasAny(name, {"Memcpy"})) return is(HasAny(name, {"Async"}) ? WaitClass::kGpuCopyAsync : WaitClass::kGpuCopy);
-      if (HasAny(name, {"Launch", "Memset"})) return is(WaitClass::kGpuLaunch);
-      if (HasAny(name, {"Malloc", "Free", "MemAlloc"})) return is(WaitClass::kGpuMemory);
+      if (ContainsAny(name, {"Synchronize"})) return is(WaitClass::kGpuWait);
+      if (ContainsAny(name, {"Memcpy"}))
+        return is(ContainsAny(name, {"Async"}) ? WaitClass::kGpuCopyAsync : WaitClass::kGpuCopy);
+      if (ContainsAny(name, {"Launch", "Memset"})) return is(WaitClass::kGpuLaunch);
+      if (ContainsAny(name, {"Malloc", "Free", "MemAlloc"})) return is(WaitClass::kGpuMemory);
       return is(WaitClass::kGpuOther);
     case EventFamily::kMemory:
     case EventFamily::kStep:
@@ -55,15 +45,6 @@ int ClassOf(const EventType& type) {
       break;
   }
   return -1;
-}
-
-Event EventOf(const CutWait& wait) {
-  Event event;
-  event.start_ps = wait.start_ps;
-  event.duration_ps = wait.duration_ps;
-  event.call_site = wait.call_site;
-  event.type = wait.type;
-  return event;
 }
 
 // The stack of the sample nearest to a moment within it; 0: there is none.
@@ -90,7 +71,7 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
     // PyTorch's backward pass runs on threads of its own, for which its caller waits behind std::condition_variable.
-    const bool backward = has_backward_threads_ && is_condition && HasAny(site, {"libstdc++"});
+    const bool backward = has_backward_threads_ && is_condition && ContainsAny(site, {"libstdc++"});
     if (backward || IsInComputing(site)) *kind = WaitClass::kPool;
   } else if (*kind == WaitClass::kFile) {
     const bool writes = StartsWithAny(timeline_.types[event.type].name, {"write"});
@@ -119,7 +100,6 @@ ThreadTime::ThreadTime(const Timeline& timeline, const WaitClasses& classes, uin
 void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                           const std::vector<TimeSpan>& spans) {
   const PythonThread* const python = timeline.python.OfThread(thread);
-  const Thread& line = timeline.threads[thread];
   int64_t free_from = INT64_MIN;
   size_t at = 0;
   const auto take = [&](const Event& event) {
@@ -133,12 +113,7 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
       waits_.push_back({from, to, end, kind, stack, event.type, event.call_site, event.object});
     });
   };
-  auto cut = line.cut_waits.begin();
-  for (const Event& event : line.events) {
-    for (; cut != line.cut_waits.end() && cut->start_ps < event.start_ps; ++cut) take(EventOf(*cut));
-    take(event);
-  }
-  for (; cut != line.cut_waits.end(); ++cut) take(EventOf(*cut));
+  ForEachCall(timeline.threads[thread], take);
 }
 
 void ThreadTime::AddRunning(const PythonThread& python) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread's calls, those that the budget left out among them, and who computes behind a wait.
+//
+// Process: converter. Pure functions of the timeline.
+#ifndef TBPROF_WRITER_TIMELINE_WAIT_SITES_H_
+#define TBPROF_WRITER_TIMELINE_WAIT_SITES_H_
+
+#include <string_view>
+
+#include "writer/base/text_match.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// Whether a call site is in a library whose threads compute for the one that waits.
+inline bool IsInComputing(std::string_view site) {
+  return ContainsAny(site, {"libgomp", "libiomp", "libomp", "openblas", "libmkl", "libtbb", "libdnnl", "libtorch",
+                            "libc10", "libtensorflow", "xla_extension", "libjax"});
+}
+
+// `visit(const Event&)` for each event of the thread and each wait that is not drawn, in order of their start.
+template <typename Visit>
+void ForEachCall(const Thread& thread, Visit&& visit) {
+  const auto take = [&](const CutWait& wait) {
+    Event event;
+    event.start_ps = wait.start_ps;
+    event.duration_ps = wait.duration_ps;
+    event.call_site = wait.call_site;
+    event.type = wait.type;
+    visit(event);
+  };
+  auto cut = thread.cut_waits.begin();
+  for (const Event& event : thread.events) {
+    for (; cut != thread.cut_waits.end() && cut->start_ps < event.start_ps; ++cut) take(*cut);
+    visit(event);
+  }
+  for (; cut != thread.cut_waits.end(); ++cut) take(*cut);
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_TIMELINE_WAIT_SITES_H_
