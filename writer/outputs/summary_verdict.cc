@@ -159,9 +159,11 @@ std::string VerdictBlocker(const Timeline& timeline) {
   }
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
   if (where == nullptr) return verdict.cause == Cause::kUnknown ? "not known" : "no single line of Python";
+  // Work of the program's own blocks nothing.
+  const std::string who = IsProblem(verdict.cause) ? ThreadText(timeline, where->thread) : "none";
   std::string text =
-      StrCat(ThreadText(timeline, where->thread), ", ", HumanPercent(where->share), " ",
-             where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ", PlaceOf(timeline, *where));
+      StrCat(who, ", ", HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing),
+             " at ", PlaceOf(timeline, *where));
   for (const PythonLine& caller : where->callers) {
     StrAppend(&text, " < ", PrintableUtf8(BaseName(timeline.strings.Get(caller.file))),
               caller.line > 0 ? StrCat(":", caller.line) : "");
