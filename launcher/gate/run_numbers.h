@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The numbers of one run that another is compared by, read from its summary.json.
+//
+//   absl::StatusOr<RunNumbers> run = ReadRunNumbers(path, rank);
+//
+// Process: launcher, for `tbprof compare`, `ab`, `baseline` and `run --baseline`. Files may be anybody's: texts are
+// printable UTF-8 and numbers finite when they are here.
+#ifndef TBPROF_LAUNCHER_GATE_RUN_NUMBERS_H_
+#define TBPROF_LAUNCHER_GATE_RUN_NUMBERS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace tbprof {
+
+// What an amount is of.
+enum class AmountKind {
+  kPart,            // of the split of the steps' time: s in a step
+  kOperation,       // of a framework, without those inside it: s in a step
+  kKernel,          // s in a step
+  kWait,            // a call that waits, by where it is called: s in a step
+  kPythonLine,      // s in a step
+  kAllocationSite,  // bytes in a step, an estimate from samples
+};
+std::string_view AmountKindName(AmountKind kind);
+
+struct Amount {
+  AmountKind kind = AmountKind::kPart;
+  std::string name;
+  double per_step = 0;
+};
+
+// Whether a count is of the regular steps alone, or of the whole run divided by its steps.
+enum class CountBasis { kSteps, kRun };
+
+struct Count {
+  std::string name;  // `kernels`, `allocations`, ...; with `_per_step` it is what --fail-on names
+  double per_step = 0;
+  CountBasis basis = CountBasis::kSteps;
+};
+
+// What must be equal for two runs to be comparable, and what is told where it is not.
+struct RunIdentity {
+  std::string command, window, cpu_model, python, tbprof_version, steps_source;  // empty: not known
+  std::string host;
+  int64_t cpus = 0;                  // 0: not known
+  std::vector<std::string> devices;  // names of GPUs, sorted
+  std::optional<int64_t> world_size;
+};
+
+struct RunNumbers {
+  std::string path;  // as it was given
+  RunIdentity identity;
+  int64_t start_unix_ns = 0;
+  // Why its times, or all of it, cannot be compared: one line. Empty: they can.
+  std::string no_times, unfit;
+  std::vector<double> steps_s;  // the regular ones, in order; of many an even choice
+  uint64_t steps = 0;           // all regular ones
+  double median_step_s = 0;
+  std::vector<Count> counts;
+  std::vector<Amount> amounts;
+  std::optional<double> memory_peak_bytes;  // of the process that makes the steps
+  std::optional<double> wall_s;
+  std::vector<std::string> files;
+};
+
+// `path`: a summary.json, a profile, a run's directory or a log directory (its newest run). Of several ranks the
+// slowest.
+absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_GATE_RUN_NUMBERS_H_
