@@ -64,6 +64,14 @@ bool BelongsInPart(const FrameHeader& header) {
   }
 }
 
+FrameBuffer LastingOf(std::span<const uint8_t> frames) {
+  FrameBuffer lasting(0);
+  ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
+    if ((header.flags & kFrameLasting) != 0) lasting.AppendRaw(frame, size);
+  });
+  return lasting;
+}
+
 }  // namespace
 
 SpoolWriter::SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory)
@@ -408,11 +416,7 @@ void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, 
   const Retention retention = CurrentRetention();
   if (records > 0 && (stopped_ticks() != UINT64_MAX || !MakeRoom(frames.size(), retention))) {
     NoteNotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0, {frames});
-    FrameBuffer facts(0);
-    ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t size) {
-      if ((header.flags & kFrameLasting) != 0) facts.AppendRaw(frame, size);
-    });
-    WriteMain(facts);
+    WriteMain(LastingOf(frames));
     return;
   }
   const uint64_t position = main_bytes();
@@ -467,9 +471,10 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
   if (!room_for_facts) {
     full_.store(true, std::memory_order_relaxed);
     not_kept_.fetch_add(1, std::memory_order_relaxed);
-  } else if (!WriteMain(facts)) {
-    not_kept_.fetch_add(1, std::memory_order_relaxed);
   }
+  // What nothing later stands for is kept beyond the limit: a thread's last counts say what is missing.
+  if (!(room_for_facts ? WriteMain(facts) : WriteMain(LastingOf(facts.bytes()))))
+    not_kept_.fetch_add(1, std::memory_order_relaxed);
   if (part.empty()) return;
   const Retention retention = CurrentRetention();
   if (!Wanted(first_ticks, last_ticks)) {
