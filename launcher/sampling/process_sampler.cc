@@ -145,7 +145,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
     initialised_ = true;
     status_.state = kPythonSampled;
   }
-  if (now >= next_emit_ || pending_.size() + collecting_.size() + usage_.size() >= kMaxPending) {
+  if (now >= next_emit_ || pending_.size() + collecting_.size() + usage_.size() + blocked_.size() >= kMaxPending) {
     Emit();
     next_emit_ = now + kEmitInterval;
   }
@@ -185,6 +185,15 @@ void ProcessSampler::TakeUsage(const PythonReader::Thread& state, Thread* thread
   thread->usage.Take(*thread->schedule, thread->tid, ticks, now, &usage_);
 }
 
+// Where the thread is now, whatever it did since the sample before.
+void ProcessSampler::TakeBlocked(const PythonReader::Thread& state, Thread* thread, uint64_t ticks) {
+  if (!state.main || thread->second) return;
+  if (!thread->syscall.valid()) {
+    thread->syscall.Reset(open(SyscallPath(process_.pid, thread->outer_tid).c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  thread->blocked.Take(ReadBlocked(process_.pid, thread->syscall.get()), thread->tid, ticks, &blocked_);
+}
+
 void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, Time now) {
   if (!Identify(*state, thread, now)) {
     ++status_.unreadable;
@@ -200,6 +209,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   const bool collecting = on_cpu && collector_->IsCollecting(state->interpreter, state->address);
   const uint64_t ticks = ReadTicks(clock_);
   TakeUsage(*state, thread, ticks, now);
+  TakeBlocked(*state, thread, ticks);
   if (thread->read && now - thread->ran >= kSurelyIdle) {
     if (thread->second) return;
     ++status_.samples;
@@ -284,6 +294,7 @@ void ProcessSampler::CloseRun(Thread* thread) {
 
 void ProcessSampler::CloseThread(Thread* thread) {
   CloseRun(thread);
+  thread->blocked.Finish(&blocked_);
   FinishUsage(thread);
 }
 
@@ -296,12 +307,16 @@ void ProcessSampler::FinishUsage(Thread* thread) {
 }
 
 void ProcessSampler::Emit() {
-  for (auto& [address, thread] : threads_) CloseRun(&thread);
+  for (auto& [address, thread] : threads_) {
+    CloseRun(&thread);
+    thread.blocked.Finish(&blocked_);
+  }
   if (reader_) EmitPythonCodes(emit_, process_, runtime_.minor, reader_->TakeNewCodes());
   EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonCollecting, process_, std::exchange(collecting_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
+  EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadBlocked, process_, std::exchange(blocked_, {}));
   if (limits_read_ && limits_.has_quota()) EmitLimits(/*whole=*/false);
   const Time now = std::chrono::steady_clock::now();
   if (status_.state != 0 && (now >= next_status_ || status_.state != emitted_status_.state ||

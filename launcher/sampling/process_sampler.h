@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "launcher/base/scoped.h"
+#include "launcher/sampling/blocked_in.h"
 #include "launcher/sampling/cpu_limits.h"
 #include "launcher/sampling/python_collector.h"
 #include "launcher/sampling/python_reader.h"
@@ -51,7 +52,8 @@ class ProcessSampler {
     size_t order = 0;  // in the reader's list, the newest first
     int32_t tid = 0, outer_tid = 0;
     uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was found out
-    ScopedFd schedstat;
+    ScopedFd schedstat, syscall;            // the latter of a main thread alone
+    BlockedTrack blocked;
     std::optional<ScheduleReading> schedule;  // before the last sample
     UsageTrack usage;
     Time ran{};               // when the schedule had changed last
@@ -71,6 +73,7 @@ class ProcessSampler {
   void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
   bool IsSecondState(const Thread& thread, uint32_t node) const;
+  void TakeBlocked(const PythonReader::Thread& state, Thread* thread, uint64_t ticks);
   void TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now);
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   struct Sampled {
@@ -101,6 +104,7 @@ class ProcessSampler {
   std::vector<PythonReader::Frame> frames_;
   std::vector<PythonSample> pending_, collecting_;  // the latter: in which the thread collected garbage
   std::vector<ThreadUsageRow> usage_;
+  std::vector<ThreadBlockedRow> blocked_;
   CpuLimitsReader limits_;
   bool limits_read_ = false;  // since sampling is on
   Time next_lookup_{}, next_emit_{}, next_status_{};

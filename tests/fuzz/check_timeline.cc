@@ -72,6 +72,16 @@ void CheckStream(const Timeline& timeline, const GpuStream& stream) {
   }
 }
 
+void CheckBlocked(const Timeline& timeline, const ThreadBlocked& thread) {
+  Require(thread.thread < timeline.threads.size());
+  int64_t before = 0;
+  for (const BlockedRun& run : thread.runs) {
+    Require(run.first_ps >= before && run.first_ps <= run.last_ps && run.last_ps <= timeline.duration_ps);
+    Require(run.samples > 0 && static_cast<size_t>(run.kind) < kBlockedKinds);
+    before = run.first_ps;
+  }
+}
+
 void CheckPython(const Timeline& timeline, const PythonThread& thread) {
   const PythonTimeline& python = timeline.python;
   Require(thread.thread < timeline.threads.size());
@@ -148,6 +158,7 @@ void CheckTimeline(const absl::StatusOr<Timeline>& timeline) {
     Require(python.stacks[i].parent < i && python.stacks[i].function < python.functions.size());
   }
   for (const PythonThread& thread : python.threads) CheckPython(*timeline, thread);
+  for (const ThreadBlocked& thread : timeline->blocked) CheckBlocked(*timeline, thread);
   for (size_t i = 1; i < timeline->native.stacks.size(); ++i) Require(timeline->native.stacks[i].parent < i);
   for (const NativeThread& thread : timeline->native.threads) CheckNative(*timeline, thread);
   for (const ThreadUsage& usage : timeline->usage) CheckUsage(*timeline, usage);

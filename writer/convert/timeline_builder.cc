@@ -32,7 +32,9 @@
 #include "writer/convert/ranks.h"
 #include "writer/convert/sampled_heap.h"
 #include "writer/convert/session_facts.h"
+#include "writer/convert/step_amounts.h"
 #include "writer/convert/step_choice.h"
+#include "writer/convert/thread_blocked.h"
 #include "writer/convert/thread_usage.h"
 #include "writer/convert/torch_memory.h"
 #include "writer/convert/torch_operations.h"
@@ -92,6 +94,7 @@ class Builder {
     SortGraphNodes();
     NameOfOperations();
     AddDeviceMemory();
+    MeasureStepAmounts(&timeline_);
     timeline_.verdict = MakeVerdict(timeline_);
     FillRankReport(&timeline_);
     return std::move(timeline_);
@@ -121,6 +124,8 @@ class Builder {
   void TakeSession() {
     timeline_.host = !request_.host.empty() ? request_.host : session_.host;
     timeline_.run = session_.run;
+    timeline_.machine = {session_.cpu_model, session_.kernel, session_.cpus, session_.memory_bytes,
+                         static_cast<int64_t>(session_.page_cost_ns * 1000)};
     timeline_.ranks_recorded = session_.ranks;
     families_ = session_.families;
     // Other windows, open at the same time, may have wanted more.
@@ -159,6 +164,7 @@ class Builder {
       python_.Take(frame);
       if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
       usage_.Take(frame);
+      blocked_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -413,6 +419,7 @@ class Builder {
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
     timeline_.expected_bytes += python + native;
     usage_.Finish();
+    blocked_.Finish();
   }
 
   void AddSteps() {
@@ -500,6 +507,7 @@ class Builder {
   PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &conservation_, &timeline_};
   NativeSamples native_{&window_, &facts_, &model_, &modules_, &conservation_, &timeline_};
   UsageLines usage_{&window_, &facts_, &model_, &timeline_};
+  BlockedLines blocked_{&window_, &facts_, &model_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

@@ -88,6 +88,7 @@ enum class FrameType : uint16_t {
   kPythonCollecting = 33,  // PythonSamplesFact, PythonSample[]: samples in which the thread collected garbage
   kCallCounts = 34,        // CallCountsFact; the latest of a thread counts
   kNotKept = 35,           // NotKeptFact, NotKeptRow[]: what the records of GapFacts were, of all so far
+  kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]
 };
 
 enum FrameFlag : uint16_t {

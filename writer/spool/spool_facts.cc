@@ -72,7 +72,9 @@ class FactReader {
 
   void Take(const Frame& frame) {
     if (TakePython(frame) || facts_->native.Take(frame) || facts_->cores.Take(frame)) return;
-    if (facts_->cpu_limits.Take(frame) || frame.type == FrameType::kThreadUsage || TakeCounts(frame)) return;
+    if (facts_->cpu_limits.Take(frame) || frame.type == FrameType::kThreadUsage ||
+        frame.type == FrameType::kThreadBlocked || TakeCounts(frame))
+      return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payloads of the spool's frames kThreadUsage and kCpuLimits.
+// Payloads of the spool's frames kThreadUsage, kThreadBlocked and kCpuLimits.
 //
 // Process: launcher writes, converter reads. Untrusted there.
 #ifndef TBPROF_WRITER_SPOOL_USAGE_ROWS_H_
 #define TBPROF_WRITER_SPOOL_USAGE_ROWS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tbprof {
@@ -26,6 +27,32 @@ struct ThreadUsageRow {
   uint32_t reserved;
 };
 static_assert(sizeof(ThreadUsageRow) == 40);
+// What a system call waits for. The order is the wire format's.
+enum class BlockedIn : uint16_t {
+  kOther = 0,
+  kPageFault = 1,  // no system call
+  kFile = 2,
+  kPipe = 3,
+  kSocket = 4,
+  kTerminal = 5,
+  kFutex = 6,
+  kPoll = 7,
+  kChild = 8,
+  kSleep = 9,
+};
+inline constexpr size_t kBlockedKinds = 10;
+
+// Samples of a thread, one after the other, that found it blocked in the same way.
+struct ThreadBlockedRow {
+  uint64_t first_ticks;
+  uint64_t last_ticks;
+  int32_t tid;  // as ThreadFact::tid
+  uint32_t samples;
+  int32_t fd;  // of a call that has one; -1: none
+  BlockedIn kind;
+  uint16_t reserved;
+};
+static_assert(sizeof(ThreadBlockedRow) == 32);
 struct CpuLimitsFact {
   uint64_t ticks;
   uint32_t process_serial;

@@ -33,4 +33,10 @@ const ThreadUsage* Timeline::UsageOfThread(uint32_t thread) const {
   return found != usage.end() && found->thread == thread ? &*found : nullptr;
 }
 
+const ThreadBlocked* Timeline::BlockedOfThread(uint32_t thread) const {
+  const auto found = std::lower_bound(blocked.begin(), blocked.end(), thread,
+                                      [](const ThreadBlocked& known, uint32_t index) { return known.thread < index; });
+  return found != blocked.end() && found->thread == thread ? &*found : nullptr;
+}
+
 }  // namespace tbprof

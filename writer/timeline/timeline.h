@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "writer/timeline/conserved.h"
+#include "writer/timeline/step_amounts.h"
 #include "writer/timeline/timeline_core.h"
 #include "writer/timeline/timeline_gpu.h"
 #include "writer/timeline/timeline_memory.h"
@@ -463,7 +464,12 @@ struct Timeline {
   std::vector<ThreadUsage> usage;  // sorted by thread
   // Null: nothing is known of it.
   const ThreadUsage* UsageOfThread(uint32_t thread) const;
+  std::vector<ThreadBlocked> blocked;  // sorted by thread; of main threads that run Python
+  // Null: nothing is known of it.
+  const ThreadBlocked* BlockedOfThread(uint32_t thread) const;
   CpuLimits cpu_limits;  // of the command
+  Machine machine;
+  StepAmounts step_amounts;
   Verdict verdict;
   std::vector<CoreDump> cores;  // the command's first
 

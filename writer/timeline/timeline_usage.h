@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "writer/spool/usage_rows.h"
+
 namespace tbprof {
 
 // Since the thread's start, by the kernel's counts. Between two points what they count grew evenly, as far as is known:
@@ -24,6 +26,19 @@ struct UsagePoint {
 struct ThreadUsage {
   uint32_t thread = 0;             // index into Timeline::threads
   std::vector<UsagePoint> points;  // in order of time, within the window; no count ever falls
+};
+
+// Samples of a thread, one after the other, that found it blocked in a system call or by a page, not running.
+struct BlockedRun {
+  int64_t first_ps = 0, last_ps = 0;
+  uint32_t samples = 0;
+  int32_t fd = -1;  // of a call that has one
+  BlockedIn kind = BlockedIn::kOther;
+};
+
+struct ThreadBlocked {
+  uint32_t thread = 0;           // index into Timeline::threads
+  std::vector<BlockedRun> runs;  // in order of time, within the window
 };
 
 // Of the command.

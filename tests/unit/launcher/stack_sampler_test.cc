@@ -48,6 +48,9 @@ class Spool {
         case FrameType::kThreadUsage:
           TakeUsage(bytes, size);
           break;
+        case FrameType::kThreadBlocked:
+          EXPECT_EQ((size - sizeof(ThreadUsageFact)) % sizeof(ThreadBlockedRow), 0u);
+          break;
         case FrameType::kCpuLimits:
           EXPECT_EQ(size, sizeof(CpuLimitsFact));
           ++limits;

@@ -443,6 +443,9 @@ class SpoolMaker {
   SpoolMaker& PythonCollecting(uint32_t segment, uint32_t process, const std::vector<PythonSample>& samples) {
     return PythonRows<PythonSamplesFact>(FrameType::kPythonCollecting, segment, process, samples);
   }
+  SpoolMaker& ThreadBlocked(uint32_t segment, uint32_t process, const std::vector<ThreadBlockedRow>& rows) {
+    return PythonRows<ThreadUsageFact>(FrameType::kThreadBlocked, segment, process, rows);
+  }
   SpoolMaker& ThreadUsage(uint32_t segment, uint32_t process, const std::vector<ThreadUsageRow>& rows) {
     return PythonRows<ThreadUsageFact>(FrameType::kThreadUsage, segment, process, rows);
   }

@@ -62,6 +62,42 @@ TEST(ThreadUsage, RowsOfAThread_BecomeItsPoints) {
   EXPECT_EQ(timeline.corrupt_records, 0u);
 }
 
+// `at+length: kind samples fd`, in milliseconds.
+std::vector<std::string> BlockedOf(const Timeline& timeline) {
+  std::vector<std::string> out;
+  const auto ms = [](int64_t ps) { return std::to_string((ps + 500'000'000) / 1'000'000'000); };
+  for (const ThreadBlocked& thread : timeline.blocked) {
+    for (const BlockedRun& run : thread.runs) {
+      out.push_back(ms(run.first_ps) + "+" + ms(run.last_ps - run.first_ps) + ": " +
+                    std::to_string(static_cast<int>(run.kind)) + " " + std::to_string(run.samples) + " " +
+                    std::to_string(run.fd));
+    }
+  }
+  return out;
+}
+
+TEST(ThreadBlocked, Rows_AreCutToTheWindowAndInOrder) {
+  SpoolMaker spool = Program();
+  spool.Window(1, WindowEvent::kOpened, 200 * kMs).Window(1, WindowEvent::kClosed, 400 * kMs);
+  const auto row = [](uint64_t from, uint64_t to, uint32_t samples, BlockedIn kind, int32_t fd) {
+    return ThreadBlockedRow{from * kMs, to * kMs, 100, samples, fd, kind, 0};
+  };
+  spool.ThreadBlocked(1, 1, {row(300, 310, 2, BlockedIn::kFile, 5), row(50, 90, 5, BlockedIn::kFutex, -1)});
+  spool.ThreadBlocked(1, 1, {row(150, 250, 11, BlockedIn::kSleep, -1), row(390, 390, 1, BlockedIn::kPipe, 6)});
+  // No thread, no sample, no such kind.
+  ThreadBlockedRow bad = row(300, 310, 2, BlockedIn::kFile, 5);
+  bad.kind = static_cast<BlockedIn>(kBlockedKinds);
+  spool.ThreadBlocked(1, 1, {bad, row(310, 300, 2, BlockedIn::kFile, 5), row(300, 310, 0, BlockedIn::kFile, 5)});
+  TimelineRequest request;
+  request.window = 1;
+  const Timeline timeline = BuildGood(spool.End(1000 * kMs), request);
+  EXPECT_THAT(BlockedOf(timeline), ElementsAre("0+50: 9 5 -1", "100+10: 2 2 5", "190+0: 3 1 6"));
+  ASSERT_EQ(timeline.blocked.size(), 1u);
+  EXPECT_NE(timeline.BlockedOfThread(timeline.blocked[0].thread), nullptr);
+  EXPECT_EQ(timeline.BlockedOfThread(timeline.blocked[0].thread + 1), nullptr);
+  EXPECT_EQ(timeline.corrupt_records, 3u);
+}
+
 TEST(ThreadUsage, RowsBeyondTheWindow_EndAtItsBorders) {
   SpoolMaker spool = Program();
   spool.Window(1, WindowEvent::kOpened, 200 * kMs).Window(1, WindowEvent::kClosed, 400 * kMs);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/blocked_in.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "writer/base/text.h"
+
+namespace tbprof {
+namespace {
+
+enum class CallKind {
+  kDescriptor,  // the first argument is what it waits for
+  kFile,
+  kSocket,
+  kFutex,
+  kPoll,
+  kChild,
+  kSleep,
+};
+
+struct KnownCall {
+  int64_t number;
+  CallKind kind;
+};
+
+// Calls that this kernel's headers do not have are not there.
+constexpr KnownCall kCalls[] = {
+    {SYS_read, CallKind::kDescriptor},
+    {SYS_write, CallKind::kDescriptor},
+    {SYS_readv, CallKind::kDescriptor},
+    {SYS_writev, CallKind::kDescriptor},
+    {SYS_pread64, CallKind::kDescriptor},
+    {SYS_pwrite64, CallKind::kDescriptor},
+    {SYS_preadv, CallKind::kDescriptor},
+    {SYS_pwritev, CallKind::kDescriptor},
+    {SYS_preadv2, CallKind::kDescriptor},
+    {SYS_pwritev2, CallKind::kDescriptor},
+    {SYS_sendfile, CallKind::kDescriptor},
+    {SYS_splice, CallKind::kDescriptor},
+    {SYS_copy_file_range, CallKind::kDescriptor},
+    {SYS_close, CallKind::kDescriptor},
+    {SYS_fsync, CallKind::kFile},
+    {SYS_fdatasync, CallKind::kFile},
+    {SYS_sync_file_range, CallKind::kFile},
+    {SYS_sync, CallKind::kFile},
+    {SYS_syncfs, CallKind::kFile},
+    {SYS_msync, CallKind::kFile},
+    {SYS_ftruncate, CallKind::kFile},
+    {SYS_fallocate, CallKind::kFile},
+    {SYS_getdents64, CallKind::kFile},
+    {SYS_fstat, CallKind::kFile},
+    {SYS_newfstatat, CallKind::kFile},
+    {SYS_statx, CallKind::kFile},
+    {SYS_openat, CallKind::kFile},
+    {SYS_renameat2, CallKind::kFile},
+    {SYS_unlinkat, CallKind::kFile},
+    {SYS_mkdirat, CallKind::kFile},
+    {SYS_flock, CallKind::kFile},
+    {SYS_fcntl, CallKind::kFile},  // a lock of a file
+#ifdef SYS_open
+    {SYS_open, CallKind::kFile},
+    {SYS_stat, CallKind::kFile},
+    {SYS_lstat, CallKind::kFile},
+    {SYS_rename, CallKind::kFile},
+    {SYS_unlink, CallKind::kFile},
+    {SYS_mkdir, CallKind::kFile},
+#endif
+    {SYS_sendto, CallKind::kSocket},
+    {SYS_sendmsg, CallKind::kSocket},
+    {SYS_sendmmsg, CallKind::kSocket},
+    {SYS_recvfrom, CallKind::kSocket},
+    {SYS_recvmsg, CallKind::kSocket},
+    {SYS_recvmmsg, CallKind::kSocket},
+    {SYS_connect, CallKind::kSocket},
+    {SYS_accept, CallKind::kSocket},
+    {SYS_accept4, CallKind::kSocket},
+    {SYS_futex, CallKind::kFutex},
+#ifdef SYS_poll
+    {SYS_poll, CallKind::kPoll},
+    {SYS_select, CallKind::kPoll},
+    {SYS_epoll_wait, CallKind::kPoll},
+#endif
+    {SYS_ppoll, CallKind::kPoll},
+    {SYS_pselect6, CallKind::kPoll},
+    {SYS_epoll_pwait, CallKind::kPoll},
+    {SYS_wait4, CallKind::kChild},
+    {SYS_waitid, CallKind::kChild},
+    {SYS_nanosleep, CallKind::kSleep},
+    {SYS_clock_nanosleep, CallKind::kSleep},
+};
+
+BlockedIn KindOf(CallKind kind) {
+  switch (kind) {
+    case CallKind::kFile:
+      return BlockedIn::kFile;
+    case CallKind::kSocket:
+      return BlockedIn::kSocket;
+    case CallKind::kFutex:
+      return BlockedIn::kFutex;
+    case CallKind::kPoll:
+      return BlockedIn::kPoll;
+    case CallKind::kChild:
+      return BlockedIn::kChild;
+    case CallKind::kSleep:
+      return BlockedIn::kSleep;
+    case CallKind::kDescriptor:
+      break;
+  }
+  return BlockedIn::kOther;
+}
+
+}  // namespace
+
+std::string SyscallPath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/syscall"); }
+
+// `running`, `-1 SP PC` outside of a call, or `NUMBER ARGUMENTS... SP PC`, arguments in hexadecimal.
+std::optional<Blocked> ParseSyscall(std::string_view text) {
+  const std::string terminated(text);
+  const char* const at = terminated.c_str();
+  char* end = nullptr;
+  const int64_t number = strtoll(at, &end, 10);
+  if (end == at) return std::nullopt;
+  if (number < 0) return Blocked{BlockedIn::kPageFault, -1};
+  for (const KnownCall& call : kCalls) {
+    if (call.number != number) continue;
+    if (call.kind != CallKind::kDescriptor) return Blocked{KindOf(call.kind), -1};
+    return Blocked{BlockedIn::kOther, static_cast<int32_t>(strtoull(end, nullptr, 16))};
+  }
+  return Blocked{};
+}
+
+BlockedIn KindOfDescriptor(std::string_view link) {
+  if (link.starts_with("pipe:")) return BlockedIn::kPipe;
+  if (link.starts_with("socket:")) return BlockedIn::kSocket;
+  if (link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") || link == "/dev/console") {
+    return BlockedIn::kTerminal;
+  }
+  // Devices of other kinds, eventfd and the like.
+  if (link.starts_with("/dev/") && !link.starts_with("/dev/shm/")) return BlockedIn::kOther;
+  return link.starts_with("/") ? BlockedIn::kFile : BlockedIn::kOther;
+}
+
+std::optional<Blocked> ReadBlocked(pid_t pid, int syscall_fd) {
+  char text[256];
+  const ssize_t got = syscall_fd < 0 ? -1 : pread(syscall_fd, text, sizeof(text), 0);
+  if (got <= 0) return std::nullopt;
+  std::optional<Blocked> blocked = ParseSyscall({text, static_cast<size_t>(got)});
+  if (!blocked || blocked->fd < 0) return blocked;
+  const ssize_t length = readlink(StrCat("/proc/", pid, "/fd/", blocked->fd).c_str(), text, sizeof(text));
+  if (length > 0) blocked->kind = KindOfDescriptor({text, static_cast<size_t>(length)});
+  return blocked;
+}
+
+void BlockedTrack::Take(const std::optional<Blocked>& blocked, int32_t tid, uint64_t ticks,
+                        std::vector<ThreadBlockedRow>* rows) {
+  const bool same = blocked && row_.samples != 0 && row_.kind == blocked->kind && row_.fd == blocked->fd;
+  if (!same) Finish(rows);
+  if (!blocked) return;
+  if (!same) row_ = {ticks, ticks, tid, 0, blocked->fd, blocked->kind, 0};
+  row_.last_ticks = ticks;
+  ++row_.samples;
+}
+
+void BlockedTrack::Finish(std::vector<ThreadBlockedRow>* rows) {
+  if (row_.samples != 0) rows->push_back(row_);
+  row_ = {};
+}
+
+}  // namespace tbprof

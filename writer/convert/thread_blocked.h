@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From samples of blocked threads in a spool to Timeline::blocked.
+//
+//   BlockedLines blocked(&window, &facts, &model, &timeline);
+//   blocked.Take(frame);        // each frame of the second pass
+//   blocked.Finish();           // once
+//
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostBlockedRuns; later ones are left out, and the
+// samples that are there are a fair choice of the earlier time alone.
+#ifndef TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
+#define TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "writer/convert/capture_window.h"
+#include "writer/convert/process_model.h"
+#include "writer/spool/spool_facts.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+inline constexpr size_t kMostBlockedRuns = 1u << 20;
+
+class BlockedLines {
+ public:
+  // All must outlive this.
+  BlockedLines(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline)
+      : window_(*window), facts_(*facts), model_(*model), timeline_(*timeline) {}
+
+  // Passes over all frames but kThreadBlocked.
+  void Take(const Frame& frame);
+  void Finish();
+
+ private:
+  void TakeRow(uint32_t owner, const ThreadBlockedRow& row);
+
+  const CaptureWindow& window_;
+  const SpoolFacts& facts_;
+  ProcessModel& model_;
+  Timeline& timeline_;
+  std::map<uint32_t, std::vector<BlockedRun>> runs_;  // by index into Timeline::threads
+  size_t count_ = 0;
+  uint64_t corrupt_ = 0;
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
