@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/base/version.h"
+#include "launcher/session/machine_facts.h"
 #include "launcher/session/own_cost.h"
 #include "launcher/session/session_clock.h"
 #include "writer/base/secrets.h"
@@ -114,6 +115,11 @@ void Session::RecordStart(const ClockFact& first) {
   facts.record_cost_ns = cost.record_ns;
   facts.allocation_cost_ns = cost.allocation_ns;
   facts.page_cost_ns = cost.page_ns;
+  const MachineFacts machine = ReadMachineFacts();
+  facts.cpu_model = machine.cpu_model;
+  facts.kernel = machine.kernel;
+  facts.cpus = machine.cpus;
+  facts.memory_bytes = machine.memory_bytes;
   facts.window = config_.window;
   facts.rank = config_.rank;
   facts.scheduler = config_.scheduler;

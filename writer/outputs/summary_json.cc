@@ -7,6 +7,7 @@
 #include "writer/convert/rank_json.h"
 #include "writer/outputs/python_line_totals.h"
 #include "writer/outputs/summary.h"
+#include "writer/outputs/summary_amounts.h"
 #include "writer/outputs/summary_conservation.h"
 #include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_memory.h"
@@ -409,11 +410,14 @@ std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFil
                         const SummaryOptions& options) {
   Json out;
   AddRun(timeline, options, &out);
+  out["machine"] = MachineJson(timeline);
   AddFiles(files, &out);
   AddRecords(timeline, options, &out);
   out["verdict"] = VerdictJson(timeline);
   out["conservation"] = ConservationJson(timeline);
   out["steps"] = StepsJson(timeline);
+  out["step_counts"] = StepCountsJson(timeline);
+  out["operations"] = StepOperationsJson(timeline);
   out["gpus"] = Json::array();
   for (const GpuDevice& device : timeline.gpu_devices) out["gpus"].push_back(GpuJson(timeline, device));
   out["python"] = PythonJson(timeline);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/step_amounts.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostOperations = 200;
+
+struct KindName {
+  ConservedKind kind;
+  std::string_view name;
+};
+
+// Of what is made, whether it has an event or not.
+constexpr KindName kMadeCounts[] = {
+    {ConservedKind::kBlock, "allocations"},     {ConservedKind::kIo, "io_calls"},
+    {ConservedKind::kLock, "lock_waits"},       {ConservedKind::kThreadCall, "thread_calls"},
+    {ConservedKind::kProcess, "process_calls"},
+};
+
+bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+class Measurer {
+ public:
+  explicit Measurer(Timeline* timeline) : timeline_(*timeline), amounts_(timeline->step_amounts) {}
+
+  void Measure() {
+    amounts_.steps = static_cast<uint64_t>(std::ranges::count_if(timeline_.steps, &Step::is_regular));
+    if (amounts_.steps == 0) return;
+    AddMade();
+    AddOfDevices();
+    AddOperations();
+  }
+
+ private:
+  // What was made is not known where it was lost.
+  void AddMade() {
+    for (const KindName& wanted : kMadeCounts) {
+      for (const ConservedRow& row : timeline_.conservation) {
+        if (row.kind != wanted.kind || !row.made || row.holds == false) continue;
+        amounts_.counts.push_back({wanted.name, static_cast<double>(*row.made)});
+      }
+    }
+  }
+
+  void AddOfDevices() {
+    if (timeline_.gpu_devices.empty()) return;
+    uint64_t kernels = 0, copies = 0, bytes = 0;
+    for (const GpuDevice& device : timeline_.gpu_devices) {
+      kernels += device.kernels;
+      for (const GpuCopyTotal& total : device.copy_totals) {
+        copies += total.calls;
+        bytes += total.bytes;
+      }
+    }
+    uint64_t launches = 0, synchronizations = 0;
+    ForEachTotal(EventFamily::kGpu, [&](const OperationTotal& total, std::string_view name) {
+      if (Has(name, "Launch")) launches += total.calls;
+      if (Has(name, "Synchronize")) synchronizations += total.calls;
+    });
+    amounts_.counts.push_back({"kernels", static_cast<double>(kernels)});
+    amounts_.counts.push_back({"launches", static_cast<double>(launches)});
+    amounts_.counts.push_back({"synchronizations", static_cast<double>(synchronizations)});
+    amounts_.counts.push_back({"copies", static_cast<double>(copies)});
+    amounts_.counts.push_back({"copied_bytes", static_cast<double>(bytes)});
+  }
+
+  // Sampled ones have a time, and no count that repeats.
+  void AddOperations() {
+    std::map<std::string_view, StepOperation> by_name;
+    double calls = 0;
+    bool sampled = false;
+    ForEachTotal(EventFamily::kAnnotation, [&](const OperationTotal& total, std::string_view name) {
+      if (total.self_ps < 0) return;
+      StepOperation& operation = by_name[name];
+      operation.calls += static_cast<double>(total.calls);
+      operation.self_ps += total.self_ps;
+      calls += static_cast<double>(total.calls);
+      sampled |= total.estimated;
+    });
+    for (auto& [name, operation] : by_name) {
+      operation.name = timeline_.strings.Intern(name);
+      amounts_.operations.push_back(operation);
+    }
+    std::ranges::stable_sort(amounts_.operations, std::greater<>(), &StepOperation::self_ps);
+    if (amounts_.operations.size() > kMostOperations) amounts_.operations.resize(kMostOperations);
+    if (calls > 0 && !sampled) amounts_.counts.push_back({"operations", calls});
+  }
+
+  template <typename Visit>
+  void ForEachTotal(EventFamily family, Visit&& visit) const {
+    for (const Process& process : timeline_.processes) {
+      for (const OperationTotal& total : process.operations) {
+        const EventType& type = timeline_.types[total.type];
+        if (type.family == family) visit(total, type.name);
+      }
+    }
+  }
+
+  Timeline& timeline_;
+  StepAmounts& amounts_;
+};
+
+}  // namespace
+
+void MeasureStepAmounts(Timeline* timeline) {
+  const bool known = timeline->step_source != StepSource::kNone && timeline->step_source != StepSource::kWholeCapture;
+  // Totals of more than the steps are of have nothing to be divided by.
+  if (known && timeline->totals_ps == 0) Measurer(timeline).Measure();
+}
+
+}  // namespace tbprof
