@@ -19,8 +19,8 @@
 
 namespace tbprof {
 
-// What a row was doing: a class of wait, or it ran.
-inline constexpr int kRunning = -1;
+// What a row was doing: a class of wait, or it ran, or it was blocked in a call that is not recorded.
+inline constexpr int kRunning = -1, kBlocked = -2;
 
 struct AccountRow {
   StepPart part = StepPart::kRest;
@@ -37,7 +37,7 @@ class Account {
   explicit Account(const PythonTags& tags) : tags_(tags) {}
 
   void AddWait(StepPart part, const WaitSlice& wait, int64_t ps);
-  void AddRunning(StepPart part, uint32_t stack, int64_t ps);
+  void AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing = kRunning);
 
   const std::array<int64_t, kStepParts>& parts() const { return parts_; }
 

@@ -26,6 +26,7 @@ bool IsIdle(WaitClass kind) {
     case WaitClass::kSleep:
     case WaitClass::kFile:
     case WaitClass::kTerminal:
+    case WaitClass::kPipe:
     case WaitClass::kSocket:
     case WaitClass::kChild:
     case WaitClass::kGpuLaunch:

@@ -25,6 +25,10 @@ constexpr double kOwnCpus = 0.7;
 constexpr double kThrottled = 0.3;
 // Threads of the process that could run and had no CPU, at a time.
 constexpr double kCrowd = 0.75;
+// Of what the CPUs can give, what the job asks for: with more than that it is in its own way, whoever else runs.
+constexpr double kOwnDemand = 1.5;
+// Of the steps' time, waits for processes that prepare data; of the job's CPU time, theirs.
+constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
 constexpr int64_t kTinyKernelPs = 20'000'000;
 constexpr double kKernelsOfStep = 20;
@@ -70,6 +74,8 @@ class Chooser {
     verdict_.cause = best->cause;
     verdict_.part = best->part;
     verdict_.share = std::min(1.0, ShareOf(best->ps));
+    const bool is_input = best->cause == Cause::kPrefetchThread || best->cause == Cause::kSlowLoader;
+    if (is_input && best->part == StepPart::kLocks) MoveToInput(best->ps);
     AddWhere(*best);
     AddFacts(*best);
   }
@@ -88,6 +94,15 @@ class Chooser {
     if (ps > 0) candidates_.push_back({cause, part, ps, std::move(wanted)});
   }
   static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
+
+  // A lock behind which data is prepared is a wait for input.
+  void MoveToInput(int64_t ps) {
+    int64_t& locks = verdict_.part_ps[static_cast<size_t>(StepPart::kLocks)];
+    const int64_t moved = std::min(ps, locks);
+    locks -= moved;
+    verdict_.part_ps[static_cast<size_t>(StepPart::kInput)] += moved;
+    verdict_.part = StepPart::kInput;
+  }
 
   void Collect() {
     AddStragglers();
@@ -130,25 +145,50 @@ class Chooser {
                            [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
   }
 
-  // Threads of the process, at a time, that ran and that could have.
-  std::pair<double, double> Crowd() const {
-    double ran = 0, delayed = 0;
+  // Threads of the process and its children, at a time, that ran and that could have; and of the first its children's.
+  struct Crowd {
+    double ran = 0, delayed = 0, children = 0;
+  };
+  Crowd CrowdOf() const {
+    Crowd crowd;
     const uint32_t process = timeline_.threads[in_.span.thread].process;
     for (const ThreadUsage& usage : timeline_.usage) {
       if (usage.thread >= timeline_.threads.size()) continue;
-      if (!IsWithin(timeline_, timeline_.threads[usage.thread].process, process)) continue;
+      const uint32_t its = timeline_.threads[usage.thread].process;
+      if (!IsWithin(timeline_, its, process)) continue;
       const UsageInSpans sum = UsageOf(timeline_, usage.thread, in_.span.spans);
-      ran += ShareOf(sum.cpu_ps);
-      delayed += ShareOf(sum.run_delay_ps);
+      crowd.ran += ShareOf(sum.cpu_ps);
+      crowd.delayed += ShareOf(sum.run_delay_ps);
+      if (its != process) crowd.children += ShareOf(sum.cpu_ps);
     }
-    return {ran, delayed};
+    return crowd;
+  }
+
+  // Threads of a pool that wait for a CPU keep waiting whoever waits for the pool.
+  void AddOversubscription(const Crowd& crowd, const Wanted& starved, int64_t starved_ps) {
+    const Wanted input = [](const AccountRow& row) {
+      return row.part == StepPart::kInput && IsTag(row, {PythonTag::kLoader, PythonTag::kProcessGet});
+    };
+    // Where processes that prepare data have the CPUs, the step waits for them either way.
+    if (crowd.children >= kMostlyInput * crowd.ran && ShareOf(Sum(input)) >= kLeastInput) {
+      Add(Cause::kSlowLoader, StepPart::kInput,
+          [input, starved](const AccountRow& row) { return input(row) || starved(row); });
+      return;
+    }
+    const Wanted crowded = [](const AccountRow& row) {
+      return row.part == StepPart::kStarvation || row.part == StepPart::kRest || IsDoing(row, {WaitClass::kPool}) ||
+             (row.doing == kBlocked && row.part == StepPart::kOperations);
+    };
+    const bool is_crowd = crowd.delayed >= 2 * kCrowd;
+    candidates_.push_back({Cause::kOversubscription, StepPart::kStarvation, is_crowd ? Sum(crowded) : starved_ps,
+                           is_crowd ? crowded : starved});
   }
 
   void AddStarvation() {
-    const auto starved = [](const AccountRow& row) { return row.part == StepPart::kStarvation; };
+    const Wanted starved = [](const AccountRow& row) { return row.part == StepPart::kStarvation; };
     const int64_t ps = Sum(starved);
     const CpuLimits& limits = timeline_.cpu_limits;
-    const auto [ran, delayed] = Crowd();
+    const Crowd crowd = CrowdOf();
     const bool throttled = limits.throttled_ps > 0 && ShareOf(limits.throttled_ps) >= kThrottled * ShareOf(ps);
     const double cpus = std::max(limits.cpus_allowed, 1);
     if (throttled && limits.quota_cpus > 0) {
@@ -158,18 +198,10 @@ class Chooser {
       return;
     }
     const std::string of = limits.cpus_allowed > 0 ? absl::StrFormat(" of %.0f", cpus) : "";
-    facts_of_cpu_ =
-        absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", ran, of, delayed);
-    if (limits.cpus_allowed > 0 && ran >= kOwnCpus * cpus && delayed >= kCrowd) {
-      // Threads of a pool that wait for a CPU keep waiting whoever waits for the pool.
-      const Wanted crowded = [](const AccountRow& row) {
-        return row.part == StepPart::kStarvation || row.part == StepPart::kRest || IsDoing(row, {WaitClass::kPool});
-      };
-      const int64_t crowded_ps = delayed >= 2 * kCrowd ? Sum(crowded) : ps;
-      candidates_.push_back({Cause::kOversubscription, StepPart::kStarvation, crowded_ps,
-                             delayed >= 2 * kCrowd ? crowded : Wanted(starved)});
-      return;
-    }
+    facts_of_cpu_ = absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", crowd.ran, of,
+                                    crowd.delayed);
+    const bool own = crowd.ran >= kOwnCpus * cpus || crowd.ran + crowd.delayed >= kOwnDemand * cpus;
+    if (limits.cpus_allowed > 0 && own && crowd.delayed >= kCrowd) return AddOversubscription(crowd, starved, ps);
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});
   }
 
@@ -221,7 +253,9 @@ class Chooser {
   void AddPages() {
     const Wanted pages = [](const AccountRow& row) { return row.part == StepPart::kReclaim; };
     // What waits for pages is off the CPU; what gets new ones is on it.
-    const bool from_disk = in_.usage.known && in_.usage.major_faults * 100 > in_.usage.minor_faults;
+    const int64_t off_cpu = Sum([&](const AccountRow& row) { return pages(row) && row.doing == kBlocked; });
+    const bool from_disk =
+        (in_.usage.known && in_.usage.major_faults * 100 > in_.usage.minor_faults) || off_cpu * 2 > Sum(pages);
     Add(from_disk ? Cause::kReclaim : Cause::kAllocationChurn, StepPart::kReclaim, pages);
   }
 
@@ -316,7 +350,8 @@ class Chooser {
     } else {
       where.function = row.call_site;
     }
-    if (row.doing != kRunning) where.doing = timeline_.types[row.type].name;
+    if (row.doing == kBlocked) where.doing = "a system call";
+    if (row.doing >= 0) where.doing = timeline_.types[row.type].name;
     verdict_.where.push_back(std::move(where));
   }
 
@@ -379,7 +414,9 @@ class Chooser {
   }
 
   void AddFacts(const Candidate& best) {
-    if (best.part == StepPart::kStarvation) verdict_.facts.push_back(facts_of_cpu_);
+    const bool starved_input =
+        best.cause == Cause::kSlowLoader && verdict_.ShareOf(StepPart::kStarvation) > kLeastInput;
+    if (best.part == StepPart::kStarvation || starved_input) verdict_.facts.push_back(facts_of_cpu_);
     if (best.cause == Cause::kReclaim || best.cause == Cause::kAllocationChurn) {
       verdict_.facts.push_back(
           absl::StrFormat("%s page faults, %s of them read from disk",

@@ -6,6 +6,9 @@
 #include <map>
 #include <string_view>
 
+#include "writer/verdict/blocked_time.h"
+#include "writer/verdict/wait_parts.h"
+
 namespace tbprof {
 namespace {
 
@@ -13,8 +16,12 @@ namespace {
 constexpr int64_t kFewestPointsPs = 30'000'000'000;
 // Samples by CPU time miss or exceed the time by chance; what is missing beyond that was spent in the kernel.
 constexpr double kSystemTime = 0.2;
-// Of CPU time a page fault takes, at least, with the zeroing of its page.
-constexpr double kFaultPs = 0.35e6;
+// Of CPU time a page fault takes, at least, with the zeroing of its page; more where it was measured.
+constexpr int64_t kFaultPs = 350'000;
+// Of CPU time the reading of a page takes, at most.
+constexpr double kMajorFaultPs = 25e6;
+// Samples that were blocked: fewer are no division.
+constexpr double kFewestBlocked = 5;
 // At most a page takes from a disk: a single one does not explain all of a thread's time off the CPU.
 constexpr double kDiskFaultPs = 10e9;
 
@@ -94,9 +101,22 @@ bool IsNativeSampled(const Timeline& timeline, uint32_t thread) {
   });
 }
 
+// What is neither on the CPU nor waits for one, by samples of what it was blocked in. False: there are none.
+bool SplitBlocked(const PythonTags& tags, const BlockedSamples& samples, int64_t blocked, Account* account) {
+  double all = 0;
+  for (const auto& [key, count] : samples) all += count;
+  if (all < kFewestBlocked) return false;
+  for (const auto& [key, count] : samples) {
+    const auto& [stack, kind] = key;
+    account->AddRunning(PartOfBlocked(tags, stack, kind), stack, Part(blocked, count / all), kBlocked);
+  }
+  return true;
+}
+
 // What is off the CPU, by the lines that samples saw there.
-void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, int64_t starved, int64_t blocked,
-                 const UsageInSpans& usage, Account* account) {
+void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, const BlockedSamples& samples,
+                 int64_t starved, int64_t blocked, const UsageInSpans& usage, Account* account) {
+  if (SplitBlocked(tags, samples, blocked, account)) blocked = 0;
   int64_t on = 0, off = 0;
   for (const auto& [stack, running] : rows) {
     on += running.on_cpu_ps;
@@ -183,7 +203,10 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
     on_sampled += ran;
   }
 
-  SplitOffCpu(tags, rows, starved, blocked, usage, account);
+  // Where waits are not recorded, a lock may be anybody's.
+  const BlockedSamples samples =
+      timeline.waits_recorded ? BlockedSamplesIn(timeline, thread, time.gaps()) : BlockedSamples();
+  SplitOffCpu(tags, rows, samples, starved, blocked, usage, account);
   const double scale = on_sampled > 0 ? static_cast<double>(on) / static_cast<double>(on_sampled) : 0;
   int64_t divided = 0;
   for (const auto& [stack, running] : rows) {
@@ -197,7 +220,8 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   double system =
       sampled ? 1 - static_cast<double>(points.Sum()) / static_cast<double>(std::max<int64_t>(divided, 1)) : 0;
   if (system < kSystemTime) system = 0;
-  const double fault_ps = usage.minor_faults * kFaultPs;
+  const double fault_ps = usage.minor_faults * static_cast<double>(std::max(kFaultPs, timeline.machine.page_ps)) +
+                          usage.major_faults * kMajorFaultPs;
   const double faulting =
       system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
   for (const auto& [stack, running] : rows) {

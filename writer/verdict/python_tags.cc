@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "writer/timeline/python_origin.h"
 
 namespace tbprof {
@@ -121,10 +123,12 @@ bool IsName(std::string_view qualified, std::string_view name) {
 bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // The program's own names for what no library does for it. torch.utils.checkpoint is another thing.
-bool SavesCheckpoint(std::string_view name) {
-  if (name.starts_with("save")) return true;
-  const bool writes = Has(name, "save") || Has(name, "write") || Has(name, "dump") || Has(name, "store");
-  return writes && Has(name, "checkpoint");
+bool SavesCheckpoint(std::string_view qualified) {
+  if (LastName(qualified).starts_with("save")) return true;
+  std::string name(qualified);
+  for (char& letter : name) letter = absl::ascii_tolower(static_cast<unsigned char>(letter));
+  const bool is_state = Has(name, "checkpoint") || Has(name, "snapshot") || Has(name, "ckpt");
+  return is_state && (Has(name, "save") || Has(name, "write") || Has(name, "dump") || Has(name, "store"));
 }
 
 PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
@@ -132,8 +136,7 @@ PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrig
   for (const Known& known : kKnown) {
     if (IsPath(file, known.path) && IsName(name, known.name)) return known.tag;
   }
-  return origin == PythonOrigin::kProgram && SavesCheckpoint(LastName(name)) ? PythonTag::kCheckpoint
-                                                                             : PythonTag::kNone;
+  return origin == PythonOrigin::kProgram && SavesCheckpoint(name) ? PythonTag::kCheckpoint : PythonTag::kNone;
 }
 
 }  // namespace

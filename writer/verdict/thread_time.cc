@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "writer/timeline/wait_sites.h"
+#include "writer/verdict/blocked_time.h"
 
 namespace tbprof {
 namespace {
@@ -45,6 +46,27 @@ int ClassOf(const EventType& type) {
       break;
   }
   return -1;
+}
+
+// Of a call that reads or writes.
+WaitClass ClassOfDescriptor(BlockedIn kind) {
+  switch (kind) {
+    case BlockedIn::kPipe:
+      return WaitClass::kPipe;
+    case BlockedIn::kSocket:
+      return WaitClass::kSocket;
+    case BlockedIn::kTerminal:
+      return WaitClass::kTerminal;
+    case BlockedIn::kOther:
+    case BlockedIn::kPageFault:
+    case BlockedIn::kFile:
+    case BlockedIn::kFutex:
+    case BlockedIn::kPoll:
+    case BlockedIn::kChild:
+    case BlockedIn::kSleep:
+      break;
+  }
+  return WaitClass::kFile;
 }
 
 // The stack of the sample nearest to a moment within it; 0: there is none.
@@ -100,12 +122,14 @@ ThreadTime::ThreadTime(const Timeline& timeline, const WaitClasses& classes, uin
 void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                           const std::vector<TimeSpan>& spans) {
   const PythonThread* const python = timeline.python.OfThread(thread);
+  const DescriptorKinds descriptors(timeline, thread);
   int64_t free_from = INT64_MIN;
   size_t at = 0;
   const auto take = [&](const Event& event) {
     WaitClass kind;
     const int64_t end = event.start_ps + event.duration_ps;
     if (!classes.Classify(event, &kind) || end <= free_from) return;
+    if (kind == WaitClass::kFile) kind = ClassOfDescriptor(descriptors.Of(event.object));
     const int64_t start = std::max(event.start_ps, free_from);
     free_from = end;
     const uint32_t stack = event.python != 0 ? event.python : StackAt(python, event.start_ps + event.duration_ps / 2);

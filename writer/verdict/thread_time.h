@@ -27,6 +27,7 @@ enum class WaitClass : uint8_t {
   kSleep,
   kFile,
   kTerminal,  // a write to stdout or stderr
+  kPipe,      // another process at its other end
   kSocket,
   kPoll,   // for one of several descriptors, or for somebody to connect
   kChild,  // waitpid

@@ -47,6 +47,7 @@ StepPart PartOfClass(WaitClass kind) {
       return StepPart::kDisk;
     case WaitClass::kSocket:
       return StepPart::kNetwork;
+    case WaitClass::kPipe:
     case WaitClass::kChild:
       return StepPart::kChild;
     case WaitClass::kGpuLaunch:
@@ -65,7 +66,37 @@ StepPart PartOfClass(WaitClass kind) {
   return StepPart::kRest;
 }
 
+StepPart PartOfBlockedKind(BlockedIn kind) {
+  switch (kind) {
+    case BlockedIn::kPageFault:
+      return StepPart::kReclaim;
+    case BlockedIn::kFile:
+    case BlockedIn::kTerminal:
+      return StepPart::kDisk;
+    case BlockedIn::kSocket:
+      return StepPart::kNetwork;
+    case BlockedIn::kPipe:
+    case BlockedIn::kChild:
+      return StepPart::kChild;
+    case BlockedIn::kSleep:
+      return StepPart::kSleep;
+    // Locks of pthread are recorded: these are of native code with threads of its own.
+    case BlockedIn::kFutex:
+      return StepPart::kOperations;
+    case BlockedIn::kPoll:
+    case BlockedIn::kOther:
+      break;
+  }
+  return StepPart::kRest;
+}
+
 }  // namespace
+
+StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind) {
+  if (kind == BlockedIn::kPageFault) return StepPart::kReclaim;
+  const StepPart part = PartOfTag(tags.TagOf(stack));
+  return part != StepPart::kRest ? part : PartOfBlockedKind(kind);
+}
 
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait) {
   if (wait.kind == WaitClass::kGil) return StepPart::kGil;

@@ -13,6 +13,8 @@ namespace tbprof {
 
 // Of a wait for a GPU: where nothing is known of what the GPU does meanwhile.
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait);
+// Of a sample that was blocked in what no recorded call says. `stack`: index into PythonTimeline::stacks.
+StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind);
 
 }  // namespace tbprof
 

@@ -139,6 +139,14 @@ class Maker {
     }
   }
 
+  // Of the main thread: off the CPU, and found so by samples.
+  void Block(int64_t start, int64_t length, uint32_t stack, BlockedIn kind, int32_t fd = -1) {
+    Run(main, start, length, stack, 0);
+    if (timeline.blocked.empty()) timeline.blocked.push_back({.thread = main});
+    const auto samples = static_cast<uint32_t>(std::max<int64_t>(length / (10 * kMs), 1));
+    timeline.blocked[0].runs.push_back({start + kMs, start + length - kMs, samples, fd, kind});
+  }
+
   Verdict Make() {
     const Verdict verdict = MakeVerdict(timeline);
     EXPECT_EQ(std::accumulate(verdict.part_ps.begin(), verdict.part_ps.end(), int64_t{0}), verdict.total_ps);
@@ -194,6 +202,52 @@ TEST(Verdict, InterpreterAlone_IsPython) {
   maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, maker.in_main, maker.interpreter); });
   // Both at one line: each of its native samples counts.
   maker.Expect(Cause::kPython, StepPart::kPython, 0.8);
+}
+
+TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
+  const struct {
+    BlockedIn kind;
+    Cause cause;
+    StepPart part;
+  } kCases[] = {{BlockedIn::kFile, Cause::kDisk, StepPart::kDisk},
+                {BlockedIn::kPageFault, Cause::kReclaim, StepPart::kReclaim},
+                {BlockedIn::kSocket, Cause::kNetwork, StepPart::kNetwork},
+                {BlockedIn::kPipe, Cause::kChild, StepPart::kChild},
+                {BlockedIn::kSleep, Cause::kSleep, StepPart::kSleep}};
+  for (const auto& [kind, cause, part] : kCases) {
+    Maker maker;
+    const uint32_t read = maker.Stack(maker.in_main, kOwn, "load", 33);
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, read, kind); });
+    maker.Expect(cause, part, 0.6);
+    const Verdict verdict = maker.Make();
+    ASSERT_FALSE(verdict.where.empty());
+    EXPECT_EQ(maker.PlaceOf(verdict.where[0]), "train.py:33");
+    EXPECT_FALSE(verdict.where[0].doing.empty());
+  }
+}
+
+TEST(Verdict, LockOfALibrarysOwn_IsTheLibrarysWork) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, maker.in_main, BlockedIn::kFutex); });
+  maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
+  // Where locks are not recorded it may be any.
+  maker.timeline.waits_recorded = false;
+  EXPECT_NEAR(maker.Make().ShareOf(StepPart::kRest), 0.6, 0.02);
+}
+
+TEST(Verdict, WriteToAPipe_WaitsForTheProcessBehindIt) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kWrite, at, 30 * kMs, maker.in_main, 7);
+    maker.Wait(maker.main, kWrite, at + 30 * kMs, 30 * kMs, maker.in_main, 8);
+  });
+  // 8 is a file.
+  maker.timeline.blocked.push_back({.thread = maker.main});
+  maker.timeline.blocked[0].runs = {{5 * kMs, 25 * kMs, 3, 7, BlockedIn::kPipe},
+                                    {35 * kMs, 55 * kMs, 3, 8, BlockedIn::kFile}};
+  const Verdict verdict = maker.Make();
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kChild), 0.3, 0.02);
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kDisk), 0.3, 0.02);
 }
 
 // The thread of a heartbeat sleeps, too, and all the time.

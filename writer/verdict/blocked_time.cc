@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/blocked_time.h"
+
+#include <algorithm>
+
+#include "writer/verdict/step_span.h"
+
+namespace tbprof {
+
+BlockedSamples BlockedSamplesIn(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
+  BlockedSamples samples;
+  const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
+  if (blocked == nullptr) return samples;
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  size_t at = 0, run = 0;
+  int64_t behind = INT64_MIN;
+  for (const BlockedRun& found : blocked->runs) {
+    if (found.first_ps <= behind) continue;
+    behind = found.last_ps;
+    uint32_t stack = 0;
+    const int64_t middle = found.first_ps + (found.last_ps - found.first_ps) / 2;
+    if (python != nullptr) {
+      while (run < python->runs.size() && python->runs[run].to_ps <= middle) ++run;
+      if (run < python->runs.size() && python->runs[run].from_ps <= middle) stack = python->runs[run].stack;
+    }
+    int64_t common = 0;
+    const int64_t end = found.last_ps + 1;
+    ForCommon(spans, &at, found.first_ps, end, [&](int64_t from, int64_t to) { common += to - from; });
+    if (common == 0) continue;
+    samples[{stack, found.kind}] +=
+        found.samples * static_cast<double>(common) / static_cast<double>(end - found.first_ps);
+  }
+  return samples;
+}
+
+DescriptorKinds::DescriptorKinds(const Timeline& timeline, uint32_t thread) {
+  const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
+  if (blocked == nullptr) return;
+  for (const BlockedRun& run : blocked->runs) {
+    if (run.fd >= 0) samples_[static_cast<uint64_t>(run.fd)][static_cast<size_t>(run.kind)] += run.samples;
+  }
+}
+
+BlockedIn DescriptorKinds::Of(uint64_t fd) const {
+  const auto found = samples_.find(fd);
+  if (found == samples_.end()) return BlockedIn::kOther;
+  const auto most = std::ranges::max_element(found->second);
+  return static_cast<BlockedIn>(most - found->second.begin());
+}
+
+}  // namespace tbprof
