@@ -101,6 +101,20 @@ beside it is shown as far as its own structure goes. docs/report.md has the fiel
 Exit status: 0 answered, 1 in part (a line says what is missing), 2 no answer, 125 wrong usage.
 )",
      CommandReport},
+    {"compare", "tbprof compare [options] BASE NEW", "Tell whether runs are slower than others, and why",
+     R"(Compares the step time, memory and counts of recorded runs, and names where a difference comes from.
+
+  BASE, NEW  a profile, its summary.json, a run directory, or a log directory: all of its runs
+  --base=PATH --new=PATH  the same, each as often as there are runs: several runs a side decide about time
+
+The run is the unit: with one run a side only counts (kernels, allocations, ... in a step) are decided. An answer of
+three: worse; equivalent within --margin, or better; cannot tell, with the number of runs that are missing.
+docs/gate.md has the method and its error rates.
+
+Exit status: 0 equivalent or better, 1 worse or a rule of --fail-on holds, 2 cannot tell (--unclear=pass: 0), 125 wrong
+usage or nothing to read.
+)",
+     CommandCompare},
     {"config", "tbprof config [--explain] [options]", "Show each option, its value and where it comes from",
      R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by
 --config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.

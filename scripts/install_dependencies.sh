@@ -39,6 +39,7 @@ build    libgtest-dev               header:gtest/gtest.h
 build    libgmock-dev               header:gmock/gmock.h
 build    libbenchmark-dev           header:benchmark/benchmark.h
 build    nlohmann-json3-dev         header:nlohmann/json.hpp
+build    libboost-dev               header:boost/math/distributions/non_central_t.hpp
 build    zlib1g-dev                 header:zlib.h
 build    liblzma-dev                header:lzma.h
 build    libbz2-dev                 header:bzlib.h

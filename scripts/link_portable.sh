@@ -97,7 +97,7 @@ copy_licences() {
   {
     link_command bin/tbprof | tr ' ' '\n' | grep -E '^/.*\.a$'
     g++ -print-file-name=libstdc++.a
-    printf '%s\n' /usr/include/nlohmann/json.hpp /usr/include/CLI/CLI.hpp
+    printf '%s\n' /usr/include/nlohmann/json.hpp /usr/include/CLI/CLI.hpp /usr/include/boost/math/distributions/students_t.hpp
   } | while read -r file; do
     realpath "$file"
   done | sort -u | while read -r file; do

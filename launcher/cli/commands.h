@@ -33,6 +33,7 @@ int CommandConvert(const Options& options);  // cmd_convert.cc
 int CommandRecover(const Options& options);  // cmd_convert.cc
 int CommandCheck(const Options& options);    // cmd_check.cc
 int CommandReport(const Options& options);   // cmd_report.cc
+int CommandCompare(const Options& options);  // cmd_compare.cc
 int CommandCapture(const Options& options);  // cmd_capture.cc
 int CommandStatus(const Options& options);   // cmd_status.cc
 int CommandMerge(const Options& options);    // cmd_merge.cc

@@ -370,6 +370,28 @@ absl::Status SetAlso(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
+template <std::vector<std::string> Options::*field>
+absl::Status SetTexts(Options& options, std::string_view value) {
+  (options.*field).clear();
+  for (const std::string_view text : Split(value, kBetweenValues)) (options.*field).emplace_back(text);
+  return absl::OkStatus();
+}
+
+absl::Status SetMargin(Options& options, std::string_view value) {
+  double percent = 0;
+  const char* const end_of_number = value.data() + value.size() - (value.ends_with('%') ? 1 : 0);
+  const auto [end, error] = std::from_chars(value.data(), end_of_number, percent);
+  const bool is_number = error == std::errc() && end == end_of_number && end + 1 == value.data() + value.size();
+  if (!is_number || !(percent >= 0.1 && percent <= 100)) return Expected("a share from 0.1% to 100%, such as 3%");
+  options.margin = percent / 100;
+  return absl::OkStatus();
+}
+
+absl::Status SetUnclear(Options& options, std::string_view value) {
+  options.unclear_passes = value == "pass";
+  return options.unclear_passes || value == "fail" ? absl::OkStatus() : Expected("pass or fail");
+}
+
 // Of the values that ./tbprof.toml may have.
 bool RecordsWholeRun(const Options& options) {
   return options.window.kind == Window::Kind::kAuto || options.window.kind == Window::Kind::kAll;
@@ -473,7 +495,7 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetFollow},
     {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16), full (all tables)", kForAll,
      SetSummary},
-    {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge | kForReport,
+    {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge | kForReport | kForCompare,
      SetSwitch<&Options::quiet>},
     {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
      SetPath<&Options::log_file>},
@@ -512,15 +534,27 @@ constexpr OptionRow kRows[] = {
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
     {"python", "PATH", "", "Python to look for TensorBoard in; without it, the command's, else the active one",
      kForDoctor, SetPath<&Options::python>},
-    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus | kForReport,
+    {"base", "PATH", "", "Runs of the base, repeatable: a profile, summary.json, run or log directory (all its runs)",
+     kForCompare, SetTexts<&Options::base_runs>, InProject::kNever, nullptr, true},
+    {"new", "PATH", "", "Runs to compare with them, likewise", kForCompare, SetTexts<&Options::new_runs>,
+     InProject::kNever, nullptr, true},
+    {"margin", "SHARE", "3%", "Changes of the step time within it are equivalent", kForCompare, SetMargin},
+    {"fail-on", "RULE", "", "Exit 1 where it holds, repeatable: 'step_time>+3%', 'kernels_per_step!=0%'", kForCompare,
+     SetTexts<&Options::fail_on>, InProject::kNever, nullptr, true},
+    {"unclear", "HOW", "fail", "Exit status of `cannot tell`: fail (2) or pass (0)", kForCompare, SetUnclear},
+    {"any-program", "", "false", "Compare runs of different programs, too", kForCompare,
+     SetSwitch<&Options::any_program>},
+    {"annotations", "", "false", "Print annotations for GitHub Actions", kForCompare, SetSwitch<&Options::annotations>},
+    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus | kForReport | kForCompare,
      SetSwitch<&Options::json>},
     {"csv", "", "false", "Print all tables as one of comma-separated values", kForReport, SetSwitch<&Options::csv>},
-    {"md", "", "false", "Print Markdown of at most --tokens tokens", kForReport, SetSwitch<&Options::markdown>},
+    {"md", "", "false", "Print Markdown; report: of at most --tokens tokens", kForReport | kForCompare,
+     SetSwitch<&Options::markdown>},
     {"tokens", "N", "2000", "--md: most tokens, counted as 3 bytes each", kForReport,
      SetNumber<&Options::tokens, 100, 1'000'000>},
-    {"rank", "N", "", "The rank whose details are shown; without it, the slowest", kForReport, SetRank},
+    {"rank", "N", "", "The rank whose details are shown; without it, the slowest", kForReport | kForCompare, SetRank},
     {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml",
-     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge | kForReport, SetConfig},
+     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge | kForReport | kForCompare, SetConfig},
 };
 
 }  // namespace

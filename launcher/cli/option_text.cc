@@ -30,6 +30,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "recover") return kForRecover;
   if (subcommand == "check") return kForCheck;
   if (subcommand == "report") return kForReport;
+  if (subcommand == "compare") return kForCompare;
   if (subcommand == "config") return kForConfig;
   if (subcommand == "doctor") return kForDoctor;
   if (subcommand == "capture") return kForCapture;

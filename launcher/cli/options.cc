@@ -18,17 +18,10 @@
 namespace tbprof {
 namespace {
 
-constexpr Subcommand kSubcommands[] = {{"run", kForRun},
-                                       {"convert", kForConvert},
-                                       {"recover", kForRecover},
-                                       {"capture", kForCapture},
-                                       {"status", kForStatus},
-                                       {"merge", kForMerge},
-                                       {"check", kForCheck},
-                                       {"report", kForReport},
-                                       {"config", kForConfig},
-                                       {"doctor", kForDoctor},
-                                       {"help", 0}};
+constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert}, {"recover", kForRecover},
+                                       {"capture", kForCapture}, {"status", kForStatus},   {"merge", kForMerge},
+                                       {"check", kForCheck},     {"report", kForReport},   {"compare", kForCompare},
+                                       {"config", kForConfig},   {"doctor", kForDoctor},   {"help", 0}};
 
 // Variables that are no options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
@@ -142,7 +135,7 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
     const std::string flag = StrCat("--", row.name);
     CLI::Option* option =
         row.value_name.empty() ? app.add_flag(flag) : app.add_option(flag)->expected(1)->allow_extra_args(false);
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    option->multi_option_policy(row.repeatable ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
   }
   if (subcommand.bit == kForConfig) app.add_flag("--explain");
 }
@@ -161,7 +154,11 @@ absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> w
     const std::string name = option->get_single_name();
     if (name == "explain") options->explain = true;
     if (FindRow(name) == nullptr) continue;
-    layer.values[name] = option->results().back();
+    std::string& value = layer.values[name];
+    for (const std::string& given : option->results()) {
+      value =
+          FindRow(name)->repeatable && !value.empty() ? StrCat(value, std::string(1, kBetweenValues), given) : given;
+    }
     layer.sources[name] = StrCat("--", name);
   }
   return layer;

@@ -73,7 +73,7 @@ struct Options : SessionOptions {
   bool help = false;                 // --help / -h
   std::vector<std::string> command;  // run, doctor: the command, byte for byte
   // convert, recover: spools; check: a logdir; capture: addresses, a pid or a run; merge: runs; report: one of all
-  // these; help: a subcommand
+  // these; compare: the two sides; help: a subcommand
   std::vector<std::string> operands;
   bool disabled = false;  // TBPROF_DISABLE=1: run is a plain exec
 
@@ -120,12 +120,19 @@ struct Options : SessionOptions {
   uint64_t segment_size = kDefaultSegmentSize;
   bool segment_size_named = false;  // false: less where a memory limit is small (launcher/target/memory_limit.h)
 
+  std::vector<std::string> base_runs, new_runs;  // compare --base, --new
+  double margin = 0.03;                          // compare: of the step time
+  bool unclear_passes = false;                   // compare --unclear=pass
+  std::vector<std::string> fail_on;              // compare: rules, as they were given
+  bool annotations = false;                      // compare
+  bool any_program = false;                      // compare
+
   bool explain = false;    // config --explain
-  bool json = false;       // check, doctor, status, report
+  bool json = false;       // check, doctor, status, report, compare
   bool csv = false;        // report
-  bool markdown = false;   // report --md
+  bool markdown = false;   // --md of report, compare
   uint64_t tokens = 2000;  // report --md: at most
-  int64_t rank = -1;       // report; -1: the slowest
+  int64_t rank = -1;       // report, compare; -1: the slowest
   std::string python;      // doctor: empty: the one in use
 
   // One per row of OptionRows(), in its order.
@@ -155,7 +162,9 @@ struct OptionRow {
   absl::Status (*set)(Options& options, std::string_view value);
   InProject in_project = InProject::kNever;
   bool (*records_enough)(const Options& options) = nullptr;
+  bool repeatable = false;  // `set` gets all values of the command line in one text, kBetweenValues between two
 };
+inline constexpr char kBetweenValues = '\0';  // in no argument
 inline constexpr uint32_t kForRun = 1u << 0;
 inline constexpr uint32_t kForConvert = 1u << 1;
 inline constexpr uint32_t kForRecover = 1u << 2;
@@ -166,6 +175,7 @@ inline constexpr uint32_t kForCapture = 1u << 6;
 inline constexpr uint32_t kForStatus = 1u << 7;
 inline constexpr uint32_t kForMerge = 1u << 8;
 inline constexpr uint32_t kForReport = 1u << 9;
+inline constexpr uint32_t kForCompare = 1u << 10;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.

@@ -59,12 +59,16 @@ struct RunNumbers {
   std::string path;  // as it was given
   RunIdentity identity;
   int64_t start_unix_ns = 0;
+  bool running = false;  // its command had not ended
   // Why its times, or all of it, cannot be compared: one line. Empty: they can.
   std::string no_times, unfit;
-  std::vector<double> steps_s;  // the regular ones, in order; of many an even choice
+  std::vector<double> steps_s;  // the regular ones, in order; none where a summary has no list (over 2000 steps)
   uint64_t steps = 0;           // all regular ones
-  double median_step_s = 0;
+  double median_step_s = 0, mean_step_s = 0;  // of all regular ones
+  // What the amounts of kPart add up to: `mean_step_s`, or more where time between steps is split as well. 0: no split.
+  double split_step_s = 0;
   std::vector<Count> counts;
+  std::string no_counts;  // why counts are not exact: one line. Empty: they are
   std::vector<Amount> amounts;
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;

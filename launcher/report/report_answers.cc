@@ -116,15 +116,6 @@ StepsAnswer ReadSteps(const Fields& fields) {
   return steps;
 }
 
-// Summaries are written with masks; one of an earlier tbprof, or of anybody, may lack some.
-std::string MaskedLine(const std::string& line) {
-  std::vector<std::string> words;
-  for (const std::string_view word : Split(line, ' ')) words.emplace_back(word);
-  std::string text;
-  for (const std::string& word : MaskSecrets(words)) StrAppend(&text, text.empty() ? "" : " ", word);
-  return text;
-}
-
 // What the profile lacks although somebody might look for it.
 std::vector<std::string> ReadUnrecorded(const Fields& root) {
   std::vector<std::string> out;
@@ -197,6 +188,14 @@ std::string_view SourceKindName(SourceKind kind) {
 std::string EndText(std::optional<int64_t> exit_code, std::optional<int64_t> exit_signal) {
   if (exit_signal.has_value()) return StrCat("killed by signal ", *exit_signal);
   return exit_code.has_value() ? StrCat("exit status ", *exit_code) : "";
+}
+
+std::string MaskedLine(const std::string& line) {
+  std::vector<std::string> words;
+  for (const std::string_view word : Split(line, ' ')) words.emplace_back(word);
+  std::string text;
+  for (const std::string& word : MaskSecrets(words)) StrAppend(&text, text.empty() ? "" : " ", word);
+  return text;
 }
 
 absl::Status ReadAnswers(const nlohmann::json& summary, const std::string& path, Report* report) {

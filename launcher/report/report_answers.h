@@ -34,6 +34,9 @@ MemoryAnswer ReadMemory(const Fields& root);
 // `exit status 3`, `killed by signal 9`; empty: not known.
 std::string EndText(std::optional<int64_t> exit_code, std::optional<int64_t> exit_signal);
 
+// The command line without secrets: whoever wrote the summary may have left them in.
+std::string MaskedLine(const std::string& line);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_LAUNCHER_REPORT_REPORT_ANSWERS_H_

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/bootstrap.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kResamples = 200;
+constexpr size_t kFewestSteps = 4;
+
+size_t TrimmedCount(size_t steps) { return static_cast<size_t>(kTrimmedShare * static_cast<double>(steps)); }
+
+// Of a value and the next one.
+double Autocorrelation(absl::Span<const double> values) {
+  const double mean = Mean(values);
+  double both = 0, square = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double value = values[i] - mean;
+    square += value * value;
+    if (i + 1 < values.size()) both += value * (values[i + 1] - mean);
+  }
+  return square > 0 ? both / square : 0;
+}
+
+std::vector<double> Winsorised(absl::Span<const double> steps_s) {
+  std::vector<double> sorted(steps_s.begin(), steps_s.end());
+  std::ranges::sort(sorted);
+  const size_t trimmed = TrimmedCount(sorted.size());
+  const double low = sorted[trimmed], high = sorted[sorted.size() - 1 - trimmed];
+  std::vector<double> out(steps_s.begin(), steps_s.end());
+  for (double& value : out) value = std::clamp(value, low, high);
+  return out;
+}
+
+}  // namespace
+
+double Mean(absl::Span<const double> values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double TrimmedMean(absl::Span<const double> steps_s) {
+  if (steps_s.empty()) return 0;
+  std::vector<double> sorted(steps_s.begin(), steps_s.end());
+  std::ranges::sort(sorted);
+  const size_t trimmed = TrimmedCount(sorted.size());
+  return Mean(absl::MakeConstSpan(sorted).subspan(trimmed, sorted.size() - 2 * trimmed));
+}
+
+size_t BlockLength(absl::Span<const double> steps_s) {
+  const auto steps = static_cast<double>(steps_s.size());
+  const double neighbours = std::clamp(Autocorrelation(steps_s), 0.0, 0.95);
+  // Carlstein's rule for the variance of a mean of a first-order autoregressive series; never below the cube root.
+  const double rule = std::cbrt(1.5 * steps) * std::pow(2 * neighbours / (1 - neighbours * neighbours), 2.0 / 3.0);
+  const double length = std::max(std::cbrt(steps), rule);
+  return std::max<size_t>(1, static_cast<size_t>(std::min(std::ceil(length), steps / 4)));
+}
+
+double BlockError(absl::Span<const double> steps_s, uint64_t seed) {
+  const size_t count = steps_s.size();
+  const double middle = TrimmedMean(steps_s);
+  if (count < kFewestSteps || middle <= 0) return 0;
+  const std::vector<double> values = Winsorised(steps_s);
+  const double mean = Mean(values);
+  const size_t length = BlockLength(values), blocks = (count + length - 1) / length;
+  // Sums of blocks that begin at each step and go on at the first behind the last.
+  std::vector<double> sums(count);
+  double sum = 0;
+  for (size_t i = 0; i < length; ++i) sum += values[i] - mean;
+  for (size_t i = 0; i < count; ++i) {
+    sums[i] = sum;
+    sum += values[(i + length) % count] - values[i];
+  }
+  std::mt19937_64 random(seed);
+  double square = 0;
+  for (size_t resample = 0; resample < kResamples; ++resample) {
+    double total = 0;
+    for (size_t block = 0; block < blocks; ++block) total += sums[random() % count];
+    const double of_step = total / static_cast<double>(blocks * length);
+    square += of_step * of_step;
+  }
+  const double error =
+      std::sqrt(square / kResamples * static_cast<double>(blocks * length) / static_cast<double>(count));
+  return error / (1 - 2 * kTrimmedShare) / middle;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The step time of one run, and how far chance among its own steps moves it. Neighbouring steps are correlated, so
+// blocks of them are drawn, never single ones.
+//
+//   const double step_s = TrimmedMean(steps_s);
+//   const double error = BlockError(steps_s, seed);   // relative standard error of step_s
+//
+// Process: launcher, for `tbprof compare` and `ab`. Pure functions; the same seed gives the same numbers. Method:
+// docs/gate.md.
+#ifndef TBPROF_LAUNCHER_GATE_BOOTSTRAP_H_
+#define TBPROF_LAUNCHER_GATE_BOOTSTRAP_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace tbprof {
+
+// Of the shortest and of the longest steps, each, in no statistic: pauses of the machine are among them.
+inline constexpr double kTrimmedShare = 0.1;
+
+// 0 of nothing.
+double TrimmedMean(absl::Span<const double> steps_s);
+double Mean(absl::Span<const double> values);
+
+// Steps in a block, from the correlation of neighbours: 1 only of very few.
+size_t BlockLength(absl::Span<const double> steps_s);
+
+// Standard error of TrimmedMean(steps_s), as a share of it: a circular block bootstrap of the winsorised steps, whose
+// mean has the influence function of the trimmed one. 0 of fewer than 4 steps.
+double BlockError(absl::Span<const double> steps_s, uint64_t seed);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_GATE_BOOTSTRAP_H_

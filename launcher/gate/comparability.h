@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether runs can be compared at all, and what makes it less sure.
+//
+// Process: launcher, for `tbprof compare` and its kin. Pure functions.
+#ifndef TBPROF_LAUNCHER_GATE_COMPARABILITY_H_
+#define TBPROF_LAUNCHER_GATE_COMPARABILITY_H_
+
+#include <string>
+#include <vector>
+
+#include "launcher/gate/comparison.h"
+
+namespace tbprof {
+
+struct Comparability {
+  std::string reason;                 // why nothing can be compared: one line. Empty: it can
+  std::string no_times;               // why times cannot be: one line
+  std::string no_counts;              // why counts per step cannot be, nor times: one line
+  std::vector<std::string> warnings;  // a line each
+};
+
+// `any_program`: the commands of the two sides may be different programs.
+Comparability CheckComparable(const Side& base, const Side& now, bool any_program);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_GATE_COMPARABILITY_H_

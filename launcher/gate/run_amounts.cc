@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/run_amounts.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "launcher/base/text.h"
+#include "launcher/report/report_answers.h"
+
+namespace tbprof {
+namespace {
+
+// Of names that a summary has several rows of, the sum.
+using Sums = std::map<std::string, double>;
+
+void Add(AmountKind kind, const Sums& sums, double steps, RunNumbers* numbers) {
+  for (const auto& [name, sum] : sums) {
+    if (!name.empty()) numbers->amounts.push_back({kind, name, sum / steps});
+  }
+}
+
+// `train.py:42 remember`: directories differ from one checkout to the next.
+std::string LineName(const Fields& row) {
+  const std::string file = row.Text("file");
+  if (file.empty()) return "";
+  const std::optional<int64_t> line = row.Integer("line");
+  return StrCat(BaseName(file), line.has_value() ? StrCat(":", *line) : "", " ", row.Text("function"));
+}
+
+void AddParts(const Fields& root, RunNumbers* numbers) {
+  const Fields split = root.Object("verdict").Object("split");
+  const std::string basis = split.Text("basis");
+  const double steps = split.Number("steps").value_or(0);
+  if ((basis != "steps" && basis != "training") || steps <= 0) return;
+  numbers->split_step_s = split.Seconds("steps_s") / steps;
+  Sums parts;
+  for (const Fields& part : split.Objects("parts")) parts[part.Text("part")] += part.Seconds("s");
+  Add(AmountKind::kPart, parts, steps, numbers);
+}
+
+void AddOperations(const Fields& root, RunNumbers* numbers) {
+  Sums sums;
+  for (const Fields& row : root.Objects("operations")) sums[row.Text("name")] += row.Seconds("s_per_step");
+  Add(AmountKind::kOperation, sums, 1, numbers);
+}
+
+void AddKernels(const Fields& root, double steps, RunNumbers* numbers) {
+  Sums sums;
+  for (const Fields& gpu : root.Objects("gpus")) {
+    for (const Fields& kernel : gpu.Objects("top_kernels")) sums[kernel.Text("name")] += kernel.Seconds("total_s");
+  }
+  Add(AmountKind::kKernel, sums, steps, numbers);
+}
+
+void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
+  Sums sums;
+  for (const WaitRow& wait : ReadWaits(root)) {
+    if (!wait.idle_pool.empty()) continue;  // as long as the run, whatever it does
+    const std::string& place = wait.python.empty() ? wait.call_site : wait.python;
+    sums[StrCat(wait.operation, place.empty() ? "" : " at ", place)] += wait.total_s;
+  }
+  Add(AmountKind::kWait, sums, steps, numbers);
+}
+
+// Lines of the main thread within its regular steps.
+void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
+  Sums sums;
+  uint64_t most_samples = 0;
+  for (const Fields& group : root.Object("python").Objects("groups")) {
+    const uint64_t samples = group.Count("samples").value_or(0);
+    if (!group.Flag("main").value_or(false) || group.Flag("forked").value_or(false) || samples <= most_samples)
+      continue;
+    most_samples = samples;
+    sums.clear();
+    for (const Fields& phase : group.Objects("phases")) {
+      if (phase.Text("phase") != "steps") continue;
+      for (const Fields& line : phase.Objects("top_lines")) sums[LineName(line)] += line.Seconds("self_s");
+    }
+  }
+  Add(AmountKind::kPythonLine, sums, steps, numbers);
+}
+
+void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
+  Sums sums;
+  for (const Fields& line : root.Objects("allocations_by_python_line")) {
+    sums[line.Text("python")] += line.Seconds("bytes_estimate");
+  }
+  // With Python these sites are in the lines already.
+  for (const Fields& site : root.Objects("allocation_sites")) {
+    const std::vector<std::string> frames = site.Texts("frames");
+    if (site.Text("python").empty() && !frames.empty()) sums[frames[0]] += site.Seconds("bytes_estimate");
+  }
+  Add(AmountKind::kAllocationSite, sums, steps, numbers);
+}
+
+// Of a summary without `step_counts`: counters of the whole run.
+void AddRunCounts(const Fields& root, double steps, RunNumbers* numbers) {
+  std::optional<double> kernels, allocations;
+  for (const Fields& gpu : root.Objects("gpus")) {
+    kernels = kernels.value_or(0) + static_cast<double>(gpu.Count("kernels").value_or(0));
+  }
+  for (const Fields& process : root.Objects("processes")) {
+    const std::optional<uint64_t> calls = process.Object("allocator").Count("allocations");
+    if (calls.has_value()) allocations = allocations.value_or(0) + static_cast<double>(*calls);
+  }
+  if (kernels.has_value()) numbers->counts.push_back({"kernels", *kernels / steps, CountBasis::kRun});
+  if (allocations.has_value()) numbers->counts.push_back({"allocations", *allocations / steps, CountBasis::kRun});
+}
+
+}  // namespace
+
+void ReadCounts(const Fields& root, RunNumbers* numbers) {
+  for (const Fields& row : root.Objects("step_counts")) {
+    const std::string name = row.Text("name");
+    const std::optional<double> per_step = row.Number("per_step");
+    if (name.empty() || !per_step.has_value()) continue;
+    numbers->counts.push_back({name, *per_step, row.Text("basis") == "steps" ? CountBasis::kSteps : CountBasis::kRun});
+  }
+  if (numbers->counts.empty() && numbers->steps > 0) AddRunCounts(root, static_cast<double>(numbers->steps), numbers);
+  double dropped = 0;
+  for (const auto& [cause, count] : root.Object("records").Object("dropped").NumbersEnding("")) dropped += count;
+  if (dropped > 0) numbers->no_counts = StrCat(static_cast<uint64_t>(dropped), " records were dropped");
+}
+
+void ReadAmounts(const Fields& root, RunNumbers* numbers) {
+  AddParts(root, numbers);
+  AddOperations(root, numbers);
+  if (numbers->steps == 0) return;
+  const auto steps = static_cast<double>(numbers->steps);
+  AddKernels(root, steps, numbers);
+  AddWaits(root, steps, numbers);
+  AddPythonLines(root, steps, numbers);
+  AddAllocations(root, steps, numbers);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/run_numbers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/base/text.h"
+#include "launcher/gate/run_amounts.h"
+#include "launcher/report/bounded_json.h"
+#include "launcher/report/report_answers.h"
+#include "launcher/report/report_fields.h"
+#include "launcher/report/report_source.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr uint64_t kFewestSteps = 10;
+constexpr double kLeastConfidence = 0.5;
+constexpr size_t kMostSummaries = 4096;
+
+absl::StatusOr<Json> ReadSummary(const std::string& path) {
+  const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
+  if (!file.ok()) return file.status();
+  // The list of the steps has at most 2000; a cut one would be other steps.
+  return ReadBoundedJson(file->fd.get(), path, {.array_values = 100'000});
+}
+
+void ReadIdentity(const Fields& root, RunNumbers* numbers) {
+  RunIdentity& identity = numbers->identity;
+  identity.command = MaskedLine(root.Object("command").Text("line"));
+  identity.window = root.Text("window");
+  identity.tbprof_version = root.Text("tbprof_version");
+  identity.host = root.Text("host");
+  identity.steps_source = root.Object("steps").Text("source");
+  identity.world_size = root.Integer("world_size");
+  const Fields machine = root.Object("machine");
+  identity.cpu_model = machine.Text("cpu_model");
+  identity.cpus = std::max<int64_t>(0, machine.Integer("cpus").value_or(0));
+  for (const Fields& process : root.Object("python").Objects("processes")) {
+    if (identity.python.empty()) identity.python = process.Text("version");
+  }
+  for (const Fields& gpu : root.Objects("gpus")) {
+    if (const std::string name = gpu.Text("name"); !name.empty()) identity.devices.push_back(name);
+  }
+  std::ranges::sort(identity.devices);
+}
+
+void ReadSteps(const Fields& steps, RunNumbers* numbers) {
+  numbers->steps = steps.Count("count").value_or(0);
+  numbers->median_step_s = steps.Seconds("median_s");
+  numbers->mean_step_s = steps.Seconds("mean_s");
+  for (const Fields& step : steps.Objects("list")) {
+    const double length = step.Seconds("duration_s");
+    if (step.Flag("regular").value_or(false) && length > 0) numbers->steps_s.push_back(length);
+  }
+  const double confidence = steps.Seconds("confidence");
+  if (!steps.Flag("known").value_or(numbers->steps > 0)) {
+    const std::string why = steps.Text("unknown_because");
+    numbers->no_times = StrCat("its steps are not known", why.empty() ? "" : ": ", why);
+  } else if (numbers->steps < kFewestSteps) {
+    numbers->no_times = StrCat(numbers->steps, " regular steps; at least ", kFewestSteps, " are needed");
+  } else if (confidence < kLeastConfidence) {
+    numbers->no_times = StrCat("it is not sure what a step is (confidence ", HumanPercent(confidence), ", at least ",
+                               HumanPercent(kLeastConfidence), " is needed); name it by --step-marker");
+  } else if (numbers->median_step_s <= 0 || numbers->mean_step_s <= 0) {
+    numbers->no_times = "its steps have no length";
+  }
+}
+
+// Of the process that makes the steps, else the highest one.
+std::optional<double> MemoryPeak(const Fields& root) {
+  std::optional<int64_t> pid;
+  for (const Fields& place : root.Object("verdict").Objects("where")) {
+    if (!pid.has_value() && place.Text("role") == "spends") pid = place.Integer("pid");
+  }
+  std::optional<double> highest;
+  for (const Fields& process : root.Object("memory").Objects("processes")) {
+    const std::optional<double> peak = process.Number("peak_bytes");
+    if (pid.has_value() && process.Integer("pid") == pid) return peak;
+    if (peak.has_value() && *peak > highest.value_or(0)) highest = peak;
+  }
+  return highest;
+}
+
+void ReadFitness(const Fields& root, RunNumbers* numbers) {
+  const Fields command = root.Object("command");
+  const std::optional<int64_t> exit_code = command.Integer("exit_code");
+  const std::string end = EndText(exit_code, command.Integer("exit_signal"));
+  numbers->running = command.Flag("running").value_or(false);
+  if (!end.empty() && exit_code != 0) {
+    numbers->unfit = StrCat("its command failed: ", end);
+  } else if (!root.Flag("complete").value_or(true)) {
+    numbers->unfit = "it is not complete: recovered after its tbprof was killed";
+  }
+}
+
+// Of a summary that is one of this version.
+RunNumbers NumbersOf(const Fields& root) {
+  RunNumbers numbers;
+  ReadIdentity(root, &numbers);
+  ReadFitness(root, &numbers);
+  ReadSteps(root.Object("steps"), &numbers);
+  ReadCounts(root, &numbers);
+  ReadAmounts(root, &numbers);
+  numbers.start_unix_ns = root.Integer("start_unix_ns").value_or(0);
+  numbers.memory_peak_bytes = MemoryPeak(root);
+  numbers.wall_s = root.Has("totals_wall_s") ? root.Number("totals_wall_s") : root.Number("wall_s");
+  return numbers;
+}
+
+struct RankNumbers {
+  std::optional<int64_t> rank;
+  RunNumbers numbers;
+};
+
+absl::StatusOr<RankNumbers> ReadOne(const std::string& path) {
+  const absl::StatusOr<Json> json = ReadSummary(path);
+  if (!json.ok()) return json.status();
+  // The version and what else makes it a summary, as `tbprof report` checks them.
+  const absl::StatusOr<std::vector<RankAnswer>> ranks = ReadRanks(*json, path);
+  if (!ranks.ok()) return ranks.status();
+  std::string fault;
+  const Fields root(*json, "$", &fault);
+  RankNumbers out{root.Integer("rank"), NumbersOf(root)};
+  if (!fault.empty()) return absl::DataLossError(StrCat(PrintableUtf8(path), ": ", fault));
+  out.numbers.files = {PrintableUtf8(path)};
+  return out;
+}
+
+RunNumbers Unfit(std::string_view why) {
+  RunNumbers numbers;
+  numbers.unfit = std::string(why);
+  return numbers;
+}
+
+RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
+  std::optional<RankNumbers> chosen;
+  std::string fault;
+  for (size_t i = 0; i < std::min(source.summaries.size(), kMostSummaries); ++i) {
+    absl::StatusOr<RankNumbers> read = ReadOne(source.summaries[i]);
+    if (!read.ok()) {
+      if (fault.empty()) fault = PrintableUtf8(std::string(read.status().message()));
+      continue;
+    }
+    if (rank.has_value() && read->rank != rank) continue;
+    if (!chosen.has_value() || read->numbers.median_step_s > chosen->numbers.median_step_s) chosen = *std::move(read);
+  }
+  // A rank whose summary is damaged could be the slowest.
+  if (!fault.empty()) return Unfit(fault);
+  if (chosen.has_value()) return std::move(chosen->numbers);
+  if (rank.has_value()) return Unfit(StrCat("no summary of rank ", *rank, " in it"));
+  return Unfit(source.kind == SourceKind::kSpool ? "raw records: make a profile of them by `tbprof convert`"
+                                                 : "no summary.json beside it: not written by tbprof, or incomplete");
+}
+
+}  // namespace
+
+std::string_view AmountKindName(AmountKind kind) {
+  switch (kind) {
+    case AmountKind::kPart:
+      return "part";
+    case AmountKind::kOperation:
+      return "operation";
+    case AmountKind::kKernel:
+      return "kernel";
+    case AmountKind::kWait:
+      return "wait";
+    case AmountKind::kPythonLine:
+      return "python_line";
+    case AmountKind::kAllocationSite:
+      return "allocation_site";
+  }
+  return "part";
+}
+
+absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank) {
+  absl::StatusOr<ReportSource> source = FindSource(path, "", "");
+  if (!source.ok()) return source.status();
+  if (source->kind == SourceKind::kProfile && source->summaries.size() > 1) source->summaries.resize(1);
+  RunNumbers numbers = Choose(*source, rank);
+  numbers.path = PrintableUtf8(path);
+  return numbers;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/statistics.h"
+
+#include <algorithm>
+#include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <numeric>
+
+namespace tbprof {
+namespace {
+
+namespace policies = boost::math::policies;
+// Nothing throws: a fault is a NaN, and a NaN decides nothing.
+using Policy =
+    policies::policy<policies::promote_double<false>, policies::domain_error<policies::ignore_error>,
+                     policies::pole_error<policies::ignore_error>, policies::overflow_error<policies::ignore_error>,
+                     policies::evaluation_error<policies::ignore_error>>;
+using StudentsT = boost::math::students_t_distribution<double, Policy>;
+using NoncentralT = boost::math::non_central_t_distribution<double, Policy>;
+
+// Clocks and counters are no finer than this share of a step; runs that agree by chance are not sure.
+constexpr double kLeastSd = 1e-4;
+constexpr uint64_t kMostRuns = 10'000;
+constexpr size_t kFewestForTrend = 6, kFewestForWarming = 5;
+// Standard deviations above the other runs of its side.
+constexpr double kWarmingSds = 5;
+// Of the largest distance that the sides' mean places in time can have.
+constexpr double kMostApart = 0.3;
+
+double Quantile(double degrees, double level) {
+  return boost::math::quantile(boost::math::complement(StudentsT(degrees), level));
+}
+
+struct Moments {
+  double mean = 0, variance = 0;
+  double count = 0;
+};
+
+template <typename Values, typename Get>
+Moments MomentsOf(const Values& values, Get get) {
+  Moments out;
+  out.count = static_cast<double>(values.size());
+  for (const auto& value : values) out.mean += get(value) / out.count;
+  for (const auto& value : values) out.variance += std::pow(get(value) - out.mean, 2);
+  out.variance = out.count > 1 ? out.variance / (out.count - 1) : 0;
+  return out;
+}
+
+double LogOf(const RunValue& run) { return run.log; }
+
+// What the variance of one run cannot be below.
+double FloorOf(absl::Span<const RunValue> runs) {
+  double square = 0;
+  for (const RunValue& run : runs) square += run.error * run.error / static_cast<double>(runs.size());
+  return std::max(square, kLeastSd * kLeastSd);
+}
+
+struct Point {
+  double log = 0, place = 0;  // place in time among the runs of both sides
+  bool now = false;
+};
+
+std::vector<Point> InTimeOrder(absl::Span<const RunValue> base, absl::Span<const RunValue> now) {
+  std::vector<std::pair<int64_t, Point>> timed;
+  for (const RunValue& run : base) timed.push_back({run.start_ns, {run.log, 0, false}});
+  for (const RunValue& run : now) timed.push_back({run.start_ns, {run.log, 0, true}});
+  std::ranges::stable_sort(timed, {}, [](const auto& entry) { return entry.first; });
+  std::vector<Point> points;
+  for (size_t i = 0; i < timed.size(); ++i) {
+    points.push_back(timed[i].second);
+    points.back().place = static_cast<double>(i);
+  }
+  return points;
+}
+
+// A line through each side, of one slope.
+struct Trend {
+  double slope = 0, slope_error = 0, degrees = 0;
+  double distance = 0;                     // of the sides' mean places: now less base
+  double base_square = 0, now_square = 0;  // sums of squares of what the lines leave
+};
+
+Trend FitTrend(absl::Span<const Point> points) {
+  double count[2] = {}, log[2] = {}, place[2] = {};
+  for (const Point& point : points) {
+    ++count[point.now];
+    log[point.now] += point.log;
+    place[point.now] += point.place;
+  }
+  for (const int side : {0, 1}) {
+    log[side] /= count[side];
+    place[side] /= count[side];
+  }
+  double xx = 0, xy = 0;
+  for (const Point& point : points) {
+    const double x = point.place - place[point.now];
+    xx += x * x;
+    xy += x * (point.log - log[point.now]);
+  }
+  Trend trend;
+  trend.distance = place[1] - place[0];
+  trend.degrees = static_cast<double>(points.size()) - 3;
+  trend.slope = xx > 0 ? xy / xx : 0;
+  for (const Point& point : points) {
+    const double left = point.log - log[point.now] - trend.slope * (point.place - place[point.now]);
+    (point.now ? trend.now_square : trend.base_square) += left * left;
+  }
+  const double variance = (trend.base_square + trend.now_square) / trend.degrees;
+  trend.slope_error = xx > 0 ? std::sqrt(variance / xx) : 0;
+  return trend;
+}
+
+bool IsApart(const Trend& trend, size_t points) {
+  return std::abs(trend.distance) > kMostApart * static_cast<double>(points) / 2;
+}
+
+double WelchDegrees(double a, double a_count, double b, double b_count) {
+  const double sum = a / a_count + b / b_count;
+  return sum * sum / (a * a / (a_count * a_count * (a_count - 1)) + b * b / (b_count * b_count * (b_count - 1)));
+}
+
+// One of the sides, or both, has a single run: the scatter is that of the other side and of the history.
+void PoolNoise(const Moments& base, const Moments& now, double floor, const std::optional<RunNoise>& noise,
+               Estimate* out) {
+  double degrees = base.count + now.count - 2;
+  double square = base.variance * (base.count - 1) + now.variance * (now.count - 1);
+  if (noise.has_value() && noise->degrees > 0) {
+    square += noise->sd * noise->sd * noise->degrees;
+    degrees += noise->degrees;
+  }
+  if (degrees < 1) return;
+  const double variance = std::max(square / degrees, floor);
+  out->known = true;
+  out->run_sd = std::sqrt(variance);
+  out->error = std::sqrt(variance * (1 / base.count + 1 / now.count));
+  out->degrees = degrees;
+}
+
+void RemoveTrend(const Trend& trend, double floor, const Moments& base, const Moments& now, Estimate* out) {
+  // One slope was fitted for both sides: what is left scatters by that much less.
+  const double scale = (base.count + now.count - 2) / trend.degrees;
+  const double of_base = std::max(trend.base_square / (base.count - 1) * scale, floor);
+  const double of_now = std::max(trend.now_square / (now.count - 1) * scale, floor);
+  const double by_slope = trend.distance * trend.slope_error;
+  out->change -= trend.slope * trend.distance;
+  out->error = std::sqrt(of_base / base.count + of_now / now.count + by_slope * by_slope);
+  out->degrees = std::max(1.0, WelchDegrees(of_base, base.count, of_now, now.count) - 1);
+  out->run_sd = std::sqrt((of_base + of_now) / 2);
+}
+
+// Whether the first run in time is slower than all others of its side by far.
+bool IsWarming(absl::Span<const RunValue> runs, size_t* first) {
+  if (runs.size() < kFewestForWarming) return false;
+  const auto earliest = std::ranges::min_element(runs, {}, &RunValue::start_ns);
+  *first = static_cast<size_t>(earliest - runs.begin());
+  std::vector<double> others;
+  for (const RunValue& run : runs) {
+    if (&run != &*earliest) others.push_back(run.log);
+  }
+  const Moments moments = MomentsOf(others, [](double log) { return log; });
+  const double sd = std::sqrt(std::max(moments.variance, FloorOf(runs)));
+  return earliest->log > *std::ranges::max_element(others) && earliest->log - moments.mean > kWarmingSds * sd;
+}
+
+std::vector<RunValue> Without(absl::Span<const RunValue> runs, size_t index) {
+  std::vector<RunValue> out(runs.begin(), runs.end());
+  out.erase(out.begin() + static_cast<ptrdiff_t>(index));
+  return out;
+}
+
+// That a true change of this size is taken for worse, or for equivalent.
+double PowerOf(double change, double error, double degrees, double margin) {
+  const double seen = std::abs(change) / error;
+  double worse = 0, equivalent = 0;
+  if (std::abs(change) > std::log1p(kSmallestChange)) {
+    const double bound = Quantile(degrees, kWorseLevel);
+    worse = seen - bound > 10 ? 1 : 1 - boost::math::cdf(NoncentralT(degrees, seen), bound);
+  }
+  const double bound = Quantile(degrees, kEquivalentLevel), limit = std::log1p(margin);
+  const double upper = (limit - std::abs(change)) / error, lower = (limit + std::abs(change)) / error;
+  if (upper > 0) {
+    const auto missed = [&](double distance) {
+      return distance - bound > 10 ? 0 : boost::math::cdf(NoncentralT(degrees, distance), bound);
+    };
+    equivalent = 1 - missed(upper) - missed(lower);
+  }
+  return std::max(worse, equivalent);
+}
+
+bool IsEnough(uint64_t runs, double change, double run_sd, double margin, bool paired) {
+  const auto count = static_cast<double>(runs);
+  const double error = run_sd * std::sqrt((paired ? 1 : 2) / count);
+  return PowerOf(change, error, paired ? count - 1 : 2 * count - 2, margin) >= kWantedPower;
+}
+
+}  // namespace
+
+Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now,
+                        const std::optional<RunNoise>& noise) {
+  Estimate out;
+  if (base.empty() || now.empty()) return out;
+  size_t base_first = 0, now_first = 0;
+  if (IsWarming(base, &base_first) && IsWarming(now, &now_first)) {
+    const std::vector<RunValue> base_rest = Without(base, base_first), now_rest = Without(now, now_first);
+    out = EstimateChange(base_rest, now_rest, noise);
+    out.warming = true;
+    return out;
+  }
+  const Moments of_base = MomentsOf(base, LogOf), of_now = MomentsOf(now, LogOf);
+  out.change = of_now.mean - of_base.mean;
+  out.runs = std::min(base.size(), now.size());
+  const double floor = std::max(FloorOf(base), FloorOf(now));
+  if (out.runs < 2 || noise.has_value()) {
+    PoolNoise(of_base, of_now, floor, noise, &out);
+    return out;
+  }
+  out.known = true;
+  const double base_variance = std::max(of_base.variance, floor), now_variance = std::max(of_now.variance, floor);
+  out.error = std::sqrt(base_variance / of_base.count + now_variance / of_now.count);
+  out.degrees = WelchDegrees(base_variance, of_base.count, now_variance, of_now.count);
+  out.run_sd = std::sqrt((base_variance + now_variance) / 2);
+  const std::vector<Point> points = InTimeOrder(base, now);
+  const Trend trend = FitTrend(points);
+  out.apart = IsApart(trend, points.size());
+  if (out.runs < kFewestForTrend) return out;
+  out.trend =
+      trend.slope_error > 0 && std::abs(trend.slope) > Quantile(trend.degrees, kTrendLevel / 2) * trend.slope_error;
+  // Where the sides alternate, the slope costs one degree of freedom and takes the drift away. Where they do not, it
+  // doubles the error: only if there is a drift to be seen.
+  if (!out.apart || out.trend) RemoveTrend(trend, floor, of_base, of_now, &out);
+  return out;
+}
+
+Estimate EstimatePairedChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now) {
+  Estimate out;
+  out.paired = true;
+  out.runs = std::min(base.size(), now.size());
+  if (out.runs == 0) return out;
+  std::vector<double> differences;
+  for (size_t i = 0; i < out.runs; ++i) differences.push_back(now[i].log - base[i].log);
+  const Moments moments = MomentsOf(differences, [](double difference) { return difference; });
+  out.change = moments.mean;
+  if (out.runs < 2) return out;
+  out.known = true;
+  out.run_sd = std::sqrt(std::max(moments.variance, FloorOf(base) + FloorOf(now)));
+  out.error = out.run_sd / std::sqrt(moments.count);
+  out.degrees = moments.count - 1;
+  return out;
+}
+
+Decision Decide(const Estimate& estimate, double margin) {
+  Decision out;
+  if (!estimate.known) {
+    const std::optional<uint64_t> needed = RunsNeeded(0, kAssumedRunSd, margin, estimate.paired);
+    if (needed.has_value()) out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
+    return out;
+  }
+  const double sure = Quantile(estimate.degrees, kWorseLevel) * estimate.error;
+  const double within = Quantile(estimate.degrees, kEquivalentLevel) * estimate.error;
+  const double limit = std::log1p(margin), smallest = std::log1p(kSmallestChange);
+  if (estimate.change > std::max(sure, smallest)) {
+    out.answer = Answer::kWorse;
+  } else if (estimate.change < -std::max(sure, smallest)) {
+    out.answer = Answer::kBetter;
+  } else if (std::abs(estimate.change) + within < limit) {
+    out.answer = Answer::kEquivalent;
+  } else if (const auto needed = RunsNeeded(estimate.change, estimate.run_sd, margin, estimate.paired)) {
+    out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
+  }
+  return out;
+}
+
+Interval IntervalOf(const Estimate& estimate, double confidence) {
+  const double half = Quantile(estimate.degrees, (1 - confidence) / 2) * estimate.error;
+  return {std::expm1(estimate.change - half), std::expm1(estimate.change + half)};
+}
+
+std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired) {
+  run_sd = std::max(run_sd, kLeastSd);
+  uint64_t enough = 2;
+  while (!IsEnough(enough, change_log, run_sd, margin, paired)) {
+    if (enough >= kMostRuns) return std::nullopt;
+    enough = std::min(enough * 2, kMostRuns);
+  }
+  uint64_t too_few = enough / 2;
+  while (enough - too_few > 1) {
+    const uint64_t middle = too_few + (enough - too_few) / 2;
+    (middle >= 2 && IsEnough(middle, change_log, run_sd, margin, paired) ? enough : too_few) = middle;
+  }
+  return enough;
+}
+
+double WelchP(absl::Span<const double> a, absl::Span<const double> b, double floor) {
+  if (a.size() < 2 || b.size() < 2) return 1;
+  const auto value = [](double x) { return x; };
+  const Moments of_a = MomentsOf(a, value), of_b = MomentsOf(b, value);
+  const double a_variance = std::max(of_a.variance, floor * floor), b_variance = std::max(of_b.variance, floor * floor);
+  const double error = std::sqrt(a_variance / of_a.count + b_variance / of_b.count);
+  if (!(error > 0)) return of_a.mean == of_b.mean ? 1 : 0;
+  const double degrees = WelchDegrees(a_variance, of_a.count, b_variance, of_b.count);
+  const double t = std::abs(of_a.mean - of_b.mean) / error;
+  return 2 * boost::math::cdf(boost::math::complement(StudentsT(degrees), t));
+}
+
+std::vector<bool> Holm(absl::Span<const double> p, double level) {
+  std::vector<size_t> order(p.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return p[i]; });
+  std::vector<bool> out(p.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (!(p[order[i]] <= level / static_cast<double>(p.size() - i))) break;
+    out[order[i]] = true;
+  }
+  return out;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "launcher/gate/blame.h"
+#include "tests/unit/launcher/gate_simulation.h"
+
+namespace tbprof {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr Simulation kThreeRuns{.run_sd = 0.003, .runs = 3};
+
+const QuantityResult* Find(const Comparison& comparison, std::string_view name) {
+  for (const QuantityResult& quantity : comparison.quantities) {
+    if (quantity.name == name) return &quantity;
+  }
+  return nullptr;
+}
+
+std::pair<Side, Side> Sides(const Simulation& simulation = kThreeRuns) { return Simulator(5).Sides(simulation); }
+
+void ForEach(std::pair<Side, Side>* sides, const std::function<void(RunNumbers*, bool is_new)>& change) {
+  for (RunNumbers& run : sides->first.runs) change(&run, false);
+  for (RunNumbers& run : sides->second.runs) change(&run, true);
+}
+
+Comparison CompareSides(const std::pair<Side, Side>& sides, const CompareOptions& options = {}) {
+  return Compare(sides.first, sides.second, options);
+}
+
+TEST(CompareTest, Compare_WhatDiffers_CannotTellAndNamesIt) {
+  const std::pair<std::string_view, std::function<void(RunNumbers*)>> differences[] = {
+      {"GPUs differs: H100 and H200", [](RunNumbers* run) { run->identity.devices = {"H200"}; }},
+      {"CPU model differs", [](RunNumbers* run) { run->identity.cpu_model = "another"; }},
+      {"--window) differs: auto and last=30s", [](RunNumbers* run) { run->identity.window = "last=30s"; }},
+      {"ranks differs: 2 and 4", [](RunNumbers* run) { run->identity.world_size = 4; }},
+      {"step is differs: Optimizer.step and NVTX", [](RunNumbers* run) { run->identity.steps_source = "NVTX"; }},
+      {"steps differs: 30 and 200", [](RunNumbers* run) { run->steps = 30; }},
+      {"killed by signal 9", [](RunNumbers* run) { run->unfit = "its command failed: killed by signal 9"; }},
+      {"3 regular steps", [](RunNumbers* run) { run->no_times = "3 regular steps; at least 10 are needed"; }},
+      {"program differs", [](RunNumbers* run) { run->identity.command = "python3 eval.py"; }},
+  };
+  for (const auto& [reason, change] : differences) {
+    std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      run->identity.devices = {"H100"};
+      run->identity.window = "auto";
+      run->identity.world_size = 2;
+      run->identity.steps_source = "Optimizer.step";
+      run->identity.command = "/usr/bin/python3 -u train.py";
+      if (is_new) change(run);
+    });
+    const Comparison comparison = CompareSides(sides);
+    EXPECT_EQ(comparison.answer, Answer::kCannotTell) << reason;
+    EXPECT_THAT(comparison.reason, HasSubstr(reason));
+    EXPECT_TRUE(comparison.blame.empty()) << reason;
+  }
+}
+
+TEST(CompareTest, Compare_PathOfTheProgramDiffers_WarnsAndAnswers) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.1});
+  ForEach(&sides,
+          [](RunNumbers* run, bool is_new) { run->identity.command = is_new ? "new/bench -n 5" : "old/bench -n 5"; });
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.answer, Answer::kWorse);
+  EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("the command differs: old/bench")));
+}
+
+TEST(CompareTest, Compare_RunOnBothSides_CannotTell) {
+  std::pair<Side, Side> sides = Sides();
+  ForEach(&sides, [](RunNumbers* run, bool) { run->files = {"/l/summary.json"}; });
+  EXPECT_THAT(CompareSides(sides).reason, HasSubstr("on both sides"));
+}
+
+TEST(CompareTest, Compare_OneRunASide_DecidesCountsAlone) {
+  std::pair<Side, Side> sides = Sides({.runs = 1, .change = 0.5});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->counts = {{"kernels", is_new ? 110.0 : 100.0, CountBasis::kSteps}, {"copied_bytes", 4096, CountBasis::kRun}};
+    run->memory_peak_bytes = is_new ? 2e9 : 1e9;
+  });
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.answer, Answer::kCannotTell);
+  EXPECT_THAT(comparison.reason, HasSubstr("one run a side"));
+  EXPECT_TRUE(comparison.quantities.front().more_runs.has_value());
+  EXPECT_EQ(Find(comparison, "kernels_per_step")->answer, Answer::kWorse);
+  EXPECT_TRUE(Find(comparison, "kernels_per_step")->exact);
+  EXPECT_EQ(Find(comparison, "copied_bytes_per_step")->answer, Answer::kEquivalent);
+  EXPECT_EQ(Find(comparison, "copied_bytes_per_step")->unit, Unit::kBytes);
+  EXPECT_EQ(Find(comparison, "memory_peak")->answer, Answer::kCannotTell);
+}
+
+TEST(CompareTest, Compare_CountThatDoesNotRepeat_IsNotCountable) {
+  std::pair<Side, Side> sides = Sides();
+  double count = 100;
+  ForEach(&sides, [&](RunNumbers* run, bool) { run->counts = {{"lock_waits", count *= 1.3, CountBasis::kSteps}}; });
+  const QuantityResult result = *Find(CompareSides(sides), "lock_waits_per_step");
+  EXPECT_FALSE(result.exact);
+  EXPECT_EQ(result.answer, Answer::kCannotTell);
+  EXPECT_THAT(result.reason, HasSubstr("not countable"));
+}
+
+TEST(CompareTest, Compare_CountOfRunsOfOtherLengths_IsNotCountable) {
+  std::pair<Side, Side> sides = Sides({.runs = 1});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->counts = {{"allocations", is_new ? 120.0 : 100.0, CountBasis::kRun}};
+    if (is_new) run->steps = 190;
+  });
+  EXPECT_THAT(Find(CompareSides(sides), "allocations_per_step")->reason, HasSubstr("190 to 200 steps"));
+}
+
+TEST(CompareTest, Compare_RecordsDropped_CountsAreNotCountable) {
+  std::pair<Side, Side> sides = Sides({.runs = 1});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->counts = {{"kernels", 100, CountBasis::kSteps}};
+    if (is_new) run->no_counts = "12 records were dropped";
+  });
+  EXPECT_THAT(Find(CompareSides(sides), "kernels_per_step")->reason, HasSubstr("12 records"));
+}
+
+TEST(CompareTest, Compare_ListsOfStepsMissing_ComparesMedians) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.05});
+  sides.first.runs[0].steps_s.clear();
+  EXPECT_TRUE(NeedsMedians(sides.first, sides.second));
+  EXPECT_EQ(CompareSides(sides).answer, Answer::kWorse);
+}
+
+// A run whose step has more of some amounts.
+void AddAmounts(RunNumbers* run, const std::vector<Amount>& amounts) {
+  run->amounts = amounts;
+  run->split_step_s = run->mean_step_s = 0;
+  for (const Amount& amount : amounts) {
+    if (amount.kind == AmountKind::kPart) run->split_step_s = run->mean_step_s += amount.per_step;
+  }
+}
+
+struct Planted {
+  std::string_view part;
+  AmountKind kind;
+  std::string_view cause;
+};
+
+TEST(CompareTest, Blame_PlantedRegression_NamesItFirst) {
+  const Planted planted[] = {
+      {"python", AmountKind::kPythonLine, "train.py:8 augment"},
+      {"operations", AmountKind::kOperation, "aten::mm"},
+      {"kernels", AmountKind::kKernel, "gemm"},
+      {"locks", AmountKind::kWait, "sem_wait at q.py:3 get"},
+      {"sleep", AmountKind::kWait, "nanosleep at t.py:5 f"},
+      {"gil", AmountKind::kPart, "gil"},
+      {"disk", AmountKind::kWait, "read at data.py:9 load"},
+      {"starvation", AmountKind::kPart, "starvation"},
+  };
+  for (const Planted& of : planted) {
+    std::pair<Side, Side> sides = Sides({.runs = 4});
+    double noise = 0.98;
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      noise = noise > 1.02 ? 0.98 : noise + 0.01;
+      std::vector<Amount> amounts;
+      for (const std::string_view part :
+           {"python", "operations", "kernels", "locks", "sleep", "gil", "disk", "starvation", "rest"}) {
+        amounts.push_back(
+            {AmountKind::kPart, std::string(part), 0.002 * noise + (is_new && part == of.part ? 0.001 : 0)});
+      }
+      for (const Planted& other : planted) {
+        if (other.kind == AmountKind::kPart) continue;
+        amounts.push_back(
+            {other.kind, std::string(other.cause), 0.002 * noise + (is_new && other.cause == of.cause ? 0.001 : 0)});
+        amounts.push_back({other.kind, "another one", 0.001 * noise});
+      }
+      // Idles while the step lasts: larger than the cause, and not it.
+      amounts.push_back({AmountKind::kWait, "pthread_cond_wait at pool", is_new ? 0.030 : 0.010});
+      AddAmounts(run, amounts);
+    });
+    const Comparison comparison = CompareSides(sides);
+    ASSERT_FALSE(comparison.blame.empty());
+    EXPECT_EQ(comparison.blame[0].name, of.cause);
+    EXPECT_EQ(comparison.blame[0].kind, of.kind) << of.cause;
+    EXPECT_TRUE(comparison.blame[0].significant) << of.cause;
+    EXPECT_NEAR(comparison.difference_s, 0.001, 3e-4);
+    EXPECT_LT(std::abs(comparison.unexplained_s), 0.05 * std::abs(comparison.difference_s));
+  }
+}
+
+TEST(CompareTest, Blame_LinesMovedByAnEdit_AreOneRow) {
+  std::pair<Side, Side> sides = Sides();
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    AddAmounts(run,
+               {{AmountKind::kPart, "python", is_new ? 0.003 : 0.002},
+                {AmountKind::kPythonLine, is_new ? "train.py:44 step" : "train.py:41 step", is_new ? 0.0025 : 0.0015},
+                {AmountKind::kPythonLine, "train.py:90 main", 0.0005}});
+  });
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.blame[0].name, "train.py step");
+  EXPECT_NEAR(comparison.blame[0].now - comparison.blame[0].base, 0.001, 1e-9);
+}
+
+TEST(CompareTest, Blame_ManyRowsOfNoise_NoneIsSignificant) {
+  std::pair<Side, Side> sides = Sides({.runs = 5});
+  Simulator simulator(2);
+  std::normal_distribution<double> noise(0.001, 0.0002);
+  ForEach(&sides, [&](RunNumbers* run, bool) {
+    std::vector<Amount> amounts;
+    for (int i = 0; i < 200; ++i) {
+      amounts.push_back({AmountKind::kPythonLine, "f.py:" + std::to_string(i) + " f", noise(simulator.random())});
+    }
+    AddAmounts(run, amounts);
+    run->mean_step_s = 0.2;
+  });
+  for (const BlameRow& row : CompareSides(sides).blame) EXPECT_FALSE(row.significant) << row.name;
+}
+
+TEST(CompareTest, WithoutLineNumbers_KeepsOtherNumbers) {
+  EXPECT_EQ(WithoutLineNumbers("train.py:42 step"), "train.py step");
+  EXPECT_EQ(WithoutLineNumbers("sem_wait at f (a.c:12)"), "sem_wait at f (a.c)");
+  EXPECT_EQ(WithoutLineNumbers("at::native::4x"), "at::native::4x");
+  EXPECT_EQ(WithoutLineNumbers(":"), ":");
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/run_numbers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "launcher/gate/sides.h"
+#include "tests/unit/launcher/report_maker.h"
+
+namespace tbprof {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class RunNumbersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/tbprof-run-numbers-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  // `relative` below the directory.
+  std::string Write(const std::string& relative, const std::string& text) {
+    const std::filesystem::path path = std::filesystem::path(directory_) / relative;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path;
+  }
+  std::string Write(const std::string& relative, const Json& summary) { return Write(relative, summary.dump()); }
+
+  std::string directory_;
+};
+
+// Of one rank, ended well, with a list of its steps.
+Json MakeRun(size_t steps = 60, double step_s = 0.05) {
+  Json summary = MakeSummary();
+  Json& of_steps = summary["steps"];
+  of_steps["count"] = steps;
+  of_steps["mean_s"] = of_steps["median_s"] = step_s;
+  of_steps["list"] = Json::array();
+  of_steps["list"].push_back({{"number", 0}, {"start_s", 0}, {"duration_s", 9.0}, {"regular", false}});
+  for (size_t i = 0; i < steps; ++i) {
+    of_steps["list"].push_back({{"number", i + 1}, {"start_s", 1}, {"duration_s", step_s}, {"regular", true}});
+  }
+  summary["start_unix_ns"] = 1000;
+  return summary;
+}
+
+std::optional<double> AmountOf(const RunNumbers& run, AmountKind kind, std::string_view name) {
+  for (const Amount& amount : run.amounts) {
+    if (amount.kind == kind && amount.name == name) return amount.per_step;
+  }
+  return std::nullopt;
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_Summary_HasStepsCountsAndAmounts) {
+  Json summary = MakeRun();
+  summary["machine"] = {{"cpu_model", "EPYC"}, {"cpus", 8}, {"memory_bytes", nullptr}, {"kernel", "6.1"}};
+  summary["step_counts"] = {{{"name", "kernels"}, {"per_step", 12.5}, {"basis", "steps"}}};
+  summary["operations"] = {{{"name", "aten::mm"}, {"calls_per_step", 4}, {"s_per_step", 0.002}}};
+  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->unfit, "");
+  EXPECT_EQ(run->no_times, "");
+  EXPECT_EQ(run->steps_s.size(), 60u);  // the irregular one is not in it
+  EXPECT_EQ(run->identity.cpu_model, "EPYC");
+  EXPECT_EQ(run->identity.cpus, 8);
+  EXPECT_THAT(run->identity.command, testing::Not(HasSubstr("hunter2")));
+  ASSERT_EQ(run->counts.size(), 1u);
+  EXPECT_EQ(run->counts[0].per_step, 12.5);
+  EXPECT_EQ(run->no_counts, "12 records were dropped");
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kPart, "input").value_or(0), 1.9 / 60, 1e-12);
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kOperation, "aten::mm").value_or(0), 0.002, 1e-12);
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kKernel, "gemm").value_or(0), 1.9 / 60, 1e-12);
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kPythonLine, "train.py:41 main").value_or(0), 3.0 / 60, 1e-12);
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kWait, "sem_wait at train.py:41 main").value_or(0), 3.1 / 60, 1e-12);
+  EXPECT_FALSE(AmountOf(*run, AmountKind::kWait, "pthread_cond_wait at blas_thread_server (libscipy_openblas64_.so)"));
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_OldSummary_CountsOverTheRun) {
+  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", MakeRun()), std::nullopt);
+  ASSERT_TRUE(run.ok());
+  ASSERT_EQ(run->counts.size(), 2u);
+  EXPECT_EQ(run->counts[0].basis, CountBasis::kRun);
+  EXPECT_NEAR(run->counts[0].per_step, 500.0 / 60, 1e-9);
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_TwoThousandSteps_KeepsAll) {
+  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", MakeRun(2500)), std::nullopt);
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->steps_s.size(), 2500u);
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_WhatCannotBeCompared_SaysWhy) {
+  const std::pair<std::string_view, std::function<void(Json*)>> unfit[] = {
+      {"killed by signal 9",
+       [](Json* json) {
+         (*json)["command"] = {{"line", "x"}, {"exit_code", nullptr}, {"exit_signal", 9}};
+       }},
+      {"exit status 3", [](Json* json) { (*json)["command"]["exit_code"] = 3; }},
+      {"not complete", [](Json* json) { (*json)["complete"] = false; }},
+      {"$.schema_version: 2", [](Json* json) { (*json)["schema_version"] = 2; }},
+      {"a number expected", [](Json* json) { (*json)["steps"]["median_s"] = "fast"; }},
+  };
+  for (const auto& [why, change] : unfit) {
+    Json summary = MakeRun();
+    change(&summary);
+    const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
+    ASSERT_TRUE(run.ok()) << why;
+    EXPECT_THAT(run->unfit, HasSubstr(why));
+  }
+  const std::pair<std::string_view, std::function<void(Json*)>> no_times[] = {
+      {"9 regular steps", [](Json* json) { *json = MakeRun(9); }},
+      {"steps are not known: no loop",
+       [](Json* json) {
+         (*json)["steps"]["known"] = false;
+         (*json)["steps"]["unknown_because"] = "no loop";
+       }},
+      {"not sure what a step is", [](Json* json) { (*json)["steps"]["confidence"] = 0.3; }},
+  };
+  for (const auto& [why, change] : no_times) {
+    Json summary = MakeRun();
+    change(&summary);
+    const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
+    ASSERT_TRUE(run.ok()) << why;
+    EXPECT_EQ(run->unfit, "");
+    EXPECT_THAT(run->no_times, HasSubstr(why));
+  }
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_DamagedFile_IsUnfit) {
+  const std::string whole = MakeRun().dump();
+  const absl::StatusOr<RunNumbers> run =
+      ReadRunNumbers(Write("summary.json", whole.substr(0, whole.size() / 2)), std::nullopt);
+  ASSERT_TRUE(run.ok());
+  EXPECT_THAT(run->unfit, HasSubstr("summary.json: byte "));
+  EXPECT_FALSE(ReadRunNumbers(directory_ + "/nowhere", std::nullopt).ok());
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_SeveralRanks_TakesTheSlowestOrTheNamedOne) {
+  for (const int rank : {0, 1, 2}) {
+    Json summary = MakeRun(60, rank == 1 ? 0.08 : 0.05);
+    summary["rank"] = rank;
+    Write("run/vm_r" + std::to_string(rank) + ".summary.json", summary);
+  }
+  EXPECT_EQ(ReadRunNumbers(directory_ + "/run", std::nullopt)->median_step_s, 0.08);
+  EXPECT_EQ(ReadRunNumbers(directory_ + "/run", 2)->median_step_s, 0.05);
+  EXPECT_THAT(ReadRunNumbers(directory_ + "/run", 7)->unfit, HasSubstr("no summary of rank 7"));
+}
+
+TEST_F(RunNumbersTest, ReadSide_LogDirectory_HasAllWholeRunsThatEnded) {
+  const auto add = [&](const std::string& name, int64_t start, const std::function<void(Json*)>& change) {
+    Json summary = MakeRun();
+    summary["start_unix_ns"] = start;
+    change(&summary);
+    Write("logs/plugins/profile/" + name + "/vm.summary.json", summary);
+  };
+  add("late", 9, [](Json*) {});
+  add("early", 5, [](Json*) {});
+  add("capture", 6, [](Json* json) { (*json)["window"] = "capture 1"; });
+  add("running", 7, [](Json* json) { (*json)["command"] = {{"line", "x"}, {"running", true}}; });
+  const absl::StatusOr<Side> side = ReadSide({directory_ + "/logs"}, std::nullopt);
+  ASSERT_TRUE(side.ok()) << side.status();
+  ASSERT_EQ(side->runs.size(), 2u);
+  EXPECT_THAT(side->runs[0].path, HasSubstr("early"));
+  EXPECT_THAT(side->runs[1].path, HasSubstr("late"));
+}
+
+}  // namespace
+}  // namespace tbprof
