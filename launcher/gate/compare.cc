@@ -234,6 +234,10 @@ class Comparing {
     if (estimate.warming) {
       out_.warnings.emplace_back("the first run of each side is slower than all others of it, and left out");
     }
+    if (estimate.disturbed && !estimate.trend && !estimate.warming) {
+      out_.warnings.emplace_back(
+          "the machine was disturbed: runs scatter widely or follow each other's times; only clear changes are told");
+    }
     if (estimate.apart) {
       out_.warnings.emplace_back(
           "the sides were not run alternately: what changed on the machine between them counts as a change of the "

@@ -5,6 +5,7 @@
 #include <boost/math/distributions/non_central_t.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 
 namespace tbprof {
@@ -22,6 +23,7 @@ using NoncentralT = boost::math::non_central_t_distribution<double, Policy>;
 // Clocks and counters are no finer than this share of a step; runs that agree by chance are not sure.
 constexpr double kLeastSd = 1e-4;
 constexpr uint64_t kMostRuns = 10'000;
+constexpr double kManyDegrees = 1e6;  // Student's t is the normal distribution
 constexpr size_t kFewestForTrend = 6, kFewestForWarming = 5;
 // Standard deviations above the other runs of its side.
 constexpr double kWarmingSds = 5;
@@ -31,6 +33,8 @@ constexpr double kMostApart = 0.3;
 double Quantile(double degrees, double level) {
   return boost::math::quantile(boost::math::complement(StudentsT(degrees), level));
 }
+
+double SureLevel(bool disturbed) { return disturbed ? kDisturbedLevel : kWorseLevel; }
 
 struct Moments {
   double mean = 0, variance = 0;
@@ -111,6 +115,24 @@ Trend FitTrend(absl::Span<const Point> points) {
   return trend;
 }
 
+// Of what the runs differ from their side's mean by, one run with the next in time: a neighbour stays for several runs.
+bool AreAlike(absl::Span<const Point> points) {
+  double mean[2] = {}, count[2] = {};
+  for (const Point& point : points) {
+    mean[point.now] += point.log;
+    ++count[point.now];
+  }
+  double both = 0, square = 0, last = 0;
+  for (const Point& point : points) {
+    const double left = point.log - mean[point.now] / count[point.now];
+    both += left * last;
+    square += left * left;
+    last = left;
+  }
+  const double bound = Quantile(kManyDegrees, kDisturbanceLevel) / std::sqrt(static_cast<double>(points.size()));
+  return square > 0 && both / square > bound;
+}
+
 bool IsApart(const Trend& trend, size_t points) {
   return std::abs(trend.distance) > kMostApart * static_cast<double>(points) / 2;
 }
@@ -170,11 +192,11 @@ std::vector<RunValue> Without(absl::Span<const RunValue> runs, size_t index) {
 }
 
 // That a true change of this size is taken for worse, or for equivalent.
-double PowerOf(double change, double error, double degrees, double margin) {
+double PowerOf(double change, double error, double degrees, double margin, double sure_level) {
   const double seen = std::abs(change) / error;
   double worse = 0, equivalent = 0;
   if (std::abs(change) > std::log1p(kSmallestChange)) {
-    const double bound = Quantile(degrees, kWorseLevel);
+    const double bound = Quantile(degrees, sure_level);
     worse = seen - bound > 10 ? 1 : 1 - boost::math::cdf(NoncentralT(degrees, seen), bound);
   }
   const double bound = Quantile(degrees, kEquivalentLevel), limit = std::log1p(margin);
@@ -188,10 +210,10 @@ double PowerOf(double change, double error, double degrees, double margin) {
   return std::max(worse, equivalent);
 }
 
-bool IsEnough(uint64_t runs, double change, double run_sd, double margin, bool paired) {
+bool IsEnough(uint64_t runs, double change, double run_sd, double margin, bool paired, double sure_level) {
   const auto count = static_cast<double>(runs);
   const double error = run_sd * std::sqrt((paired ? 1 : 2) / count);
-  return PowerOf(change, error, paired ? count - 1 : 2 * count - 2, margin) >= kWantedPower;
+  return PowerOf(change, error, paired ? count - 1 : 2 * count - 2, margin, sure_level) >= kWantedPower;
 }
 
 }  // namespace
@@ -204,7 +226,7 @@ Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunVal
   if (IsWarming(base, &base_first) && IsWarming(now, &now_first)) {
     const std::vector<RunValue> base_rest = Without(base, base_first), now_rest = Without(now, now_first);
     out = EstimateChange(base_rest, now_rest, noise);
-    out.warming = true;
+    out.warming = out.disturbed = true;
     return out;
   }
   const Moments of_base = MomentsOf(base, LogOf), of_now = MomentsOf(now, LogOf);
@@ -223,9 +245,13 @@ Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunVal
   const std::vector<Point> points = InTimeOrder(base, now);
   const Trend trend = FitTrend(points);
   out.apart = IsApart(trend, points.size());
+  out.disturbed = out.run_sd > kDisturbedSd;
   if (out.runs < kFewestForTrend) return out;
-  out.trend =
-      trend.slope_error > 0 && std::abs(trend.slope) > Quantile(trend.degrees, kTrendLevel / 2) * trend.slope_error;
+  const auto slopes = [&](double level) {
+    return trend.slope_error > 0 && std::abs(trend.slope) > Quantile(trend.degrees, level) * trend.slope_error;
+  };
+  out.trend = slopes(out.apart ? kTrendLevel / 2 : kDisturbanceLevel);
+  out.disturbed |= out.trend || AreAlike(points);
   // Where the sides alternate, the slope costs one degree of freedom and takes the drift away. Where they do not, it
   // doubles the error: only if there is a drift to be seen.
   if (!out.apart || out.trend) RemoveTrend(trend, floor, of_base, of_now, &out);
@@ -246,6 +272,7 @@ Estimate EstimatePairedChange(absl::Span<const RunValue> base, absl::Span<const 
   out.run_sd = std::sqrt(std::max(moments.variance, FloorOf(base) + FloorOf(now)));
   out.error = out.run_sd / std::sqrt(moments.count);
   out.degrees = moments.count - 1;
+  out.disturbed = out.run_sd > kDisturbedSd * std::numbers::sqrt2;
   return out;
 }
 
@@ -256,7 +283,7 @@ Decision Decide(const Estimate& estimate, double margin) {
     if (needed.has_value()) out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
     return out;
   }
-  const double sure = Quantile(estimate.degrees, kWorseLevel) * estimate.error;
+  const double sure = Quantile(estimate.degrees, SureLevel(estimate.disturbed)) * estimate.error;
   const double within = Quantile(estimate.degrees, kEquivalentLevel) * estimate.error;
   const double limit = std::log1p(margin), smallest = std::log1p(kSmallestChange);
   if (estimate.change > std::max(sure, smallest)) {
@@ -265,7 +292,8 @@ Decision Decide(const Estimate& estimate, double margin) {
     out.answer = Answer::kBetter;
   } else if (std::abs(estimate.change) + within < limit) {
     out.answer = Answer::kEquivalent;
-  } else if (const auto needed = RunsNeeded(estimate.change, estimate.run_sd, margin, estimate.paired)) {
+  } else if (const auto needed =
+                 RunsNeeded(estimate.change, estimate.run_sd, margin, estimate.paired, estimate.disturbed)) {
     out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
   }
   return out;
@@ -276,17 +304,18 @@ Interval IntervalOf(const Estimate& estimate, double confidence) {
   return {std::expm1(estimate.change - half), std::expm1(estimate.change + half)};
 }
 
-std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired) {
+std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired, bool disturbed) {
   run_sd = std::max(run_sd, kLeastSd);
+  const double sure_level = SureLevel(disturbed);
   uint64_t enough = 2;
-  while (!IsEnough(enough, change_log, run_sd, margin, paired)) {
+  while (!IsEnough(enough, change_log, run_sd, margin, paired, sure_level)) {
     if (enough >= kMostRuns) return std::nullopt;
     enough = std::min(enough * 2, kMostRuns);
   }
   uint64_t too_few = enough / 2;
   while (enough - too_few > 1) {
     const uint64_t middle = too_few + (enough - too_few) / 2;
-    (middle >= 2 && IsEnough(middle, change_log, run_sd, margin, paired) ? enough : too_few) = middle;
+    (middle >= 2 && IsEnough(middle, change_log, run_sd, margin, paired, sure_level) ? enough : too_few) = middle;
   }
   return enough;
 }

@@ -22,8 +22,14 @@ namespace tbprof {
 
 // Of one-sided tests. Worse and better: also the share of A/A comparisons that may come out so, each.
 inline constexpr double kWorseLevel = 0.005, kEquivalentLevel = 0.05;
+// In their place where the machine was disturbed: all that is known then is that a test's assumptions do not hold.
+inline constexpr double kDisturbedLevel = 0.0002;
+// Runs that scatter by more are of a disturbed machine.
+inline constexpr double kDisturbedSd = 0.02;
+// One-sided, each: a trend, and likeness of runs that follow each other, disturb from here on.
+inline constexpr double kDisturbanceLevel = 0.005;
 // Two-sided: a trend within the sides counts from here on where their runs are not interleaved.
-inline constexpr double kTrendLevel = 0.10;
+inline constexpr double kTrendLevel = 0.30;
 // Smaller changes are neither worse nor better, however sure: another layout of the same code in memory makes them.
 inline constexpr double kSmallestChange = 0.0025;
 inline constexpr double kWantedPower = 0.95;
@@ -45,16 +51,17 @@ struct RunNoise {
 };
 
 struct Estimate {
-  bool known = false;    // false: there are too few runs for an error
-  double change = 0;     // log(now / base)
-  double error = 0;      // its standard error
-  double degrees = 0;    // of freedom
-  double run_sd = 0;     // of one run, or of the difference of one pair
-  uint64_t runs = 0;     // of the smaller side
-  bool paired = false;   // `run_sd` is of pairs
-  bool trend = false;    // the runs' times rise or fall in the order of the runs, significantly
-  bool apart = false;    // the sides' runs do not alternate in time
-  bool warming = false;  // the first run of each side was left out: both are slower than all others
+  bool known = false;      // false: there are too few runs for an error
+  double change = 0;       // log(now / base)
+  double error = 0;        // its standard error
+  double degrees = 0;      // of freedom
+  double run_sd = 0;       // of one run, or of the difference of one pair
+  uint64_t runs = 0;       // of the smaller side
+  bool paired = false;     // `run_sd` is of pairs
+  bool trend = false;      // the runs' times rise or fall in the order of the runs, significantly
+  bool apart = false;      // the sides' runs do not alternate in time
+  bool disturbed = false;  // trend, warming, runs that follow each other are alike, or scatter: kDisturbedLevel
+  bool warming = false;    // the first run of each side was left out: both are slower than all others
 };
 
 // Independent runs of both sides, in any order; their starts tell whether the sides alternate.
@@ -78,7 +85,8 @@ Interval IntervalOf(const Estimate& estimate, double confidence);
 
 // Runs a side (or pairs) with which a change of this size gives another answer than `cannot tell` in 95 % of cases.
 // Nothing: more than 10,000.
-std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired);
+std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired,
+                                   bool disturbed = false);
 
 // Two-sided, by Welch. Variances are at least `floor` squared. 1 where a side has fewer than two values.
 double WelchP(absl::Span<const double> a, absl::Span<const double> b, double floor);

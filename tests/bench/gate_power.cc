@@ -19,7 +19,7 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kResamples = 600;
+constexpr size_t kResamples = 400;
 
 struct Scenario {
   std::string_view name;
@@ -110,11 +110,11 @@ void MeasureAll() {
       {"same; 10 runs", {.runs = 10}, 2000, true},
       {"same; 10 runs; SD 0.2 %", {.run_sd = 0.002, .runs = 10}, 2000},
       {"same; 10 runs; SD 5 %", {.run_sd = 0.05, .runs = 10}, 2000},
-      {"same; 40 runs", {.runs = 40}, 1000},
+      {"same; 40 runs", {.runs = 40}, 2000},
       {"same; 10 runs; correlation 0.9", {.correlation = 0.9, .runs = 10}, 2000},
       {"same; 10 runs; base first", {.runs = 10, .order = kBaseFirst}, 2000},
       {"change; SD 0.4 %; 10 runs", {.run_sd = 0.004, .runs = 10, .change = 0.01}, 2000, true},
-      {"change; SD 1 %; 40 runs", {.run_sd = 0.01, .steps = 500, .runs = 40, .change = 0.01}, 2000},
+      {"change; SD 1 %; 40 runs", {.run_sd = 0.01, .step_sd = 0.01, .runs = 40, .change = 0.01}, 2000},
       {"change; SD 1 %; 10 runs", {.run_sd = 0.01, .runs = 10, .change = 0.03}, 2000, true},
       {"change; SD 1 %; base first", {.run_sd = 0.01, .runs = 10, .change = 0.03, .order = kBaseFirst}, 2000},
       {"same; drift 5 %", {.runs = 10, .drift = 0.05}, 2000, true},

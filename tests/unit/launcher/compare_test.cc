@@ -201,19 +201,25 @@ TEST(CompareTest, Blame_LinesMovedByAnEdit_AreOneRow) {
   EXPECT_NEAR(comparison.blame[0].now - comparison.blame[0].base, 0.001, 1e-9);
 }
 
-TEST(CompareTest, Blame_ManyRowsOfNoise_NoneIsSignificant) {
-  std::pair<Side, Side> sides = Sides({.runs = 5});
+TEST(CompareTest, Blame_ManyRowsOfNoise_AreRarelySignificant) {
   Simulator simulator(2);
   std::normal_distribution<double> noise(0.001, 0.0002);
-  ForEach(&sides, [&](RunNumbers* run, bool) {
-    std::vector<Amount> amounts;
-    for (int i = 0; i < 200; ++i) {
-      amounts.push_back({AmountKind::kPythonLine, "f.py:" + std::to_string(i) + " f", noise(simulator.random())});
-    }
-    AddAmounts(run, amounts);
-    run->mean_step_s = 0.2;
-  });
-  for (const BlameRow& row : CompareSides(sides).blame) EXPECT_FALSE(row.significant) << row.name;
+  size_t false_rows = 0;
+  for (int comparison = 0; comparison < 100; ++comparison) {
+    std::pair<Side, Side> sides = simulator.Sides({.steps = 20, .runs = 5});
+    ForEach(&sides, [&](RunNumbers* run, bool) {
+      std::vector<Amount> amounts;
+      for (int i = 0; i < 100; ++i) {
+        amounts.push_back({AmountKind::kPythonLine, "f.py:" + std::to_string(i) + " f", noise(simulator.random())});
+      }
+      AddAmounts(run, amounts);
+      run->mean_step_s = 0.1;
+    });
+    const Comparison compared = CompareSides(sides);
+    false_rows += std::ranges::any_of(compared.blame, &BlameRow::significant) ? 1 : 0;
+  }
+  // In 5 % of comparisons by Holm.
+  EXPECT_LE(false_rows, 10u);
 }
 
 TEST(CompareTest, WithoutLineNumbers_KeepsOtherNumbers) {

@@ -42,28 +42,30 @@ std::vector<RunValue> Values(const std::vector<double>& logs) {
 
 TEST(GateStatisticsTest, Decide_SameProgram_WorseInAtMostOnePercent) {
   for (const size_t runs : {2, 3, 5, 10}) {
-    const Tally tally = Repeat({.steps = 60, .runs = runs}, 1000);
-    EXPECT_LE(tally.worse, 10u) << runs;
-    EXPECT_LE(tally.better, 10u) << runs;
+    const Tally tally = Repeat({.steps = 40, .runs = runs}, 600);
+    EXPECT_LE(tally.worse, 6u) << runs;
+    EXPECT_LE(tally.better, 6u) << runs;
   }
-  EXPECT_LE(Repeat({.steps = 60, .runs = 10}, 1000, true).worse, 10u);
+  EXPECT_LE(Repeat({.steps = 40, .runs = 10}, 600, true).worse, 6u);
 }
 
 TEST(GateStatisticsTest, Decide_SameProgramTenPairs_EquivalentInNinetyPercent) {
-  EXPECT_GE(Repeat({.run_sd = 0.01, .steps = 100}, 300).equivalent, 270u);
-  EXPECT_GE(Repeat({.run_sd = 0.01, .steps = 100}, 300, true).equivalent, 270u);
+  EXPECT_GE(Repeat({.run_sd = 0.01, .steps = 100}, 200).equivalent, 180u);
+  EXPECT_GE(Repeat({.run_sd = 0.01, .steps = 100}, 200, true).equivalent, 180u);
 }
 
 TEST(GateStatisticsTest, Decide_Slower_WorseInNinetyFivePercent) {
-  EXPECT_GE(Repeat({.run_sd = 0.004, .runs = 10, .change = 0.01}, 300).worse, 285u);
-  EXPECT_GE(Repeat({.run_sd = 0.01, .runs = 10, .change = 0.03}, 300).worse, 285u);
-  EXPECT_GE(Repeat({.run_sd = 0.01, .steps = 500, .runs = 40, .change = 0.01}, 300).worse, 280u);
+  EXPECT_GE(Repeat({.run_sd = 0.004, .runs = 10, .change = 0.01}, 200).worse, 190u);
+  EXPECT_GE(Repeat({.run_sd = 0.01, .runs = 10, .change = 0.03}, 200).worse, 190u);
+  EXPECT_GE(Repeat({.run_sd = 0.01, .step_sd = 0.01, .runs = 40, .change = 0.01}, 200).worse, 190u);
 }
 
-TEST(GateStatisticsTest, Decide_MachineDisturbed_NeverWorse) {
-  EXPECT_LE(Repeat({.steps = 60, .drift = 0.05}, 200).worse, 1u);
-  EXPECT_LE(Repeat({.steps = 60, .warming = 0.15}, 200).worse, 0u);
-  EXPECT_LE(Repeat({.steps = 60, .neighbour = 0.08}, 200).worse, 1u);
+TEST(GateStatisticsTest, Decide_MachineDisturbed_IsNoSlowerProgram) {
+  EXPECT_EQ(Repeat({.steps = 40, .drift = 0.05}, 200).worse, 0u);
+  // A drift looks like a change here; only its trace within the sides shows what it is.
+  EXPECT_LE(Repeat({.steps = 40, .drift = 0.05, .order = Order::kBaseFirst}, 200).worse, 8u);
+  EXPECT_EQ(Repeat({.steps = 40, .warming = 0.15}, 200).worse, 0u);
+  EXPECT_EQ(Repeat({.steps = 40, .neighbour = 0.08}, 200).worse, 0u);
 }
 
 TEST(GateStatisticsTest, EstimateChange_DriftBaseFirst_IsTrendAndCannotTell) {
@@ -116,12 +118,12 @@ TEST(GateStatisticsTest, EstimatePairedChange_SharedDrift_IsNotInTheError) {
 }
 
 TEST(GateStatisticsTest, RunsNeeded_AgreesWithSimulation) {
-  const std::optional<uint64_t> needed = RunsNeeded(std::log1p(0.01), 0.01, 0.03, false);
+  const std::optional<uint64_t> needed = RunsNeeded(std::log1p(0.01), 0.01, 0.005, false);
   ASSERT_TRUE(needed.has_value());
   // (t(0.005) + t(0.05))^2 * 2 at a change of one standard deviation, by normal quantiles 35.6.
   EXPECT_GE(*needed, 30u);
   EXPECT_LE(*needed, 45u);
-  EXPECT_LT(*RunsNeeded(std::log1p(0.03), 0.01, 0.03, false), 10u);
+  EXPECT_LT(*RunsNeeded(std::log1p(0.03), 0.01, 0.03, false), 11u);
   EXPECT_FALSE(RunsNeeded(std::log1p(0.002), 5, 0.003, false).has_value());
 }
 
