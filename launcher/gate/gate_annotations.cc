@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Workflow commands of GitHub Actions, as docs.github.com ("Workflow commands") and the runner's ActionCommand.cs read
+// them: `::error title=T::MESSAGE`, escaped by %25, %0D, %0A, in properties %3A and %2C as well.
+#include <algorithm>
+#include <utility>
+
+#include "launcher/base/text.h"
+#include "launcher/gate/gate_output.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostMessageBytes = 2000;
+constexpr size_t kMostTitleBytes = 200;
+
+std::string Escaped(std::string_view text, bool property) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '%') {
+      out += "%25";
+    } else if (c == '\r') {
+      out += "%0D";
+    } else if (c == '\n') {
+      out += "%0A";
+    } else if (property && c == ':') {
+      out += "%3A";
+    } else if (property && c == ',') {
+      out += "%2C";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+struct Annotation {
+  std::string_view command;  // `error`, `warning`, `notice`
+  std::string title, message;
+};
+
+std::string AsLine(const Annotation& annotation) {
+  const std::string title = PrintableUtf8(annotation.title), message = annotation.message;
+  return StrCat("::", annotation.command, " title=", Escaped(TruncateUtf8(title, kMostTitleBytes), true),
+                "::", Escaped(TruncateUtf8(message, kMostMessageBytes), false), "\n");
+}
+
+std::string_view CommandOf(Answer answer) {
+  switch (answer) {
+    case Answer::kWorse:
+      return "error";
+    case Answer::kCannotTell:
+      return "warning";
+    case Answer::kEquivalent:
+    case Answer::kBetter:
+      break;
+  }
+  return "notice";
+}
+
+// The answer, and the first causes in lines of their own.
+std::string AnswerMessage(const Comparison& comparison) {
+  std::string text = PrintableUtf8(AnswerLine(comparison));
+  if (comparison.answer != Answer::kWorse) return text;
+  for (const AmountKind kind : kAmountKinds) {
+    for (const BlameRow* row : BlameOf(comparison, kind, 1)) {
+      if (!row->significant) continue;
+      StrAppend(&text, "\n", AmountKindTitle(kind), ": ", SignedValueText(UnitOf(kind), row->now - row->base), " ",
+                FitColumns(PrintableUtf8(row->name), kGateColumns));
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ComparisonAsAnnotations(const Comparison& comparison) {
+  const AnswerText answer = TextOfAnswer(comparison);
+  std::vector<Annotation> annotations = {
+      {CommandOf(comparison.answer), StrCat("tbprof: ", answer.answer), AnswerMessage(comparison)}};
+  for (const RuleResult::State state : {RuleResult::State::kFails, RuleResult::State::kCannotTell}) {
+    for (const RuleResult& rule : comparison.rules) {
+      if (rule.state != state) continue;
+      const bool fails = state == RuleResult::State::kFails;
+      annotations.push_back({fails ? "error" : "warning",
+                             StrCat("tbprof: rule ", rule.rule, fails ? " fails" : " cannot be told"),
+                             PrintableUtf8(rule.text)});
+    }
+  }
+  for (const std::string& warning : comparison.warnings) {
+    annotations.push_back({"warning", "tbprof: less sure", PrintableUtf8(warning)});
+  }
+  if (annotations.size() > kMostAnnotations) {
+    const size_t more = annotations.size() - (kMostAnnotations - 1);
+    annotations.resize(kMostAnnotations - 1);
+    annotations.push_back(
+        {"warning", "tbprof: more", StrCat(more, " more failed rules and warnings: tbprof's output")});
+  }
+  std::string text;
+  for (const Annotation& annotation : annotations) text += AsLine(annotation);
+  return text;
+}
+
+}  // namespace tbprof

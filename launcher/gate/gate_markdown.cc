@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Markdown for a job summary. What comes from a summary stands in code spans alone: there GitHub and GitLab read no
+// link, no mention, no HTML and no formula.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "launcher/base/text.h"
+#include "launcher/gate/gate_output.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostNameBytes = 300;
+constexpr size_t kMostRows = 50;
+constexpr size_t kMostOfAKind = 10;
+
+// In the order of the page. `importance`: the lowest is cut first.
+struct Part {
+  int importance;
+  std::string title, header;
+  std::vector<std::string> rows;
+  size_t cut_rows = 0;
+};
+
+// A backtick would end the span, and a `|` the cell, which no backslash before it prevents in every reader.
+std::string Code(std::string_view name) {
+  const std::string printable = PrintableUtf8(name);
+  std::string out = "`";
+  for (const char c : TruncateUtf8(printable, kMostNameBytes)) {
+    if (c == '`') {
+      out += '\'';
+    } else if (c == '|') {
+      out += "¦";
+    } else {
+      out += c;
+    }
+  }
+  return out.find_first_not_of("` ") == std::string::npos ? "-" : out + "`";
+}
+
+std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
+
+Part QuantityPart(const Comparison& comparison) {
+  Part part{80, "Numbers", "| what | base | new | change | answer |\n|---|--:|--:|--:|---|\n", {}};
+  const auto add = [&](const QuantityResult& quantity) {
+    const auto value = [&](const std::optional<double>& number) {
+      return number.has_value() ? ValueText(quantity.unit, *number) : "-";
+    };
+    std::string answer(quantity.answer == Answer::kCannotTell ? "cannot tell" : AnswerName(quantity.answer));
+    if (quantity.answer == Answer::kCannotTell && !quantity.reason.empty()) {
+      StrAppend(&answer, ": ", Code(quantity.reason));
+    }
+    part.rows.push_back(StrCat("| ", Code(quantity.name), " | ", value(quantity.base), " | ", value(quantity.now),
+                               " | ", OrDash(ChangeText(quantity)), " | ", answer, " |"));
+  };
+  // What changed first: the rows at the end are cut.
+  if (const QuantityResult* step = StepTime(comparison); step != nullptr) add(*step);
+  for (const bool changed : {true, false}) {
+    for (const QuantityResult& quantity : comparison.quantities) {
+      if (quantity.name != "step_time" && IsChanged(quantity) == changed) add(quantity);
+    }
+  }
+  return part;
+}
+
+Part RulePart(const Comparison& comparison) {
+  Part part{90, "Rules", "| rule | state | |\n|---|---|---|\n", {}};
+  for (const RuleResult::State state :
+       {RuleResult::State::kFails, RuleResult::State::kCannotTell, RuleResult::State::kHolds}) {
+    for (const RuleResult& rule : comparison.rules) {
+      if (rule.state != state) continue;
+      part.rows.push_back(StrCat("| ", Code(rule.rule), " | ",
+                                 state == RuleResult::State::kCannotTell ? "cannot tell" : RuleStateName(state), " | ",
+                                 Code(rule.text), " |"));
+    }
+  }
+  return part;
+}
+
+Part BlamePart(const Comparison& comparison, AmountKind kind) {
+  const bool part_of_step = kind == AmountKind::kPart;
+  Part part{part_of_step ? 85 : 60,
+            StrCat("Difference by ", AmountKindTitle(kind)),
+            "| change | base | new | of the difference | name |\n|--:|--:|--:|--:|---|\n",
+            {}};
+  if (part_of_step) {
+    part.title = StrCat("Why: ", SignedValueText(Unit::kSeconds, comparison.difference_s), " a step");
+  }
+  const Unit unit = UnitOf(kind);
+  for (const BlameRow* row : BlameOf(comparison, kind, kMostOfAKind)) {
+    if (!part_of_step && !row->significant) continue;
+    const std::string share = unit == Unit::kSeconds && comparison.difference_s != 0 && std::isfinite(row->share)
+                                  ? absl::StrFormat("%.0f %%", std::clamp(row->share, -9.99, 9.99) * 100)
+                                  : "-";
+    part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ", ValueText(unit, row->base),
+                               " | ", ValueText(unit, row->now), " | ", share, " | ", Code(row->name),
+                               row->significant ? "" : " (not significant)", " |"));
+  }
+  if (part_of_step && !part.rows.empty() && comparison.unexplained_s != 0) {
+    part.rows.push_back(StrCat("| ", SignedValueText(Unit::kSeconds, comparison.unexplained_s),
+                               " | - | - | - | not explained by any part |"));
+  }
+  return part;
+}
+
+Part WarningPart(const Comparison& comparison) {
+  Part part{70, "Warnings", "", {}};
+  for (const std::string& warning : comparison.warnings) part.rows.push_back(StrCat("- ", Code(warning)));
+  return part;
+}
+
+Part RunsPart(const Comparison& comparison) {
+  Part part{50, "Runs", "| side | runs | command | machine | tbprof |\n|---|--:|---|---|---|\n", {}};
+  for (const auto& [name, side] : {std::pair("base", &comparison.base), std::pair("new", &comparison.now)}) {
+    if (side->runs.empty()) continue;
+    const RunIdentity& identity = side->runs.front().identity;
+    std::string machine = identity.cpu_model;
+    for (const std::string& device : identity.devices) StrAppend(&machine, machine.empty() ? "" : ", ", device);
+    part.rows.push_back(StrCat("| ", name, " | ", side->runs.size(), " | ", Code(identity.command), " | ",
+                               Code(machine), " | ", Code(identity.tbprof_version), " |"));
+  }
+  return part;
+}
+
+std::string Page(const std::string& lead, const std::vector<Part>& parts) {
+  std::string text = lead;
+  size_t cut = 0;
+  for (const Part& part : parts) {
+    cut += part.cut_rows;
+    if (part.rows.empty()) continue;
+    StrAppend(&text, "\n#### ", part.title, "\n\n", part.header);
+    for (const std::string& row : part.rows) StrAppend(&text, row, "\n");
+  }
+  if (cut > 0) StrAppend(&text, "\n", Counted(cut, "row"), " left out: `--json` has all.\n");
+  return text;
+}
+
+}  // namespace
+
+std::string ComparisonAsMarkdown(const Comparison& comparison, size_t max_bytes) {
+  const AnswerText answer = TextOfAnswer(comparison);
+  std::string lead = StrCat("### tbprof: ", answer.answer, "\n\n",
+                            answer.is_ours ? StrCat("**", answer.detail, "**") : Code(answer.detail), "\n");
+  if (const std::string next = NextLine(comparison); !next.empty()) StrAppend(&lead, "\n", Code(next), "\n");
+  std::vector<Part> parts = {RulePart(comparison), QuantityPart(comparison)};
+  for (const AmountKind kind : kAmountKinds) parts.push_back(BlamePart(comparison, kind));
+  parts.push_back(WarningPart(comparison));
+  parts.push_back(RunsPart(comparison));
+  for (Part& part : parts) {
+    if (part.rows.size() <= kMostRows) continue;
+    part.cut_rows = part.rows.size() - kMostRows;
+    part.rows.resize(kMostRows);
+  }
+  std::string text = Page(lead, parts);
+  while (text.size() > max_bytes) {
+    Part* least = nullptr;
+    for (Part& part : parts) {
+      if (!part.rows.empty() && (least == nullptr || part.importance < least->importance)) least = &part;
+    }
+    if (least == nullptr) break;
+    least->rows.pop_back();
+    ++least->cut_rows;
+    text = Page(lead, parts);
+  }
+  if (text.size() <= max_bytes) return text;
+  // Not even the lead fits: its first line, which holds nothing from a summary.
+  return std::string(TruncateUtf8(StrCat("### tbprof: ", answer.answer, "\n"), max_bytes));
+}
+
+}  // namespace tbprof

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "launcher/base/text.h"
+#include "launcher/gate/gate_output.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostParts = 6;
+constexpr size_t kMostOfAKind = 3;
+constexpr size_t kMostQuantities = 12;
+constexpr size_t kMostRules = 30;
+constexpr size_t kMostWarnings = 8;
+constexpr size_t kMostWrapped = 3;
+// A smaller part of the difference explains nothing.
+constexpr double kLeastShare = 0.05;
+
+class Lines {
+ public:
+  void Add(std::string_view line) { Put(FitColumns(line, kGateColumns)); }
+  // Numbers, then a name that may lose its middle.
+  void AddRow(const std::string& numbers, std::string_view name) {
+    Put(StrCat(numbers, FitColumns(name, kGateColumns - std::min(kGateColumns - 1, Utf8Columns(numbers)))));
+  }
+  // In at most kMostWrapped lines, broken at blanks.
+  void AddWrapped(std::string_view text) {
+    std::string rest(text);
+    for (size_t count = 1; !rest.empty(); ++count) {
+      const std::string indent(count > 1 ? 6 : 0, ' ');
+      size_t cut = std::string::npos;
+      if (count < kMostWrapped && Utf8Columns(rest) + indent.size() > kGateColumns) {
+        for (size_t at = rest.find(' '); at != std::string::npos; at = rest.find(' ', at + 1)) {
+          if (Utf8Columns(rest.substr(0, at)) + indent.size() > kGateColumns) break;
+          cut = at;
+        }
+      }
+      Add(StrCat(indent, rest.substr(0, cut)));
+      rest = cut == std::string::npos ? "" : rest.substr(cut + 1);
+    }
+  }
+  void AddLeftOut(size_t total, size_t most, std::string_view what) {
+    if (total > most) Add(StrCat("      ", total - most, " more ", what, ": --json"));
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  void Put(std::string_view line) {
+    // What WithoutCommands adds must not make a line too long.
+    StrAppend(&text_, FitColumns(WithoutCommands(line), kGateColumns), "\n");
+  }
+  std::string text_;
+};
+
+void AddBlame(const Comparison& comparison, Lines* lines) {
+  bool first = true;
+  for (const AmountKind kind : kAmountKinds) {
+    const bool part = kind == AmountKind::kPart;
+    bool heading = true;
+    for (const BlameRow* row : BlameOf(comparison, kind, part ? kMostParts : kMostOfAKind)) {
+      const bool counts = part ? std::abs(row->share) >= kLeastShare : row->significant;
+      if (!counts) continue;
+      if (first) {
+        lines->Add(StrCat("why: ", SignedValueText(Unit::kSeconds, comparison.difference_s),
+                          " a step (~: not significant; kinds are views of the same difference)"));
+        lines->Add("       change       base        new   of it");
+      }
+      if (heading && !part) lines->Add(StrCat("    ", AmountKindTitle(kind)));
+      first = heading = false;
+      const Unit unit = UnitOf(kind);
+      const std::string share = unit == Unit::kSeconds && comparison.difference_s != 0 && std::isfinite(row->share)
+                                    ? absl::StrFormat("%.0f %%", std::clamp(row->share, -9.99, 9.99) * 100)
+                                    : "";
+      lines->AddRow(absl::StrFormat("  %s%10s %10s %10s %7s  ", row->significant ? " " : "~",
+                                    SignedValueText(unit, row->now - row->base), ValueText(unit, row->base),
+                                    ValueText(unit, row->now), share),
+                    row->name);
+    }
+  }
+  if (first) return;
+  if (std::abs(comparison.unexplained_s) >= kLeastShare * std::abs(comparison.difference_s)) {
+    lines->Add(absl::StrFormat("   %10s %29s  not explained by any part",
+                               SignedValueText(Unit::kSeconds, comparison.unexplained_s), ""));
+  }
+}
+
+void AddQuantities(const Comparison& comparison, Lines* lines) {
+  const std::vector<const QuantityResult*> changed = ChangedQuantities(comparison);
+  if (!changed.empty()) lines->Add("changed:      base        new   change");
+  for (size_t i = 0; i < std::min(changed.size(), kMostQuantities); ++i) {
+    const QuantityResult& quantity = *changed[i];
+    lines->AddRow(absl::StrFormat("        %10s %10s   ", ValueText(quantity.unit, quantity.base.value_or(0)),
+                                  ValueText(quantity.unit, quantity.now.value_or(0))),
+                  StrCat(ChangeText(quantity), "  ", quantity.name));
+  }
+  lines->AddLeftOut(changed.size(), kMostQuantities, "changed");
+}
+
+void AddRules(const Comparison& comparison, Lines* lines) {
+  // Failed ones first, as far as not all are shown.
+  std::vector<const RuleResult*> rules;
+  for (const RuleResult& rule : comparison.rules) rules.push_back(&rule);
+  std::ranges::stable_sort(rules, [](const RuleResult* a, const RuleResult* b) {
+    const auto rank = [](RuleResult::State state) {
+      return state == RuleResult::State::kFails ? 0 : state == RuleResult::State::kCannotTell ? 1 : 2;
+    };
+    return rank(a->state) < rank(b->state);
+  });
+  for (size_t i = 0; i < std::min(rules.size(), kMostRules); ++i) {
+    const std::string_view state =
+        rules[i]->state == RuleResult::State::kCannotTell ? "cannot tell" : RuleStateName(rules[i]->state);
+    lines->AddWrapped(StrCat("rule ", rules[i]->rule, " ", state, rules[i]->text.empty() ? "" : ": ", rules[i]->text));
+  }
+  lines->AddLeftOut(rules.size(), kMostRules, "rules");
+}
+
+}  // namespace
+
+std::string ComparisonAsText(const Comparison& comparison) {
+  Lines lines;
+  lines.AddWrapped(AnswerLine(comparison));
+  AddBlame(comparison, &lines);
+  AddQuantities(comparison, &lines);
+  AddRules(comparison, &lines);
+  for (size_t i = 0; i < std::min(comparison.warnings.size(), kMostWarnings); ++i) {
+    lines.AddWrapped(StrCat("warning: ", comparison.warnings[i]));
+  }
+  lines.AddLeftOut(comparison.warnings.size(), kMostWarnings, "warnings");
+  if (const std::string next = NextLine(comparison); !next.empty()) lines.AddWrapped(next);
+  return lines.Take();
+}
+
+}  // namespace tbprof

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "launcher/base/text.h"
+#include "launcher/gate/gate_output.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// Of counts per step, which are quotients.
+constexpr double kRounding = 1e-9;
+
+double Finite(double value) { return std::isfinite(value) ? value : 0; }
+
+// `4.1`, `0.32`: without sign and unit.
+std::string PercentDigits(double share) {
+  const double percent = std::min(std::abs(Finite(share)) * 100, 1e9);
+  return absl::StrFormat(percent < 0.995 ? "%.2f" : percent < 99.95 ? "%.1f" : "%.0f", percent);
+}
+
+std::string Sign(double value) { return value < 0 ? "-" : "+"; }
+
+// `3.2 to 5.0 %` where both have the sign of the change, else `-0.4 to +0.8 %`.
+std::string IntervalText(double low, double high, bool with_signs) {
+  if (!with_signs && low > high) std::swap(low, high);
+  return StrCat(with_signs ? Sign(low) : "", PercentDigits(low), " to ", with_signs ? Sign(high) : "",
+                PercentDigits(high), " %");
+}
+
+std::string RunsText(const Comparison& comparison) {
+  const size_t base = comparison.base.runs.size(), now = comparison.now.runs.size();
+  return StrCat(base, " + ", now, base == 1 && now == 1 ? " run" : " runs");
+}
+
+// `31.2 ms -> 32.5 ms, 10 + 10 runs`.
+std::string TimesText(const Comparison& comparison, const QuantityResult& step) {
+  std::string text;
+  if (step.base.has_value() && step.now.has_value()) {
+    text = StrCat(ValueText(step.unit, *step.base), " -> ", ValueText(step.unit, *step.now), ", ");
+  }
+  return text + RunsText(comparison);
+}
+
+std::string ChangedStep(const Comparison& comparison, const QuantityResult& step) {
+  const double change = step.change.value_or(0);
+  std::string text = StrCat("the step takes ", PercentDigits(change), change < 0 ? " % less" : " % longer");
+  if (step.low.has_value() && step.high.has_value()) {
+    const bool one_sign = (*step.low < 0) == (*step.high < 0);
+    StrAppend(&text, " (",
+              one_sign ? IntervalText(std::abs(*step.low), std::abs(*step.high), false)
+                       : IntervalText(*step.low, *step.high, true),
+              ")");
+  }
+  return StrCat(text, ", ", TimesText(comparison, step));
+}
+
+std::string SameStep(const Comparison& comparison, const QuantityResult& step) {
+  std::string text = step.change.has_value() ? StrCat("the step changes by ", ChangeText(step)) : "no steps compared";
+  StrAppend(&text, comparison.answer == Answer::kEquivalent
+                       ? StrCat(", margin ", PercentDigits(comparison.margin), " %")
+                       : "");
+  return StrCat(text, ", ", TimesText(comparison, step));
+}
+
+// What made the answer `worse` though the step time did not.
+AnswerText WorseWithoutStep(const Comparison& comparison) {
+  for (const RuleResult& rule : comparison.rules) {
+    if (rule.state == RuleResult::State::kFails) return {"worse", StrCat("rule ", rule.rule, ": ", rule.text), false};
+  }
+  for (const QuantityResult& quantity : comparison.quantities) {
+    if (quantity.answer == Answer::kWorse) {
+      return {"worse", StrCat(quantity.name, " ", ChangeText(quantity), ", ", RunsText(comparison)), false};
+    }
+  }
+  return {"worse", comparison.reason.empty() ? RunsText(comparison) : comparison.reason, comparison.reason.empty()};
+}
+
+AnswerText CannotTell(const Comparison& comparison, const QuantityResult* step) {
+  AnswerText text{"cannot tell", comparison.reason, comparison.reason.empty()};
+  if (step == nullptr) {
+    if (text.detail.empty()) text.detail = "no step times";
+    return text;
+  }
+  if (text.detail.empty() && !step->reason.empty()) {
+    text.detail = step->reason;
+    text.is_ours = false;
+  }
+  if (step->more_runs.value_or(0) > 0 && text.detail.empty()) {
+    text.detail = StrCat(Counted(*step->more_runs, "more pair"), " of runs needed");
+  }
+  if (step->change.has_value()) {
+    StrAppend(&text.detail, text.detail.empty() ? "" : "; ", SameStep(comparison, *step));
+  }
+  if (text.detail.empty()) text.detail = RunsText(comparison);
+  return text;
+}
+
+}  // namespace
+
+AnswerText TextOfAnswer(const Comparison& comparison) {
+  const QuantityResult* step = StepTime(comparison);
+  switch (comparison.answer) {
+    case Answer::kWorse:
+      if (step == nullptr || step->answer != Answer::kWorse) return WorseWithoutStep(comparison);
+      return {"worse", ChangedStep(comparison, *step)};
+    case Answer::kBetter:
+      if (step == nullptr || step->answer != Answer::kBetter) break;
+      return {"better", ChangedStep(comparison, *step)};
+    case Answer::kEquivalent:
+      break;
+    case Answer::kCannotTell:
+      return CannotTell(comparison, step);
+  }
+  return {comparison.answer == Answer::kBetter ? "better" : "equivalent",
+          step == nullptr ? RunsText(comparison) : SameStep(comparison, *step)};
+}
+
+std::string AnswerLine(const Comparison& comparison) {
+  const AnswerText text = TextOfAnswer(comparison);
+  return StrCat(text.answer, ": ", text.detail);
+}
+
+std::string NextLine(const Comparison& comparison) {
+  const QuantityResult* step = StepTime(comparison);
+  if (comparison.answer == Answer::kCannotTell) {
+    if (step == nullptr || step->more_runs.value_or(0) == 0) return "";
+    const uint64_t pairs =
+        std::max(comparison.base.runs.size(), comparison.now.runs.size()) + std::min<uint64_t>(*step->more_runs, 1e9);
+    return StrCat("next: ", pairs, " runs of each side: tbprof ab --pairs=", pairs, " --base 'CMD A' --new 'CMD B'");
+  }
+  if (comparison.answer != Answer::kWorse || comparison.now.runs.empty()) return "";
+  // A path may be too long for a line; its end is what differs.
+  const std::string& path = comparison.now.runs.front().path;
+  return path.empty() ? "" : StrCat("next: tbprof report ", ShellQuoted(path));
+}
+
+std::string ValueText(Unit unit, double value) {
+  value = Finite(value);
+  switch (unit) {
+    case Unit::kSeconds:
+      return HumanSeconds(value);
+    case Unit::kBytes:
+      return HumanBytes(std::clamp(value, -1e18, 1e18));
+    case Unit::kCount:
+      break;
+  }
+  const double size = std::abs(value);
+  if (size >= 9999.5) return StrCat(value < 0 ? "-" : "", HumanCount(static_cast<uint64_t>(std::min(size, 1e18))));
+  if (std::abs(size - std::round(size)) < 5e-3) return absl::StrFormat("%.0f", value);
+  return absl::StrFormat(size < 9.995 ? "%.2f" : "%.1f", value);
+}
+
+std::string SignedValueText(Unit unit, double value) {
+  return StrCat(Finite(value) < 0 ? "" : "+", ValueText(unit, value));
+}
+
+std::string SignedPercent(double share) { return StrCat(Sign(Finite(share)), PercentDigits(share), " %"); }
+
+std::string ChangeText(const QuantityResult& quantity) {
+  if (!quantity.change.has_value()) {
+    return quantity.base == 0.0 && quantity.now.value_or(0) > 0 ? "from 0" : "";
+  }
+  std::string text = SignedPercent(*quantity.change);
+  if (quantity.exact || !quantity.low.has_value() || !quantity.high.has_value()) return text;
+  return StrCat(text, " (", IntervalText(*quantity.low, *quantity.high, true), ")");
+}
+
+std::string_view RuleStateName(RuleResult::State state) {
+  switch (state) {
+    case RuleResult::State::kHolds:
+      return "holds";
+    case RuleResult::State::kFails:
+      return "fails";
+    case RuleResult::State::kCannotTell:
+      break;
+  }
+  return "cannot_tell";
+}
+
+std::string_view AmountKindTitle(AmountKind kind) {
+  switch (kind) {
+    case AmountKind::kPart:
+      return "parts of the step";
+    case AmountKind::kOperation:
+      return "operations";
+    case AmountKind::kKernel:
+      return "kernels";
+    case AmountKind::kWait:
+      return "waits";
+    case AmountKind::kPythonLine:
+      return "lines of Python";
+    case AmountKind::kAllocationSite:
+      break;
+  }
+  return "allocated bytes, estimated from samples";
+}
+
+Unit UnitOf(AmountKind kind) { return kind == AmountKind::kAllocationSite ? Unit::kBytes : Unit::kSeconds; }
+
+const QuantityResult* StepTime(const Comparison& comparison) {
+  for (const QuantityResult& quantity : comparison.quantities) {
+    if (quantity.name == "step_time") return &quantity;
+  }
+  return nullptr;
+}
+
+bool IsChanged(const QuantityResult& quantity) {
+  if (quantity.exact) {
+    if (!quantity.base.has_value() || !quantity.now.has_value()) return false;
+    return std::abs(*quantity.now - *quantity.base) > kRounding * std::max(std::abs(*quantity.base), 1.0);
+  }
+  return quantity.answer == Answer::kWorse || quantity.answer == Answer::kBetter;
+}
+
+std::vector<const QuantityResult*> ChangedQuantities(const Comparison& comparison) {
+  std::vector<const QuantityResult*> changed;
+  for (const QuantityResult& quantity : comparison.quantities) {
+    if (quantity.name != "step_time" && IsChanged(quantity)) changed.push_back(&quantity);
+  }
+  return changed;
+}
+
+std::vector<const BlameRow*> BlameOf(const Comparison& comparison, AmountKind kind, size_t most) {
+  std::vector<const BlameRow*> rows;
+  for (const BlameRow& row : comparison.blame) {
+    if (row.kind == kind && row.now != row.base) rows.push_back(&row);
+  }
+  std::ranges::stable_sort(rows, [](const BlameRow* a, const BlameRow* b) {
+    if (a->significant != b->significant) return a->significant;
+    return std::abs(Finite(a->now - a->base)) > std::abs(Finite(b->now - b->base));
+  });
+  if (rows.size() > most) rows.resize(most);
+  return rows;
+}
+
+std::string WithoutCommands(std::string_view line) {
+  std::string text(line);
+  const size_t begin = text.find_first_not_of(' ');
+  if (begin != std::string::npos && text.compare(begin, 2, "::") == 0) text.insert(begin, ".");
+  for (size_t at; (at = text.find("##[")) != std::string::npos;) text[at + 1] = '.';
+  return text;
+}
+
+}  // namespace tbprof
