@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether a rule holds. A range is all values that what the rule is about may have, by the confidence of the
+// comparison: the rule fails where all of them break it, and holds where none does.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "launcher/base/text.h"
+#include "launcher/gate/fail_on.h"
+#include "launcher/gate/gate_output.h"
+
+namespace tbprof {
+namespace {
+
+// Of counts per step, which are quotients: a difference below is rounding.
+constexpr double kRounding = 1e-9;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Range {
+  std::optional<double> middle;  // what is shown
+  double low = 0, high = 0;
+  bool exact = false;
+};
+
+struct Judged {
+  std::optional<Range> range;
+  std::string why;  // there is none
+};
+
+// An interval for the median of what the values are drawn from, by their order alone: the k-th smallest to the k-th
+// largest, k being the largest for which a binomial distribution leaves at most 1 - confidence outside. Nothing: too
+// few values for any k.
+std::optional<Range> MedianInterval(std::vector<double> values, double confidence) {
+  std::ranges::sort(values);
+  const size_t n = values.size();
+  double below = 0;  // P(at most `k` of n values lie below the median) for k = 0, 1, ...
+  double term = std::pow(0.5, static_cast<double>(n));
+  size_t k = 0;
+  while (k < n) {
+    if (1 - 2 * (below + term) < confidence) break;
+    below += term;
+    ++k;
+    term *= static_cast<double>(n - k + 1) / static_cast<double>(k);
+  }
+  if (k == 0 || 2 * k > n) return std::nullopt;
+  return Range{(values[(n - 1) / 2] + values[n / 2]) / 2, values[k - 1], values[n - k]};
+}
+
+std::string TooFew(std::string_view which, size_t runs) {
+  return StrCat("too few runs for an interval of ", which, ": ", runs);
+}
+
+std::string_view CountOf(std::string_view quantity) {
+  constexpr std::string_view kEnd = "_per_step";
+  return quantity.ends_with(kEnd) ? quantity.substr(0, quantity.size() - kEnd.size()) : "";
+}
+
+// What a run has of a quantity.
+std::optional<double> ValueOf(const RunNumbers& run, const std::string& quantity) {
+  if (quantity == "step_time") return run.median_step_s > 0 ? std::optional(run.median_step_s) : std::nullopt;
+  if (quantity == "memory_peak") return run.memory_peak_bytes;
+  if (quantity == "wall_time") return run.wall_s;
+  for (const Count& count : run.counts) {
+    if (count.name == CountOf(quantity)) return count.per_step;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> ValueOf(const RunNumbers& run, AmountKind kind, const std::string& name) {
+  for (const Amount& amount : run.amounts) {
+    if (amount.kind == kind && amount.name == name) return amount.per_step;
+  }
+  // The parts are all of the step; of the others a summary lists the largest.
+  return kind == AmountKind::kPart && !run.amounts.empty() ? std::optional(0.0) : std::nullopt;
+}
+
+// Nothing: a run does not have it.
+template <typename Value>
+std::optional<std::vector<double>> ValuesOf(const Side& side, Value value) {
+  std::vector<double> values;
+  for (const RunNumbers& run : side.runs) {
+    const std::optional<double> one = run.unfit.empty() && run.no_times.empty() ? value(run) : std::nullopt;
+    if (!one.has_value() || !std::isfinite(*one)) return std::nullopt;
+    values.push_back(*one);
+  }
+  if (values.empty()) return std::nullopt;
+  return values;
+}
+
+Judged ExactRange(const FailRule& rule, double base, double now) {
+  Range range;
+  range.exact = true;
+  if (rule.limit_kind == LimitKind::kShare) {
+    range.low = base != 0 ? now / base - 1 : now == 0 ? 0 : kInfinity;
+  } else {
+    range.low = rule.limit_kind == LimitKind::kDifference ? now - base : now;
+  }
+  if (std::abs(range.low - rule.limit) <= kRounding * std::max({1.0, std::abs(rule.limit), std::abs(now)})) {
+    range.low = rule.limit;
+  }
+  range.middle = range.high = range.low;
+  return {range, ""};
+}
+
+// The new side alone.
+template <typename Value>
+Judged NewRange(const Comparison& comparison, const std::string& name, Value value) {
+  const std::optional<std::vector<double>> values = ValuesOf(comparison.now, value);
+  if (!values.has_value()) return {{}, StrCat("not each run has ", name)};
+  const std::optional<Range> range = MedianInterval(*values, comparison.confidence);
+  if (!range.has_value()) return {{}, TooFew("the new side", values->size())};
+  return {range, ""};
+}
+
+// Both sides, each with half of what the confidence leaves.
+template <typename Value>
+Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value value) {
+  const std::optional<std::vector<double>> base_values = ValuesOf(comparison.base, value);
+  const std::optional<std::vector<double>> now_values = ValuesOf(comparison.now, value);
+  if (!base_values.has_value() || !now_values.has_value()) return {{}, StrCat("not each run has ", rule.name)};
+  const double confidence = 1 - (1 - comparison.confidence) / 2;
+  const std::optional<Range> base = MedianInterval(*base_values, confidence);
+  const std::optional<Range> now = MedianInterval(*now_values, confidence);
+  if (!base.has_value() || !now.has_value()) {
+    return {{}, TooFew("a difference", std::min(base_values->size(), now_values->size()))};
+  }
+  if (rule.limit_kind == LimitKind::kDifference) {
+    return {Range{*now->middle - *base->middle, now->low - base->high, now->high - base->low}, ""};
+  }
+  if (base->low <= 0) return {{}, StrCat(rule.name, " is 0 on the base side: give a limit in units")};
+  return {Range{*now->middle / *base->middle - 1, now->low / base->high - 1, now->high / base->low - 1}, ""};
+}
+
+Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const QuantityResult& quantity) {
+  if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
+    return ExactRange(rule, *quantity.base, *quantity.now);
+  }
+  if (!quantity.low.has_value() || !quantity.high.has_value()) {
+    if (!quantity.reason.empty()) return {{}, quantity.reason};
+    return {{}, quantity.unit == Unit::kCount ? "not countable: it differs between runs of one side" : "no interval"};
+  }
+  if (rule.limit_kind == LimitKind::kValue) {
+    return NewRange(comparison, rule.name, [&](const RunNumbers& run) { return ValueOf(run, rule.name); });
+  }
+  if (rule.limit_kind == LimitKind::kShare) return {Range{quantity.change, *quantity.low, *quantity.high}, ""};
+  if (!quantity.base.has_value()) return {{}, "the base side is not known"};
+  // The interval is of the quotient; that the base is uncertain as well changes a small difference by a small share.
+  const double base = *quantity.base;
+  return {Range{quantity.change.has_value() ? std::optional(*quantity.change * base) : std::nullopt,
+                *quantity.low * base, *quantity.high * base},
+          ""};
+}
+
+Judged JudgeAmount(const FailRule& rule, const Comparison& comparison) {
+  // What keeps the step times from being compared keeps its parts, too.
+  const QuantityResult* step = StepTime(comparison);
+  if (step == nullptr || !step->low.has_value() || !step->high.has_value()) {
+    return {{}, step != nullptr && !step->reason.empty() ? step->reason : "the step times are not compared"};
+  }
+  const auto value = [&](const RunNumbers& run) { return ValueOf(run, *rule.kind, rule.name); };
+  const auto has = [&](const Side& side) {
+    return std::ranges::any_of(side.runs, [&](const RunNumbers& run) {
+      return std::ranges::any_of(
+          run.amounts, [&](const Amount& amount) { return amount.kind == *rule.kind && amount.name == rule.name; });
+    });
+  };
+  if (!has(comparison.base) && !has(comparison.now)) return {{}, StrCat("no run has ", rule.name)};
+  return rule.limit_kind == LimitKind::kValue ? NewRange(comparison, rule.name, value)
+                                              : ChangeRange(rule, comparison, value);
+}
+
+// All of the range, or none of it, breaks the rule.
+RuleResult::State StateOf(const FailRule& rule, const Range& range) {
+  const double limit = rule.limit;
+  bool all = false, none = false;
+  switch (rule.op) {
+    case FailOperator::kGreater:
+      all = range.low > limit, none = range.high <= limit;
+      break;
+    case FailOperator::kAtLeast:
+      all = range.low >= limit, none = range.high < limit;
+      break;
+    case FailOperator::kLess:
+      all = range.high < limit, none = range.low >= limit;
+      break;
+    case FailOperator::kAtMost:
+      all = range.high <= limit, none = range.low > limit;
+      break;
+    case FailOperator::kNotEqual:
+      all = range.low > limit || range.high < limit, none = range.low == limit && range.high == limit;
+      break;
+  }
+  return all ? RuleResult::State::kFails : none ? RuleResult::State::kHolds : RuleResult::State::kCannotTell;
+}
+
+std::string Shown(const FailRule& rule, Unit unit, double value) {
+  if (rule.limit_kind == LimitKind::kShare) return value == kInfinity ? "from 0" : SignedPercent(value);
+  return rule.limit_kind == LimitKind::kDifference ? SignedValueText(unit, value) : ValueText(unit, value);
+}
+
+std::string RangeText(const FailRule& rule, Unit unit, const Range& range) {
+  std::string text = range.middle.has_value() ? Shown(rule, unit, *range.middle) : "";
+  if (range.exact) return text;
+  return StrCat(text, text.empty() ? "" : " (", Shown(rule, unit, range.low), " to ", Shown(rule, unit, range.high),
+                text.empty() ? "" : ")");
+}
+
+}  // namespace
+
+RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison) {
+  RuleResult result;
+  result.rule = rule.text;
+  Judged judged;
+  Unit unit = rule.kind.has_value() ? UnitOf(*rule.kind) : Unit::kSeconds;
+  if (rule.kind.has_value()) {
+    judged = JudgeAmount(rule, comparison);
+  } else {
+    const auto found = std::ranges::find_if(comparison.quantities,
+                                            [&](const QuantityResult& quantity) { return quantity.name == rule.name; });
+    if (found == comparison.quantities.end()) {
+      judged.why = comparison.reason.empty() ? StrCat("no run has ", rule.name) : comparison.reason;
+    } else {
+      unit = found->unit;
+      judged = JudgeQuantity(rule, comparison, *found);
+    }
+  }
+  if (!judged.range.has_value() || std::isnan(judged.range->low) || std::isnan(judged.range->high)) {
+    result.text = judged.why.empty() ? "not known" : judged.why;
+    return result;
+  }
+  result.state = StateOf(rule, *judged.range);
+  result.text = RangeText(rule, unit, *judged.range);
+  if (result.state == RuleResult::State::kCannotTell) StrAppend(&result.text, ": the limit lies in between");
+  return result;
+}
+
+}  // namespace tbprof
