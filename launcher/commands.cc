@@ -115,6 +115,22 @@ Exit status: 0 equivalent or better, 1 worse or a rule of --fail-on holds, 2 can
 usage or nothing to read.
 )",
      CommandCompare},
+    {"baseline", "tbprof baseline [options] save NAME RUN... | list | show NAME",
+     "Keep runs to compare later ones with",
+     R"(Keeps the step times, counts and amounts of runs under a name: `tbprof compare baseline:NAME NEW` compares with
+them, and more than two runs tell how much the step time differs from run to run.
+
+  save NAME RUN...  the runs become the baseline NAME, or with --add some more of it; RUN: a summary.json, a
+                    profile, a run's directory or a log directory, as for `tbprof report`
+  list              each baseline: runs, step time, when it was saved
+  show NAME         its runs, and what must be equal for a comparison: command, machine, devices, versions
+
+The store is a directory with a file for each baseline, or one file that ends in .json: --store. Jobs that save at
+the same time lose nothing. docs/gate.md.
+
+Exit status: 0 done, 2 no such baseline or one that cannot be read, 125 wrong usage, or nothing was saved.
+)",
+     CommandBaseline},
     {"config", "tbprof config [--explain] [options]", "Show each option, its value and where it comes from",
      R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by
 --config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.

@@ -33,6 +33,8 @@ int CommandConvert(const Options& options);  // cmd_convert.cc
 int CommandRecover(const Options& options);  // cmd_convert.cc
 int CommandCheck(const Options& options);    // cmd_check.cc
 int CommandReport(const Options& options);   // cmd_report.cc
+int CommandBaseline(const Options& options);  // cmd_baseline.cc
+int CommandAb(const Options& options);  // cmd_ab.cc
 int CommandCompare(const Options& options);  // cmd_compare.cc
 int CommandCapture(const Options& options);  // cmd_capture.cc
 int CommandStatus(const Options& options);   // cmd_status.cc

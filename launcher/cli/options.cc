@@ -20,7 +20,7 @@ namespace {
 
 constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert}, {"recover", kForRecover},
                                        {"capture", kForCapture}, {"status", kForStatus},   {"merge", kForMerge},
-                                       {"check", kForCheck},     {"report", kForReport},   {"compare", kForCompare},
+                                       {"check", kForCheck},     {"report", kForReport},   {"compare", kForCompare}, {"baseline", kForBaseline},
                                        {"config", kForConfig},   {"doctor", kForDoctor},   {"help", 0}};
 
 // Variables that are no options.

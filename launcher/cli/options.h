@@ -72,8 +72,8 @@ struct Options : SessionOptions {
   bool version = false;              // --version / -V
   bool help = false;                 // --help / -h
   std::vector<std::string> command;  // run, doctor: the command, byte for byte
-  // convert, recover: spools; check: a logdir; capture: addresses, a pid or a run; merge: runs; report: one of all
-  // these; compare: the two sides; help: a subcommand
+  // baseline: save, list or show, and theirs; convert, recover: spools; check: a logdir; capture: addresses, a pid or a
+  // run; merge: runs; report: one of all these; compare: the two sides; help: a subcommand
   std::vector<std::string> operands;
   bool disabled = false;  // TBPROF_DISABLE=1: run is a plain exec
 
@@ -128,12 +128,14 @@ struct Options : SessionOptions {
   bool any_program = false;                      // compare
 
   bool explain = false;    // config --explain
-  bool json = false;       // check, doctor, status, report, compare
+  bool json = false;       // check, doctor, status, report, compare, baseline
   bool csv = false;        // report
   bool markdown = false;   // --md of report, compare
   uint64_t tokens = 2000;  // report --md: at most
   int64_t rank = -1;       // report, compare; -1: the slowest
   std::string python;      // doctor: empty: the one in use
+  std::string store;       // baseline: where baselines are kept
+  bool add = false;        // baseline save
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;
@@ -176,6 +178,7 @@ inline constexpr uint32_t kForStatus = 1u << 7;
 inline constexpr uint32_t kForMerge = 1u << 8;
 inline constexpr uint32_t kForReport = 1u << 9;
 inline constexpr uint32_t kForCompare = 1u << 10;
+inline constexpr uint32_t kForBaseline = 1u << 12;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.
