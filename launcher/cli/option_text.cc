@@ -36,6 +36,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "capture") return kForCapture;
   if (subcommand == "status") return kForStatus;
   if (subcommand == "merge") return kForMerge;
+  if (subcommand == "baseline") return kForBaseline;
   return 0;
 }
 

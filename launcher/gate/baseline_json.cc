@@ -88,7 +88,7 @@ Json RunJson(const RunNumbers& run) {
               {"no_times", OrNull(run.no_times)},
               {"no_counts", OrNull(run.no_counts)},
               {"unfit", OrNull(run.unfit)},
-              {"steps", run.steps},
+              {"steps", std::max<uint64_t>(run.steps, steps.size())},
               {"median_step_s", Rounded(run.median_step_s)},
               {"mean_step_s", Rounded(run.mean_step_s)},
               {"split_step_s", Rounded(run.split_step_s)},
