@@ -45,7 +45,8 @@ std::string StepText(const Side& side) {
   }
   if (medians.empty()) return "no step times";
   std::ranges::sort(medians);
-  std::string text = HumanSeconds((medians[(medians.size() - 1) / 2] + medians[medians.size() / 2]) / 2);
+  std::string text =
+      StrCat("step ", HumanSeconds((medians[(medians.size() - 1) / 2] + medians[medians.size() / 2]) / 2));
   if (const std::optional<RunNoise> noise = NoiseOf(side); noise.has_value()) {
     StrAppend(&text, ", run to run ", HumanPercent(noise->sd_log));
   }
@@ -54,7 +55,7 @@ std::string StepText(const Side& side) {
 
 std::string LineOf(const Baseline& baseline) {
   const size_t runs = baseline.side.runs.size();
-  return StrCat(Counted(runs, "run"), ", step ", StepText(baseline.side), ", saved ", UtcTime(baseline.saved_unix_ns));
+  return StrCat(Counted(runs, "run"), ", ", StepText(baseline.side), ", saved ", UtcTime(baseline.saved_unix_ns));
 }
 
 // What must be equal, field by field; of runs that differ each value, in the order of the runs.
@@ -151,7 +152,10 @@ int Save(const Options& options) {
     }
     if (!run->no_times.empty()) {
       terminal.Warn(
-          PrintableUtf8(StrCat(options.operands[i], ": its counts can be compared, its times not: ", run->no_times)));
+          PrintableUtf8(StrCat(options.operands[i], ": ",
+                               run->counts.empty() ? "neither its times nor counts of a step can be compared: "
+                                                   : "its counts can be compared, its times not: ",
+                               run->no_times)));
     }
     side.runs.push_back(*std::move(run));
   }

@@ -4,6 +4,7 @@
 
 --wheel=DIR    has tbprof's wheel, which the scripts install
 --bin=DIR      has a built tbprof: the scripts that install it are left out, with a line
+--include=DIR  has nvtx3/nvToolsExt.h, for the program that the scripts build
 --allow-missing  a script whose tbprof command or option this tbprof does not have is left out, with a line
 
 The YAML is checked against the schemas of GitHub workflows and of GitLab CI that check-jsonschema carries
@@ -25,33 +26,25 @@ EXAMPLES = SOURCE / "examples/ci"
 SCHEMAS = {"github-actions.yml": ["--builtin-schema", "vendor.github-workflows"],
            "gitlab-ci.yml": ["--builtin-schema", "vendor.gitlab-ci", "--data-transform", "gitlab-ci"]}
 
-# Stands for the program of the reader: two threads that meet at a barrier in each step, which is how tbprof finds them.
+# Stands for the program of the reader, which marks its steps by NVTX as C++ programs do (docs/steps.md).
 BENCH = r"""
-#include <pthread.h>
+#include <nvtx3/nvToolsExt.h>
 #include <cstdlib>
-#include <ctime>
+#include <string>
 #include <vector>
-static pthread_barrier_t barrier;
-static void* Work(void*) {
-  for (int step = 0; step < 150; ++step) {
+int main() {
+  for (int step = 0; step < 100; ++step) {
+    nvtxRangePushA(("step " + std::to_string(step)).c_str());
     std::vector<double> numbers(300000, 1.0);
     for (int i = 0; i < 4; ++i) {
       for (double& number : numbers) number = number * 1.0001 + i;
     }
-    pthread_barrier_wait(&barrier);
+    nvtxRangePop();
     if (numbers[7] < 0) abort();
   }
-  return nullptr;
-}
-int main() {
-  pthread_barrier_init(&barrier, nullptr, 2);
-  pthread_t thread;
-  pthread_create(&thread, nullptr, Work, nullptr);
-  Work(nullptr);
-  pthread_join(thread, nullptr);
 }
 """
-MAKEFILE = "build/bench: bench.cc\n\tmkdir -p build\n\tc++ -O1 -pthread -o $@ $<\n"
+MAKEFILE = "build/bench: bench.cc\n\tmkdir -p build\n\tc++ -O1 -I{include} -o $@ $< -ldl\n"
 TEST = "def test_sum():\n    assert sum(range(100000)) == 4999950000\n"
 
 
@@ -101,8 +94,8 @@ def gitlab_scripts(path):
         yield name, "\n".join(job["script"])
 
 
-def make_repository(directory):
-    for name, text in (("bench.cc", BENCH), ("Makefile", MAKEFILE), ("tests/test_sum.py", TEST),
+def make_repository(directory, include):
+    for name, text in (("bench.cc", BENCH), ("Makefile", MAKEFILE.format(include=include)), ("tests/test_sum.py", TEST),
                        ("examples/train_digits.py", (SOURCE / "examples/train_digits.py").read_text())):
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
@@ -173,18 +166,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--wheel", type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument("--bin", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--include", type=pathlib.Path, default="/usr/local/cuda/include")
     parser.add_argument("--allow-missing", action="store_true")
     arguments = parser.parse_args()
     if (arguments.wheel is None) == (arguments.bin is None):
         parser.error("one of --wheel and --bin")
     enter_environment()
+    if not (arguments.include / "nvtx3/nvToolsExt.h").exists():
+        skip(f"no NVTX in {arguments.include}: --include")
     assert {path.name for path in EXAMPLES.iterdir()} == SCHEMAS.keys(), "a file of examples/ci that is not checked"
     for name, scripts in (("github-actions.yml", github_scripts), ("gitlab-ci.yml", gitlab_scripts)):
         validate(EXAMPLES / name)
         with tempfile.TemporaryDirectory(prefix="tbprof-ci-") as place:
             directory = pathlib.Path(place) / "repository"
             directory.mkdir()
-            make_repository(directory)
+            make_repository(directory, arguments.include)
             base = subprocess.run(["git", "rev-parse", "HEAD~1"], cwd=directory, check=True, capture_output=True, text=True)
             base = base.stdout.strip()
             runner = Runner(arguments, directory, {"BASE": base, "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
