@@ -115,6 +115,20 @@ Exit status: 0 equivalent or better, 1 worse or a rule of --fail-on holds, 2 can
 usage or nothing to read.
 )",
      CommandCompare},
+    {"ab", "tbprof ab [options] --base 'CMD A' --new 'CMD B'",
+     "Run two commands in turns until it is known which is slower",
+     R"(Runs both commands under `tbprof run`, in pairs whose order is drawn by chance, and compares them as `compare` does.
+It looks at the data after 4, 6, 9, ... pairs and stops as soon as the answer is known, at --pairs or --max-time.
+
+  --base, --new  command lines for /bin/sh -c
+
+What the commands print goes into a file for each run, below the log directory. The first profile of each side stays
+there; of the others the summaries. Other programs, a hypervisor or heat that go with one side make it `cannot tell`.
+
+Exit status: 0 equivalent or better, 1 worse or a rule of --fail-on fails, 2 cannot tell (--unclear=pass: 0), also where
+a command fails; 125 wrong usage.
+)",
+     CommandAb},
     {"baseline", "tbprof baseline [options] save NAME RUN... | list | show NAME",
      "Keep runs to compare later ones with",
      R"(Keeps the step times, counts and amounts of runs under a name: `tbprof compare baseline:NAME NEW` compares with

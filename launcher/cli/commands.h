@@ -28,20 +28,20 @@ const Command* FindCommand(std::string_view name);
 // What main does.
 int RunTbprof(int argc, char** argv);
 
-int CommandRun(const Options& options);      // cmd_run.cc
-int CommandConvert(const Options& options);  // cmd_convert.cc
-int CommandRecover(const Options& options);  // cmd_convert.cc
-int CommandCheck(const Options& options);    // cmd_check.cc
-int CommandReport(const Options& options);   // cmd_report.cc
+int CommandRun(const Options& options);       // cmd_run.cc
+int CommandConvert(const Options& options);   // cmd_convert.cc
+int CommandRecover(const Options& options);   // cmd_convert.cc
+int CommandCheck(const Options& options);     // cmd_check.cc
+int CommandReport(const Options& options);    // cmd_report.cc
 int CommandBaseline(const Options& options);  // cmd_baseline.cc
-int CommandAb(const Options& options);  // cmd_ab.cc
-int CommandCompare(const Options& options);  // cmd_compare.cc
-int CommandCapture(const Options& options);  // cmd_capture.cc
-int CommandStatus(const Options& options);   // cmd_status.cc
-int CommandMerge(const Options& options);    // cmd_merge.cc
-int CommandConfig(const Options& options);   // commands.cc
-int CommandDoctor(const Options& options);   // cmd_doctor.cc
-int CommandHelp(const Options& options);     // cmd_help.cc
+int CommandAb(const Options& options);        // cmd_ab.cc
+int CommandCompare(const Options& options);   // cmd_compare.cc
+int CommandCapture(const Options& options);   // cmd_capture.cc
+int CommandStatus(const Options& options);    // cmd_status.cc
+int CommandMerge(const Options& options);     // cmd_merge.cc
+int CommandConfig(const Options& options);    // commands.cc
+int CommandDoctor(const Options& options);    // cmd_doctor.cc
+int CommandHelp(const Options& options);      // cmd_help.cc
 
 // To standard output; false, with a line, when it can't be written.
 bool PrintOut(std::string_view text);

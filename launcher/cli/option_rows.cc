@@ -4,6 +4,7 @@
 
 #include "launcher/base/control_messages.h"
 #include "launcher/base/text.h"
+#include "launcher/cli/option_gate.h"
 #include "launcher/cli/options.h"
 #include "wire/name_number.h"
 #include "wire/ranks.h"
@@ -377,21 +378,6 @@ absl::Status SetTexts(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-absl::Status SetMargin(Options& options, std::string_view value) {
-  double percent = 0;
-  const char* const end_of_number = value.data() + value.size() - (value.ends_with('%') ? 1 : 0);
-  const auto [end, error] = std::from_chars(value.data(), end_of_number, percent);
-  const bool is_number = error == std::errc() && end == end_of_number && end + 1 == value.data() + value.size();
-  if (!is_number || !(percent >= 0.1 && percent <= 100)) return Expected("a share from 0.1% to 100%, such as 3%");
-  options.margin = percent / 100;
-  return absl::OkStatus();
-}
-
-absl::Status SetUnclear(Options& options, std::string_view value) {
-  options.unclear_passes = value == "pass";
-  return options.unclear_passes || value == "fail" ? absl::OkStatus() : Expected("pass or fail");
-}
-
 // Of the values that ./tbprof.toml may have.
 bool RecordsWholeRun(const Options& options) {
   return options.window.kind == Window::Kind::kAuto || options.window.kind == Window::Kind::kAll;
@@ -495,8 +481,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetFollow},
     {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16), full (all tables)", kForAll,
      SetSummary},
-    {"quiet", "", "false", "Print errors only", kForAll | kForCapture | kForMerge | kForReport | kForCompare | kForBaseline,
-     SetSwitch<&Options::quiet>},
+    {"quiet", "", "false", "Print errors only",
+     kForAll | kForCapture | kForMerge | kForReport | kForCompare | kForBaseline, SetSwitch<&Options::quiet>},
     {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
      SetPath<&Options::log_file>},
     {"on-error", "WHAT", "stop", "When profiling can't be set up: stop (exit 125) or run (unprofiled)",
@@ -534,31 +520,40 @@ constexpr OptionRow kRows[] = {
      SetSize<&Options::segment_size, uint64_t{kMinChunks} * kChunkBytes, uint64_t{kMaxChunks} * kChunkBytes>},
     {"python", "PATH", "", "Python to look for TensorBoard in; without it, the command's, else the active one",
      kForDoctor, SetPath<&Options::python>},
-    {"base", "PATH", "", "Runs of the base, repeatable: a profile, summary.json, run or log directory (all its runs)",
-     kForCompare, SetTexts<&Options::base_runs>, InProject::kNever, nullptr, true},
-    {"new", "PATH", "", "Runs to compare with them, likewise", kForCompare, SetTexts<&Options::new_runs>,
+    {"base", "WHAT", "",
+     "compare: runs, repeatable: a profile, summary.json, run, log directory (all its runs), baseline:NAME; ab: the "
+     "command",
+     kForCompare | kForAb, SetTexts<&Options::base_runs>, InProject::kNever, nullptr, true},
+    {"new", "WHAT", "", "What is compared with it, likewise", kForCompare | kForAb, SetTexts<&Options::new_runs>,
      InProject::kNever, nullptr, true},
-    {"margin", "SHARE", "3%", "Changes of the step time within it are equivalent", kForCompare, SetMargin},
-    {"fail-on", "RULE", "", "Exit 1 where it holds, repeatable: 'step_time>+3%', 'kernels_per_step!=0%'", kForCompare,
-     SetTexts<&Options::fail_on>, InProject::kNever, nullptr, true},
-    {"unclear", "HOW", "fail", "Exit status of `cannot tell`: fail (2) or pass (0)", kForCompare, SetUnclear},
+    {"margin", "SHARE", "3%", "Changes of the step time within it are equivalent", kForCompare | kForAb | kForRun,
+     SetMargin},
+    {"pairs", "N", "40", "At most so many runs of each command", kForAb, SetNumber<&Options::pairs, 3, 200>},
+    {"max-time", "DURATION", "", "Begin no pair that would not end within it", kForAb, SetMaxTime},
+    {"baseline", "NAME", "", "Compare the run with this baseline; exit 3 where it is worse", kForRun, SetBaseline},
+    {"fail-on", "RULE", "", "Exit 1 where it holds, repeatable: 'step_time>+3%', 'kernels_per_step!=0%'",
+     kForCompare | kForAb | kForRun, SetTexts<&Options::fail_on>, InProject::kNever, nullptr, true},
+    {"unclear", "HOW", "fail", "Exit status of `cannot tell`: fail (2) or pass (0)", kForCompare | kForAb, SetUnclear},
     {"any-program", "", "false", "Compare runs of different programs, too", kForCompare,
      SetSwitch<&Options::any_program>},
-    {"annotations", "", "false", "Print annotations for GitHub Actions", kForCompare, SetSwitch<&Options::annotations>},
-    {"json", "", "false", "Print the result as JSON", kForCheck | kForDoctor | kForStatus | kForReport | kForCompare | kForBaseline,
-     SetSwitch<&Options::json>},
+    {"annotations", "", "false", "Print annotations for GitHub Actions", kForCompare | kForAb,
+     SetSwitch<&Options::annotations>},
+    {"json", "", "false", "Print the result as JSON",
+     kForCheck | kForDoctor | kForStatus | kForReport | kForCompare | kForAb | kForBaseline, SetSwitch<&Options::json>},
     {"store", "PATH", ".tbprof-baselines",
      "Where baselines are kept: a directory with a file each, or, where PATH ends in .json, one file with all",
-     kForBaseline, SetPath<&Options::store>},
+     kForBaseline | kForCompare | kForRun, SetPath<&Options::store>},
     {"add", "", "false", "Add the runs to those that the baseline has", kForBaseline, SetSwitch<&Options::add>},
     {"csv", "", "false", "Print all tables as one of comma-separated values", kForReport, SetSwitch<&Options::csv>},
-    {"md", "", "false", "Print Markdown; report: of at most --tokens tokens", kForReport | kForCompare,
+    {"md", "", "false", "Print Markdown; report: of at most --tokens tokens", kForReport | kForCompare | kForAb,
      SetSwitch<&Options::markdown>},
     {"tokens", "N", "2000", "--md: most tokens, counted as 3 bytes each", kForReport,
      SetNumber<&Options::tokens, 100, 1'000'000>},
-    {"rank", "N", "", "The rank whose details are shown; without it, the slowest", kForReport | kForCompare | kForBaseline, SetRank},
+    {"rank", "N", "", "The rank whose details are shown; without it, the slowest",
+     kForReport | kForCompare | kForBaseline, SetRank},
     {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml",
-     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge | kForReport | kForCompare | kForBaseline, SetConfig},
+     kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge | kForReport | kForCompare | kForBaseline,
+     SetConfig},
 };
 
 }  // namespace
@@ -572,33 +567,6 @@ std::string FamilyNames(uint32_t families) {
     if ((families & family.bit) != 0) names += StrCat(names.empty() ? "" : ",", family.name);
   }
   return names.empty() ? "none" : names;
-}
-
-absl::StatusOr<absl::Duration> ParseDuration(std::string_view text) {
-  const absl::Status expected = Expected("a duration such as 500ms, 2s or 1m30s");
-  if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) return expected;
-  absl::Duration duration;
-  if (!absl::ParseDuration(absl::string_view(text.data(), text.size()), &duration)) return expected;
-  if (duration < absl::ZeroDuration() || duration > absl::Hours(24 * 3650)) return expected;
-  return duration;
-}
-
-absl::StatusOr<uint64_t> ParseSize(std::string_view text) {
-  const absl::Status expected = Expected("a size such as 65536, 512KiB, 64MB or 1GiB");
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return expected;
-  const std::string unit = LowerCase(std::string_view(end, text.data() + text.size() - end));
-  uint64_t factor = 1;
-  if (!unit.empty() && unit != "b") {
-    const size_t power = std::string_view("kmgt").find(unit[0]);
-    const std::string_view rest = std::string_view(unit).substr(1);
-    if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "ib")) return expected;
-    for (size_t i = 0; i <= power; ++i) factor *= rest == "b" ? 1000 : 1024;
-  }
-  uint64_t size;
-  if (__builtin_mul_overflow(number, factor, &size)) return expected;
-  return size;
 }
 
 }  // namespace tbprof

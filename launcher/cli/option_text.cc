@@ -31,6 +31,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "check") return kForCheck;
   if (subcommand == "report") return kForReport;
   if (subcommand == "compare") return kForCompare;
+  if (subcommand == "ab") return kForAb;
   if (subcommand == "config") return kForConfig;
   if (subcommand == "doctor") return kForDoctor;
   if (subcommand == "capture") return kForCapture;
@@ -94,7 +95,7 @@ std::string OptionMarkdown() {
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
     for (std::string_view name : {"run", "capture", "status", "merge", "convert", "recover", "check", "report",
-                                  "baseline", "config", "doctor"}) {
+                                  "compare", "ab", "baseline", "config", "doctor"}) {
       if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");

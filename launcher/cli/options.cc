@@ -18,10 +18,13 @@
 namespace tbprof {
 namespace {
 
-constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert}, {"recover", kForRecover},
-                                       {"capture", kForCapture}, {"status", kForStatus},   {"merge", kForMerge},
-                                       {"check", kForCheck},     {"report", kForReport},   {"compare", kForCompare}, {"baseline", kForBaseline},
-                                       {"config", kForConfig},   {"doctor", kForDoctor},   {"help", 0}};
+constexpr Subcommand kSubcommands[] = {{"run", kForRun},           {"convert", kForConvert},
+                                       {"recover", kForRecover},   {"capture", kForCapture},
+                                       {"status", kForStatus},     {"merge", kForMerge},
+                                       {"check", kForCheck},       {"report", kForReport},
+                                       {"compare", kForCompare},   {"ab", kForAb},
+                                       {"baseline", kForBaseline}, {"config", kForConfig},
+                                       {"doctor", kForDoctor},     {"help", 0}};
 
 // Variables that are no options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",

@@ -120,7 +120,10 @@ struct Options : SessionOptions {
   uint64_t segment_size = kDefaultSegmentSize;
   bool segment_size_named = false;  // false: less where a memory limit is small (launcher/target/memory_limit.h)
 
-  std::vector<std::string> base_runs, new_runs;  // compare --base, --new
+  std::vector<std::string> base_runs, new_runs;  // compare --base, --new; ab: a command each
+  uint64_t pairs = 40;                           // ab: at most
+  absl::Duration max_time;                       // ab: zero: none
+  std::string baseline;                          // run: compared with; empty: none
   double margin = 0.03;                          // compare: of the step time
   bool unclear_passes = false;                   // compare --unclear=pass
   std::vector<std::string> fail_on;              // compare: rules, as they were given
@@ -178,6 +181,7 @@ inline constexpr uint32_t kForStatus = 1u << 7;
 inline constexpr uint32_t kForMerge = 1u << 8;
 inline constexpr uint32_t kForReport = 1u << 9;
 inline constexpr uint32_t kForCompare = 1u << 10;
+inline constexpr uint32_t kForAb = 1u << 11;
 inline constexpr uint32_t kForBaseline = 1u << 12;
 
 absl::Span<const OptionRow> OptionRows();

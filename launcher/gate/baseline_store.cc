@@ -267,7 +267,7 @@ std::optional<RunNoise> NoiseOf(const Side& side) {
   for (const double value : logs) mean += value / static_cast<double>(logs.size());
   for (const double value : logs) squares += (value - mean) * (value - mean);
   const size_t degrees = logs.size() - 1;
-  return RunNoise{std::sqrt(squares / static_cast<double>(degrees)), degrees};
+  return RunNoise{std::sqrt(squares / static_cast<double>(degrees)), static_cast<double>(degrees)};
 }
 
 }  // namespace tbprof

@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "launcher/gate/baseline_json.h"
 #include "launcher/gate/comparison.h"
+#include "launcher/gate/statistics.h"
 
 namespace tbprof {
 
@@ -38,11 +39,6 @@ absl::StatusOr<Side> LoadBaseline(const std::string& store, const std::string& n
 // By name. What cannot be read is left out, with a line each in `faults`. No store: none.
 absl::StatusOr<std::vector<Baseline>> ListBaselines(const std::string& store, std::vector<std::string>* faults);
 
-// How much the step time differs from run to run.
-struct RunNoise {
-  double sd_log = 0;   // standard deviation of the logarithm of the runs' median step times
-  size_t degrees = 0;  // of freedom: runs - 1
-};
 // Nothing: fewer than 3 runs whose times can be compared.
 std::optional<RunNoise> NoiseOf(const Side& side);
 

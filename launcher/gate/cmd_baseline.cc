@@ -48,7 +48,7 @@ std::string StepText(const Side& side) {
   std::string text =
       StrCat("step ", HumanSeconds((medians[(medians.size() - 1) / 2] + medians[medians.size() / 2]) / 2));
   if (const std::optional<RunNoise> noise = NoiseOf(side); noise.has_value()) {
-    StrAppend(&text, ", run to run ", HumanPercent(noise->sd_log));
+    StrAppend(&text, ", run to run ", HumanPercent(noise->sd));
   }
   return text;
 }
@@ -130,7 +130,7 @@ Json JsonOf(const Baseline& baseline) {
   }
   return {{"name", baseline.name},
           {"saved_unix_ns", baseline.saved_unix_ns},
-          {"run_to_run_sd_log", noise.has_value() ? Json(noise->sd_log) : Json(nullptr)},
+          {"run_to_run_sd", noise.has_value() ? Json(noise->sd) : Json(nullptr)},
           {"runs", std::move(runs)}};
 }
 

@@ -10,30 +10,17 @@
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
 #include "launcher/gate/compare.h"
+#include "launcher/gate/gate_end.h"
 #include "launcher/gate/sides.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
-
-std::string ComparisonAsText(const Comparison& comparison);
 
 namespace {
 
 int Fail(std::string_view line) {
   Terminal().Error(line);
   return kExitGateFailed;
-}
-
-// The rules decide where there are any: who asks for counts does not ask for times.
-int ExitStatus(const Comparison& comparison, bool unclear_passes) {
-  bool fails = comparison.answer == Answer::kWorse;
-  bool unclear = comparison.rules.empty() && comparison.answer == Answer::kCannotTell;
-  for (const RuleResult& rule : comparison.rules) {
-    fails |= rule.state == RuleResult::State::kFails;
-    unclear |= rule.state == RuleResult::State::kCannotTell;
-  }
-  if (fails) return kExitWorse;
-  return unclear && !unclear_passes ? kExitCannotTell : kExitEquivalent;
 }
 
 }  // namespace
@@ -55,16 +42,16 @@ int CommandCompare(const Options& options) {
     return Fail("--json, --md and --annotations exclude each other: give one of them");
   }
   const std::optional<int64_t> rank = options.rank >= 0 ? std::optional(options.rank) : std::nullopt;
-  absl::StatusOr<Side> base_side = ReadSide(base, rank);
+  absl::StatusOr<Side> base_side = ReadSide(base, rank, options.store);
   if (!base_side.ok()) return Fail(PrintableUtf8(std::string(base_side.status().message())));
-  absl::StatusOr<Side> new_side = ReadSide(now, rank);
+  absl::StatusOr<Side> new_side = ReadSide(now, rank, options.store);
   if (!new_side.ok()) return Fail(PrintableUtf8(std::string(new_side.status().message())));
   CompareOptions compare;
   compare.margin = options.margin;
   compare.any_program = options.any_program;
-  const Comparison comparison = Compare(*std::move(base_side), *std::move(new_side), compare);
-  if (!PrintOut(ComparisonAsText(comparison))) return kExitGateFailed;
-  return ExitStatus(comparison, options.unclear_passes);
+  Comparison comparison = Compare(*std::move(base_side), *std::move(new_side), compare);
+  Terminal terminal(options);
+  return EndGate(options, std::move(comparison), &terminal);
 }
 
 }  // namespace tbprof

@@ -209,7 +209,7 @@ class Comparing {
     const std::optional<RunNoise> noise = is_step_time ? options_.run_noise : std::nullopt;
     const bool paired = options_.paired && base.size() == now.size() && base.size() > 1;
     const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now, noise);
-    const Decision decision = Decide(estimate, out_.margin);
+    const Decision decision = Decide(estimate, out_.margin, options_.budget_share);
     QuantityResult result;
     result.name = name;
     result.unit = unit;

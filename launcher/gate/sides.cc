@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "launcher/base/text.h"
+#include "launcher/gate/baseline_store.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -51,10 +52,17 @@ absl::Status AddRuns(const std::vector<std::string>& paths, std::optional<int64_
 
 }  // namespace
 
-absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank) {
+absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank,
+                              const std::string& store) {
   Side side;
   for (const std::string& path : paths) {
     const size_t before = side.runs.size();
+    if (path.starts_with(kBaselinePrefix)) {
+      absl::StatusOr<Side> baseline = LoadBaseline(store, path.substr(kBaselinePrefix.size()));
+      if (!baseline.ok()) return baseline.status();
+      for (RunNumbers& run : baseline->runs) side.runs.push_back(std::move(run));
+      continue;
+    }
     if (const std::vector<std::string> runs = RunsOf(path); !runs.empty()) {
       if (const absl::Status status = AddRuns(runs, rank, &side); !status.ok()) return status;
       if (side.runs.size() > before) continue;

@@ -19,7 +19,9 @@
 namespace tbprof {
 
 // A log directory means all of its runs that have ended and are no captures. In the order of their starts.
-absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank);
+// `baseline:NAME` means the runs of that baseline in `store`.
+absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank,
+                              const std::string& store);
 
 }  // namespace tbprof
 

@@ -276,15 +276,15 @@ Estimate EstimatePairedChange(absl::Span<const RunValue> base, absl::Span<const 
   return out;
 }
 
-Decision Decide(const Estimate& estimate, double margin) {
+Decision Decide(const Estimate& estimate, double margin, double budget_share) {
   Decision out;
   if (!estimate.known) {
     const std::optional<uint64_t> needed = RunsNeeded(0, kAssumedRunSd, margin, estimate.paired);
     if (needed.has_value()) out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
     return out;
   }
-  const double sure = Quantile(estimate.degrees, SureLevel(estimate.disturbed)) * estimate.error;
-  const double within = Quantile(estimate.degrees, kEquivalentLevel) * estimate.error;
+  const double sure = Quantile(estimate.degrees, SureLevel(estimate.disturbed) * budget_share) * estimate.error;
+  const double within = Quantile(estimate.degrees, kEquivalentLevel * budget_share) * estimate.error;
   const double limit = std::log1p(margin), smallest = std::log1p(kSmallestChange);
   if (estimate.change > std::max(sure, smallest)) {
     out.answer = Answer::kWorse;

@@ -75,7 +75,8 @@ struct Decision {
   Answer answer = Answer::kCannotTell;
   std::optional<uint64_t> more_runs;  // of `cannot tell`: pairs beyond those there are
 };
-Decision Decide(const Estimate& estimate, double margin);
+// `budget_share`: of the levels, where there are several looks at the data.
+Decision Decide(const Estimate& estimate, double margin, double budget_share = 1);
 
 // The change as a share with its interval of the confidence; `known` only.
 struct Interval {

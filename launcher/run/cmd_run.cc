@@ -18,6 +18,7 @@
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
 #include "launcher/convert/conversion.h"
+#include "launcher/gate/gate_run.h"
 #include "launcher/run/conversion_queue.h"
 #include "launcher/run/outcome.h"
 #include "launcher/run/run_context.h"
@@ -282,6 +283,10 @@ class Run final : public CaptureRun {
     session_.reset();
     if (conversions_->said_summary()) NameMissingViewer(&terminal_, options_.command);
     if (const std::optional<int> status = StatusInsteadOf(options_, facts, &terminal_)) return *status;
+    if (!options_.baseline.empty()) {
+      const std::optional<bool> worse = IsRunWorse(options_, conversions_->summary().directory, &terminal_);
+      if (worse == true && !end_.signaled && end_.code == 0) return kExitCondition;
+    }
     leave_like_target_ = true;
     return 0;
   }
@@ -362,6 +367,7 @@ int CommandRun(const Options& options) {
   // a busy moment has taken would be kept to the end.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
+  if (!options.baseline.empty() && !CanGateRun(options, &terminal)) return kExitUsage;
   TargetEnd end;
   {
     Run run(options, &terminal, AutoTimesOf(getenv("TBPROF_TEST_AUTO")));

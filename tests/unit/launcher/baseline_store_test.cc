@@ -282,11 +282,11 @@ TEST(RunNoise, OfRuns_IsTheDeviationOfLogarithms) {
   const double e = std::exp(0.01);
   const std::optional<RunNoise> noise = NoiseOf(MakeSide("r", {1, e, e * e}));
   ASSERT_TRUE(noise.has_value());
-  EXPECT_NEAR(noise->sd_log, 0.01, 1e-12);
+  EXPECT_NEAR(noise->sd, 0.01, 1e-12);
   EXPECT_EQ(noise->degrees, 2u);
   Side side = MakeSide("r", {1, e, e * e, 50});
   side.runs[3].no_times = "too few steps";
-  EXPECT_NEAR(NoiseOf(side)->sd_log, 0.01, 1e-12);
+  EXPECT_NEAR(NoiseOf(side)->sd, 0.01, 1e-12);
 }
 
 }  // namespace

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/ab_run.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "launcher/base/scoped.h"
+#include "launcher/base/text.h"
+#include "writer/base/utf8.h"
+
+extern char** environ;
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kTailBytes = 4096, kTailColumns = 200;
+
+volatile sig_atomic_t g_interrupted = 0;
+volatile sig_atomic_t g_child = 0;
+
+// A terminal sends its signals to the child as well; others come to this process alone.
+void Interrupt(int signo) {
+  g_interrupted = 1;
+  if (signo == SIGTERM && g_child > 0) kill(static_cast<pid_t>(g_child), SIGTERM);
+}
+
+// While a run is made.
+class InterruptHandler {
+ public:
+  InterruptHandler() {
+    struct sigaction action = {};
+    action.sa_handler = Interrupt;
+    sigaction(SIGINT, &action, &interrupt_);
+    sigaction(SIGTERM, &action, &terminate_);
+  }
+  ~InterruptHandler() {
+    sigaction(SIGINT, &interrupt_, nullptr);
+    sigaction(SIGTERM, &terminate_, nullptr);
+  }
+  InterruptHandler(const InterruptHandler&) = delete;
+  InterruptHandler& operator=(const InterruptHandler&) = delete;
+
+ private:
+  struct sigaction interrupt_ = {}, terminate_ = {};
+};
+
+// The last line that is not empty.
+std::string LastLine(const std::string& path) {
+  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return "";
+  const off_t size = lseek(file.get(), 0, SEEK_END);
+  char text[kTailBytes];
+  const off_t from = size > static_cast<off_t>(sizeof(text)) ? size - static_cast<off_t>(sizeof(text)) : 0;
+  const ssize_t got = pread(file.get(), text, sizeof(text), from);
+  std::string tail(text, got > 0 ? static_cast<size_t>(got) : 0);
+  while (!tail.empty() && (tail.back() == '\n' || tail.back() == ' ')) tail.pop_back();
+  const size_t line = tail.rfind('\n');
+  if (line != std::string::npos) tail.erase(0, line + 1);
+  if (tail.size() > kTailColumns) tail.resize(kTailColumns);
+  return PrintableUtf8(tail);
+}
+
+std::string WhyFailed(int status, const AbRunRequest& request) {
+  std::string why = WIFSIGNALED(status) ? StrCat("was ended by signal ", WTERMSIG(status))
+                                        : StrCat("ended with status ", WEXITSTATUS(status));
+  const std::string line = LastLine(request.output);
+  return StrCat(why, line.empty() ? "" : StrCat(": ", line));
+}
+
+int Spawn(const AbRunRequest& request, pid_t* pid) {
+  const std::vector<std::string> words = {
+      "tbprof", "run",          StrCat("--logdir=", request.logdir), StrCat("--run=", request.run), "--", "/bin/sh",
+      "-c",     request.command};
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, request.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
+  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  const int error = posix_spawn(pid, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+}  // namespace
+
+AbRunResult RunSide(const AbRunRequest& request) {
+  AbRunResult result;
+  const InterruptHandler handler;
+  const LoadReading before = ReadLoad();
+  const absl::Time start = absl::Now();
+  pid_t pid = 0;
+  if (const int error = Spawn(request, &pid); error != 0) {
+    result.error = StrCat("cannot start tbprof: ", strerror(error));
+    return result;
+  }
+  g_child = pid;
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  g_child = 0;
+  result.wall_s = absl::ToDoubleSeconds(absl::Now() - start);
+  result.load = LoadBetween(before, ReadLoad());
+  result.interrupted = g_interrupted != 0;
+  if (status != 0) result.error = WhyFailed(status, request);
+  return result;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One run of a side of `tbprof ab`: the command under `tbprof run`, as a child of this process.
+//
+//   const AbRunResult result = RunSide({.command = "python train.py", .logdir = "/logs", .run = "ab-base-1"});
+//
+// Process: launcher, main thread. Waits for the child.
+#ifndef TBPROF_LAUNCHER_GATE_AB_RUN_H_
+#define TBPROF_LAUNCHER_GATE_AB_RUN_H_
+
+#include <string>
+
+#include "launcher/gate/machine_load.h"
+
+namespace tbprof {
+
+struct AbRunRequest {
+  std::string command;  // for /bin/sh -c
+  std::string logdir;   // absolute
+  std::string run;      // name of the run
+  std::string output;   // file that gets what the command and tbprof write
+};
+
+struct AbRunResult {
+  std::string error;         // one line; empty: the command succeeded
+  bool interrupted = false;  // by a signal to this process: there are to be no more
+  double wall_s = 0;
+  RunLoad load;
+};
+
+AbRunResult RunSide(const AbRunRequest& request);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_LAUNCHER_GATE_AB_RUN_H_

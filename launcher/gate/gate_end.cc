@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/gate_end.h"
+
+#include <utility>
+
+#include "launcher/cli/commands.h"
+#include "launcher/gate/gate_output.h"
+
+namespace tbprof {
+
+std::optional<std::vector<FailRule>> ReadRules(const Options& options, Terminal* terminal) {
+  std::vector<FailRule> rules;
+  for (const std::string& text : options.fail_on) {
+    FailOnProblem problem;
+    absl::StatusOr<FailRule> rule = ParseFailRule(text, &problem);
+    if (rule.ok()) {
+      rules.push_back(*std::move(rule));
+      continue;
+    }
+    for (const std::string& line : FailOnErrorLines(text, problem)) terminal->Error(line);
+    return std::nullopt;
+  }
+  return rules;
+}
+
+void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison) {
+  for (const FailRule& rule : rules) comparison->rules.push_back(ApplyFailRule(rule, *comparison));
+}
+
+int GateStatus(const Comparison& comparison, bool unclear_passes) {
+  bool fails = comparison.answer == Answer::kWorse;
+  bool unclear = comparison.rules.empty() && comparison.answer == Answer::kCannotTell;
+  for (const RuleResult& rule : comparison.rules) {
+    fails |= rule.state == RuleResult::State::kFails;
+    unclear |= rule.state == RuleResult::State::kCannotTell;
+  }
+  if (fails) return kExitWorse;
+  return unclear && !unclear_passes ? kExitCannotTell : kExitEquivalent;
+}
+
+int EndGate(const Options& options, Comparison comparison, Terminal* terminal) {
+  const std::optional<std::vector<FailRule>> rules = ReadRules(options, terminal);
+  if (!rules) return kExitGateFailed;
+  ApplyRules(*rules, &comparison);
+  const std::string text = options.json          ? ComparisonAsJson(comparison)
+                           : options.markdown    ? ComparisonAsMarkdown(comparison)
+                           : options.annotations ? ComparisonAsAnnotations(comparison)
+                                                 : ComparisonAsText(comparison);
+  if (!PrintOut(text)) return kExitGateFailed;
+  return GateStatus(comparison, options.unclear_passes);
+}
+
+}  // namespace tbprof

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/machine_load.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "launcher/base/scoped.h"
+#include "launcher/gate/statistics.h"
+#include "writer/base/text.h"
+
+namespace tbprof {
+namespace {
+
+// Beyond that nothing is told, whoever it hits; and between the sides.
+constexpr double kMostOthers = 0.4, kMostSteal = 0.15, kMostBetween = 0.05;
+constexpr double kByChance = 0.05;
+constexpr double kSmallestLoad = 0.01;
+constexpr int kMostCpus = 4096;
+
+std::string ReadStart(const std::string& path) {
+  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  char text[4096];
+  const ssize_t got = file.valid() ? read(file.get(), text, sizeof(text)) : -1;
+  return got <= 0 ? "" : std::string(text, static_cast<size_t>(got));
+}
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+uint64_t CountThrottles() {
+  uint64_t sum = 0;
+  const auto cpus = static_cast<int>(std::clamp<int64_t>(sysconf(_SC_NPROCESSORS_CONF), 0, kMostCpus));
+  for (int cpu = 0; cpu < cpus; ++cpu) {
+    const std::string text =
+        ReadStart(StrCat("/sys/devices/system/cpu/cpu", cpu, "/thermal_throttle/core_throttle_count"));
+    if (text.empty() && cpu == 0) return 0;  // a machine without such counters
+    sum += strtoull(text.c_str(), nullptr, 10);
+  }
+  return sum;
+}
+
+template <typename Field>
+std::vector<double> FieldsOf(absl::Span<const RunLoad> runs, Field field) {
+  std::vector<double> values;
+  for (const RunLoad& run : runs) values.push_back(static_cast<double>(run.*field));
+  return values;
+}
+
+double Mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+struct Kind {
+  double RunLoad::*field;
+  double most;
+  const char* text;
+};
+constexpr Kind kKinds[] = {{&RunLoad::others, kMostOthers, "other programs used"},
+                           {&RunLoad::steal, kMostSteal, "the hypervisor took"}};
+
+}  // namespace
+
+bool ParseStat(std::string_view text, double ticks_per_s, LoadReading* reading) {
+  constexpr std::string_view kAll = "cpu ";
+  if (!text.starts_with(kAll) || ticks_per_s <= 0) return false;
+  const std::string line(text.substr(kAll.size(), text.find('\n') - kAll.size()));
+  // user nice system idle iowait irq softirq steal; guest time is in user time already.
+  std::array<double, 8> fields{};
+  const char* at = line.c_str();
+  for (double& field : fields) {
+    char* end = nullptr;
+    field = static_cast<double>(strtoull(at, &end, 10)) / ticks_per_s;
+    if (end == at) return false;
+    at = end;
+  }
+  const auto& [user, nice, system, idle, iowait, irq, softirq, steal] = fields;
+  reading->busy_s = user + nice + system + irq + softirq;
+  reading->steal_s = steal;
+  reading->all_s = reading->busy_s + steal + idle + iowait;
+  return true;
+}
+
+LoadReading ReadLoad() {
+  LoadReading reading;
+  ParseStat(ReadStart("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)), &reading);
+  rusage usage = {};
+  if (getrusage(RUSAGE_CHILDREN, &usage) == 0) reading.own_s = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+  reading.throttles = CountThrottles();
+  return reading;
+}
+
+RunLoad LoadBetween(const LoadReading& before, const LoadReading& after) {
+  RunLoad load;
+  load.throttles = after.throttles - std::min(after.throttles, before.throttles);
+  const double all = after.all_s - before.all_s;
+  if (all <= 0) return load;
+  const double own = after.own_s - before.own_s;
+  load.others = std::clamp((after.busy_s - before.busy_s - own) / all, 0.0, 1.0);
+  load.steal = std::clamp((after.steal_s - before.steal_s) / all, 0.0, 1.0);
+  return load;
+}
+
+std::string WhyContaminated(absl::Span<const RunLoad> base, absl::Span<const RunLoad> now) {
+  for (const Kind& kind : kKinds) {
+    const std::vector<double> a = FieldsOf(base, kind.field), b = FieldsOf(now, kind.field);
+    const double mean_a = Mean(a), mean_b = Mean(b);
+    const bool differs = std::abs(mean_a - mean_b) > kMostBetween && WelchP(a, b, kSmallestLoad) < kByChance;
+    if (!differs && std::max(mean_a, mean_b) <= kind.most) continue;
+    return absl::StrFormat("%s %.0f %% of the CPUs beside the base and %.0f %% beside the new side", kind.text,
+                           100 * mean_a, 100 * mean_b);
+  }
+  const std::vector<double> a = FieldsOf(base, &RunLoad::throttles), b = FieldsOf(now, &RunLoad::throttles);
+  if (WelchP(a, b, 1) < kByChance) {
+    return absl::StrFormat(
+        "CPUs were slowed down for their heat, %.1f times a run of the base and %.1f of the new side", Mean(a),
+        Mean(b));
+  }
+  return "";
+}
+
+}  // namespace tbprof
