@@ -397,8 +397,8 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
-     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge | kForReport, SetPath<&Options::logdir>,
-     InProject::kOnlyBelow},
+     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge | kForReport | kForAb,
+     SetPath<&Options::logdir>, InProject::kOnlyBelow},
     {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
      kForOutput | kForConfig | kForCapture | kForMerge | kForReport, SetRun, InProject::kAllowed},
     {"ranks", "WHICH", "auto",
@@ -482,7 +482,7 @@ constexpr OptionRow kRows[] = {
     {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16), full (all tables)", kForAll,
      SetSummary},
     {"quiet", "", "false", "Print errors only",
-     kForAll | kForCapture | kForMerge | kForReport | kForCompare | kForBaseline, SetSwitch<&Options::quiet>},
+     kForAll | kForCapture | kForMerge | kForReport | kForCompare | kForAb | kForBaseline, SetSwitch<&Options::quiet>},
     {"log-file", "FILE", "", "Append every line of tbprof to this file as well", kForAll | kForCapture | kForMerge,
      SetPath<&Options::log_file>},
     {"on-error", "WHAT", "stop", "When profiling can't be set up: stop (exit 125) or run (unprofiled)",
