@@ -19,7 +19,7 @@ double Finite(double value) { return std::isfinite(value) ? value : 0; }
 // `4.1`, `0.32`: without sign and unit.
 std::string PercentDigits(double share) {
   const double percent = std::min(std::abs(Finite(share)) * 100, 1e9);
-  return absl::StrFormat(percent < 0.995 ? "%.2f" : percent < 99.95 ? "%.1f" : "%.0f", percent);
+  return absl::StrFormat("%.*f", percent < 0.995 ? 2 : percent < 99.95 ? 1 : 0, percent);
 }
 
 std::string Sign(double value) { return value < 0 ? "-" : "+"; }
@@ -151,7 +151,7 @@ std::string ValueText(Unit unit, double value) {
   const double size = std::abs(value);
   if (size >= 9999.5) return StrCat(value < 0 ? "-" : "", HumanCount(static_cast<uint64_t>(std::min(size, 1e18))));
   if (std::abs(size - std::round(size)) < 5e-3) return absl::StrFormat("%.0f", value);
-  return absl::StrFormat(size < 9.995 ? "%.2f" : "%.1f", value);
+  return absl::StrFormat("%.*f", size < 9.995 ? 2 : 1, value);
 }
 
 std::string SignedValueText(Unit unit, double value) {
