@@ -15,6 +15,8 @@ namespace {
 
 // Of counts per step, which are quotients: a difference below is rounding.
 constexpr double kRounding = 1e-9;
+// Counts of an unchanged program may differ so much from run to run and still count as exact (compare.cc).
+constexpr double kSpread = 0.001;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Range {
@@ -88,7 +90,18 @@ std::optional<std::vector<double>> ValuesOf(const Side& side, Value value) {
   return values;
 }
 
-Judged ExactRange(const FailRule& rule, double base, double now) {
+// Several runs, which all have the same number.
+bool IsConstant(const Side& side, const std::string& quantity) {
+  const auto differs = [&](const RunNumbers& run) {
+    return ValueOf(run, quantity) != ValueOf(side.runs.front(), quantity);
+  };
+  return side.runs.size() > 1 && ValueOf(side.runs.front(), quantity).has_value() &&
+         std::ranges::none_of(side.runs, differs);
+}
+
+// `tolerance`: a change up to it is none, as a share.
+Judged ExactRange(const FailRule& rule, double base, double now, double tolerance) {
+  if (rule.limit_kind != LimitKind::kValue && std::abs(now - base) <= tolerance * std::abs(base)) now = base;
   Range range;
   range.exact = true;
   if (rule.limit_kind == LimitKind::kShare) {
@@ -134,7 +147,8 @@ Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value val
 
 Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const QuantityResult& quantity) {
   if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
-    return ExactRange(rule, *quantity.base, *quantity.now);
+    const bool constant = IsConstant(comparison.base, rule.name) && IsConstant(comparison.now, rule.name);
+    return ExactRange(rule, *quantity.base, *quantity.now, constant ? 0 : kSpread);
   }
   if (!quantity.low.has_value() || !quantity.high.has_value()) {
     if (!quantity.reason.empty()) return {{}, quantity.reason};
