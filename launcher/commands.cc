@@ -111,7 +111,7 @@ The run is the unit: with one run a side only counts (kernels, allocations, ... 
 three: worse; equivalent within --margin, or better; cannot tell, with the number of runs that are missing.
 docs/gate.md has the method and its error rates.
 
-Exit status: 0 equivalent or better, 1 worse or a rule of --fail-on holds, 2 cannot tell (--unclear=pass: 0), 125 wrong
+Exit status: 0 equivalent or better, 1 worse or a rule of --fail-on fails, 2 cannot tell (--unclear=pass: 0), 125 wrong
 usage or nothing to read.
 )",
      CommandCompare},

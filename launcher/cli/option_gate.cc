@@ -25,7 +25,8 @@ absl::Status SetMargin(Options& options, std::string_view value) {
 
 absl::Status SetUnclear(Options& options, std::string_view value) {
   options.unclear_passes = value == "pass";
-  return options.unclear_passes || value == "fail" ? absl::OkStatus() : Expected("pass or fail");
+  options.unclear_fails = value == "fail";
+  return options.unclear_passes || options.unclear_fails ? absl::OkStatus() : Expected("pass or fail");
 }
 
 absl::Status SetMaxTime(Options& options, std::string_view value) {

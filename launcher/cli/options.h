@@ -125,7 +125,8 @@ struct Options : SessionOptions {
   absl::Duration max_time;                       // ab: zero: none
   std::string baseline;                          // run: compared with; empty: none
   double margin = 0.03;                          // compare: of the step time
-  bool unclear_passes = false;                   // compare --unclear=pass
+  bool unclear_passes = false;                   // compare, ab: --unclear=pass
+  bool unclear_fails = false;                    // run: --unclear=fail
   std::vector<std::string> fail_on;              // compare: rules, as they were given
   bool annotations = false;                      // compare
   bool any_program = false;                      // compare

@@ -45,7 +45,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   for (const std::string& line : lines) {
     terminal->Say(line);
   }
-  return GateStatus(comparison, /*unclear_passes=*/true) == kExitWorse;
+  return GateStatus(comparison, !options.unclear_fails) != kExitEquivalent;
 }
 
 }  // namespace tbprof

@@ -17,8 +17,8 @@ namespace tbprof {
 // Before the command starts: false where the baseline or a rule cannot be read, with a line.
 bool CanGateRun(const Options& options, Terminal* terminal);
 
-// `run`: directory of the run, empty: it has no profile. Whether it is worse; nothing: its comparison failed, with a
-// line.
+// `run`: directory of the run, empty: it has no profile. Whether it is worse, or unclear where that is to fail;
+// nothing: its comparison failed, with a line.
 std::optional<bool> IsRunWorse(const Options& options, const std::string& run, Terminal* terminal);
 
 }  // namespace tbprof

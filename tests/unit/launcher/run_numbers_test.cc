@@ -169,7 +169,7 @@ TEST_F(RunNumbersTest, ReadSide_LogDirectory_HasAllWholeRunsThatEnded) {
   add("early", 5, [](Json*) {});
   add("capture", 6, [](Json* json) { (*json)["window"] = "capture 1"; });
   add("running", 7, [](Json* json) { (*json)["command"] = {{"line", "x"}, {"running", true}}; });
-  const absl::StatusOr<Side> side = ReadSide({directory_ + "/logs"}, std::nullopt);
+  const absl::StatusOr<Side> side = ReadSide({directory_ + "/logs"}, std::nullopt, "");
   ASSERT_TRUE(side.ok()) << side.status();
   ASSERT_EQ(side->runs.size(), 2u);
   EXPECT_THAT(side->runs[0].path, HasSubstr("early"));
