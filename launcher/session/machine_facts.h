@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine that a session runs on: what runs are told apart by when they are compared.
+// The machine that a session runs on: what runs are distinguished by when they are compared.
 //
 // Process: launcher, at the session's start.
 #ifndef TBPROF_LAUNCHER_SESSION_MACHINE_FACTS_H_

@@ -72,9 +72,7 @@ class FactReader {
 
   void Take(const Frame& frame) {
     if (TakePython(frame) || facts_->native.Take(frame) || facts_->cores.Take(frame)) return;
-    if (facts_->cpu_limits.Take(frame) || frame.type == FrameType::kThreadUsage ||
-        frame.type == FrameType::kThreadBlocked || TakeCounts(frame))
-      return;
+    if (facts_->cpu_limits.Take(frame) || IsOfThreadLines(frame) || TakeCounts(frame)) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);
@@ -288,6 +286,11 @@ class FactReader {
       thread.last_counts = std::move(counts);
       thread.has_last = true;
     }
+  }
+
+  // What the second pass takes.
+  static bool IsOfThreadLines(const Frame& frame) {
+    return frame.type == FrameType::kThreadUsage || frame.type == FrameType::kThreadBlocked;
   }
 
   bool TakeCounts(const Frame& frame) {

@@ -17,7 +17,8 @@ namespace tbprof {
 namespace {
 
 // A problem is named from this share of the steps on; pure Python only where it is most of them.
-constexpr double kLeastShare = 0.22, kLeastOfPython = 0.4;
+// So are new pages, a fifth of what any program does that makes and drops large blocks.
+constexpr double kLeastShare = 0.22, kLeastOfPython = 0.4, kLeastOfPages = 0.33;
 // Beyond that too much is not known to name anything.
 constexpr double kMostUnknown = 0.5;
 // Of what the CPUs can give, by the job itself.
@@ -65,7 +66,7 @@ class Chooser {
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates_) {
       const double share = ShareOf(candidate.ps);
-      const double least = candidate.cause == Cause::kPython ? kLeastOfPython : kLeastShare;
+      const double least = LeastOf(candidate.cause);
       if (!IsProblem(candidate.cause) || share < least) continue;
       if (best == nullptr || candidate.ps > best->ps) best = &candidate;
     }
@@ -83,6 +84,10 @@ class Chooser {
  private:
   double ShareOf(int64_t ps) const {
     return verdict_.total_ps <= 0 ? 0 : static_cast<double>(ps) / static_cast<double>(verdict_.total_ps);
+  }
+  static double LeastOf(Cause cause) {
+    if (cause == Cause::kPython) return kLeastOfPython;
+    return cause == Cause::kAllocationChurn ? kLeastOfPages : kLeastShare;
   }
   int64_t Sum(const Wanted& wanted) const {
     int64_t sum = 0;
