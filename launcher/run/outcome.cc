@@ -51,9 +51,8 @@ void NameMissingViewer(Terminal* terminal, const std::vector<std::string>& comma
     return viewer == Viewer::kNone ? absl::NotFoundError(python) : absl::UnavailableError(python);
   });
   if (!absl::IsNotFound(missing) && !absl::IsUnavailable(missing)) return;
-  terminal->Say(StrCat("      viewer missing in the command's Python: ", ShellQuoted(PrintableUtf8(ToText(missing))),
-                       " -m pip install tensorboard", absl::IsNotFound(missing) ? " xprof" : "",
-                       " (or any other Python)"));
+  terminal->Say(StrCat("view needs: ", ShellQuoted(PrintableUtf8(ToText(missing))), " -m pip install tensorboard",
+                       absl::IsNotFound(missing) ? " xprof" : ""));
 }
 
 std::string WhyNoKernel(const Options& options, const RunFacts& facts) {

@@ -63,6 +63,29 @@ with open('/proc/self/schedstat') as counts: read = counts.read().split()
 print(*read, time.time_ns(), flush=True)
 )";
 
+// Reads from a pipe by the system call's number, which no hook sees. Another process writes when this one has been
+// found in its call several times.
+constexpr const char* kReadsByNumber = R"(
+import ctypes, os, platform, time
+read, write = os.pipe()
+pid = os.getpid()
+if os.fork() == 0:
+    found = 0
+    try:
+        while found < 40:
+            with open(f'/proc/{pid}/task/{pid}/syscall') as call: text = call.read()
+            found += text.startswith(f'0 {hex(read)} ')
+            time.sleep(0.01)
+    except OSError: time.sleep(1)  # a parent may not be looked at everywhere
+    os.write(write, b'x')
+    os._exit(0)
+libc, buffer = ctypes.CDLL(None), ctypes.create_string_buffer(1)
+assert platform.machine() == 'x86_64'
+assert libc.syscall(0, read, buffer, 1) == 1
+os.wait()
+print(read, flush=True)
+)";
+
 struct Recorded {
   RunResult run;
   std::unique_ptr<TemporaryDirectory> spools = std::make_unique<TemporaryDirectory>();
@@ -181,6 +204,22 @@ TEST(ThreadUsage, ThreadThatWaitsForItsCpu_HasTheKernelsCounts) {
     // The kernel counts what runs at its ticks: up to 10 ms late.
     EXPECT_NEAR(then.cpu_ps / 1e12, ran / 1e9, 0.01 + 0.05 * ran / 1e9);
     EXPECT_EQ(recorded.timeline.cpu_limits.cpus_allowed, 1);
+  }
+}
+
+TEST(ThreadUsage, CallWithoutAHook_IsFoundWithItsDescriptor) {
+  const std::vector<std::string> pythons = InstalledPythons();
+  if (pythons.empty() || !OtherRoot().empty()) GTEST_SKIP() << "no Python";
+  for (const std::string& python : pythons) {
+    SCOPED_TRACE(python);
+    const Recorded recorded = Record({python, "-c", kReadsByNumber}, "1000");
+    const ThreadBlocked* const blocked = recorded.timeline.BlockedOfThread(MainThread(recorded.timeline));
+    ASSERT_NE(blocked, nullptr);
+    uint64_t samples = 0;
+    for (const BlockedRun& run : blocked->runs) {
+      if (run.kind == BlockedIn::kPipe && run.fd == atoi(recorded.run.out.c_str())) samples += run.samples;
+    }
+    EXPECT_GT(samples, 0u);
   }
 }
 

@@ -41,6 +41,16 @@ class Account {
 
   const std::array<int64_t, kStepParts>& parts() const { return parts_; }
 
+  // What the rows are of for which `wanted(row)`.
+  template <typename Wanted>
+  std::array<int64_t, kStepParts> PartsOf(Wanted&& wanted) const {
+    std::array<int64_t, kStepParts> parts{};
+    for (const auto& [key, row] : rows_) {
+      if (wanted(row)) parts[static_cast<size_t>(row.part)] += row.ps;
+    }
+    return parts;
+  }
+
   // Rows for which `wanted(row)`, longest first, those of one line and call as one.
   template <typename Wanted>
   std::vector<AccountRow> RowsOf(Wanted&& wanted) const {

@@ -2,6 +2,7 @@
 #include "writer/verdict/cause_choice.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -76,7 +77,8 @@ class Chooser {
     verdict_.part = best->part;
     verdict_.share = std::min(1.0, ShareOf(best->ps));
     const bool is_input = best->cause == Cause::kPrefetchThread || best->cause == Cause::kSlowLoader;
-    if (is_input && best->part == StepPart::kLocks) MoveToInput(best->ps);
+    if (is_input && best->part == StepPart::kLocks) MoveTo(StepPart::kInput, *best);
+    if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);
   }
@@ -100,13 +102,16 @@ class Chooser {
   }
   static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
 
-  // A lock behind which data is prepared is a wait for input.
-  void MoveToInput(int64_t ps) {
-    int64_t& locks = verdict_.part_ps[static_cast<size_t>(StepPart::kLocks)];
-    const int64_t moved = std::min(ps, locks);
-    locks -= moved;
-    verdict_.part_ps[static_cast<size_t>(StepPart::kInput)] += moved;
-    verdict_.part = StepPart::kInput;
+  // Of the split: a lock behind which data is prepared is a wait for input, and who waits for threads that have no CPU
+  // has none either.
+  void MoveTo(StepPart part, const Candidate& candidate) {
+    const std::array<int64_t, kStepParts> moved = account_.PartsOf(candidate.rows);
+    for (size_t i = 0; i < kStepParts; ++i) {
+      const int64_t ps = std::clamp<int64_t>(moved[i], 0, verdict_.part_ps[i]);
+      verdict_.part_ps[i] -= ps;
+      verdict_.part_ps[static_cast<size_t>(part)] += ps;
+    }
+    verdict_.part = part;
   }
 
   void Collect() {

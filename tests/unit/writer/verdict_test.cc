@@ -406,6 +406,42 @@ TEST(Verdict, NoCpu_IsOtherProcessesOrTheQuotaOrItsOwnThreads) {
   crowded.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
 }
 
+// The pool's threads wait for a CPU, and the main thread for the pool.
+TEST(Verdict, CrowdOfItsOwn_TakesTheWaitsForItAlong) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, maker.in_main, BlockedIn::kFutex); });
+  maker.timeline.cpu_limits.cpus_allowed = 2;
+  for (int i = 0; i < 8; ++i) {
+    const uint32_t pool = maker.Thread("pool");
+    maker.timeline.usage[pool].points = {
+        {}, {maker.timeline.duration_ps, maker.timeline.duration_ps / 10, maker.timeline.duration_ps / 2, 0, 0}};
+  }
+  // Far below what the CPUs can give: others run, too, but it asks for twice as much as there is.
+  maker.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
+}
+
+TEST(Verdict, ProcessesThatPrepareDataAndHaveTheCpus_AreASlowLoader) {
+  Maker maker;
+  const uint32_t get =
+      maker.Stack(maker.in_main, "/usr/lib/python3.12/multiprocessing/pool.py", "IMapIterator.next", 1);
+  maker.EachStep(20 * kMs, [&](int64_t at) { maker.Wait(maker.main, kSemaphore, at, 20 * kMs, get); });
+  // Of 80 ms on the line, half waited for a CPU.
+  for (UsagePoint& point : maker.timeline.usage[maker.main].points) {
+    point.run_delay_ps = point.cpu_ps / 2;
+    point.cpu_ps -= point.run_delay_ps;
+  }
+  maker.timeline.cpu_limits.cpus_allowed = 2;
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t worker = maker.Thread("", true, maker.Process(101 + i, 0));
+    maker.timeline.usage[worker].points = {
+        {}, {maker.timeline.duration_ps, maker.timeline.duration_ps * 2 / 3, maker.timeline.duration_ps / 3, 0, 0}};
+  }
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseName(verdict.cause), CauseName(Cause::kSlowLoader)) << verdict.reason;
+  EXPECT_NEAR(verdict.share, 0.6, 0.03);
+  EXPECT_FALSE(verdict.facts.empty());
+}
+
 TEST(Verdict, PagesFromDisk_AreReclaim) {
   Maker maker;
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 60 * kMs, maker.in_main, 0); });
