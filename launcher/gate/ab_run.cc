@@ -94,10 +94,10 @@ int Spawn(const AbRunRequest& request, pid_t* pid) {
 
 }  // namespace
 
-AbRunResult RunSide(const AbRunRequest& request) {
+AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus) {
   AbRunResult result;
   const InterruptHandler handler;
-  const LoadReading before = ReadLoad();
+  const LoadReading before = ReadLoad(gpus);
   const absl::Time start = absl::Now();
   pid_t pid = 0;
   if (const int error = Spawn(request, &pid); error != 0) {
@@ -110,7 +110,7 @@ AbRunResult RunSide(const AbRunRequest& request) {
   }
   g_child = 0;
   result.wall_s = absl::ToDoubleSeconds(absl::Now() - start);
-  result.load = LoadBetween(before, ReadLoad());
+  result.load = LoadBetween(before, ReadLoad(gpus));
   result.interrupted = g_interrupted != 0;
   if (status != 0) result.error = WhyFailed(status, request);
   return result;

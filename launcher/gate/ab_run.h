@@ -2,7 +2,7 @@
 //
 // One run of a side of `tbprof ab`: the command under `tbprof run`, as a child of this process.
 //
-//   const AbRunResult result = RunSide({.command = "python train.py", .logdir = "/logs", .run = "ab-base-1"});
+//   const AbRunResult result = RunSide({.command = "python train.py", .logdir = "/logs", .run = "ab-base-1"}, &gpus);
 //
 // Process: launcher, main thread. Waits for the child.
 #ifndef TBPROF_LAUNCHER_GATE_AB_RUN_H_
@@ -28,7 +28,7 @@ struct AbRunResult {
   RunLoad load;
 };
 
-AbRunResult RunSide(const AbRunRequest& request);
+AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus);
 
 }  // namespace tbprof
 

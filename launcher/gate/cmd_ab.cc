@@ -91,7 +91,8 @@ class Ab {
     const AbRunResult result = RunSide({.command = is_new ? options_.new_runs[0] : options_.base_runs[0],
                                         .logdir = logdir_,
                                         .run = name,
-                                        .output = StrCat(directory_, "/", name, ".log")});
+                                        .output = StrCat(directory_, "/", name, ".log")},
+                                       &gpus_);
     if (result.interrupted) return Stop("interrupted");
     const std::string what = StrCat("run ", side.runs.size() + 1, is_new ? " of --new" : " of --base");
     if (!result.error.empty()) return Stop(StrCat(what, " ", result.error));
@@ -182,6 +183,7 @@ class Ab {
   std::string directory_;
   const absl::Time start_ = absl::Now();
   absl::Duration longest_pair_;
+  GpuLoadReader gpus_;
   Side base_, new_;
   std::vector<RunLoad> base_load_, new_load_;
   size_t taken_ = 0;

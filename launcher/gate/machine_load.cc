@@ -21,7 +21,7 @@ namespace {
 // Beyond that nothing is told, whoever it hits; and between the sides.
 constexpr double kMostOthers = 0.4, kMostSteal = 0.15, kMostBetween = 0.05;
 constexpr double kByChance = 0.05;
-constexpr double kSmallestLoad = 0.01;
+constexpr double kSmallestLoad = 0.01, kSmallestSlowed = 0.1;
 constexpr int kMostCpus = 4096;
 
 std::string ReadStart(const std::string& path) {
@@ -90,18 +90,22 @@ bool ParseStat(std::string_view text, double ticks_per_s, LoadReading* reading) 
   return true;
 }
 
-LoadReading ReadLoad() {
+LoadReading ReadLoad(GpuLoadReader* gpus) {
   LoadReading reading;
   ParseStat(ReadStart("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)), &reading);
   rusage usage = {};
   if (getrusage(RUSAGE_CHILDREN, &usage) == 0) reading.own_s = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
   reading.throttles = CountThrottles();
+  reading.gpus = gpus->Read();
   return reading;
 }
 
 RunLoad LoadBetween(const LoadReading& before, const LoadReading& after) {
   RunLoad load;
   load.throttles = after.throttles - std::min(after.throttles, before.throttles);
+  load.gpu_processes = before.gpus.processes;
+  load.gpu_slowed_s =
+      static_cast<double>(after.gpus.slowed_ns - std::min(after.gpus.slowed_ns, before.gpus.slowed_ns)) * 1e-9;
   const double all = after.all_s - before.all_s;
   if (all <= 0) return load;
   const double own = after.own_s - before.own_s;
@@ -119,13 +123,15 @@ std::string WhyContaminated(absl::Span<const RunLoad> base, absl::Span<const Run
     return absl::StrFormat("%s %.0f %% of the CPUs beside the base and %.0f %% beside the new side", kind.text,
                            100 * mean_a, 100 * mean_b);
   }
-  const std::vector<double> a = FieldsOf(base, &RunLoad::throttles), b = FieldsOf(now, &RunLoad::throttles);
-  if (WelchP(a, b, 1) < kByChance) {
-    return absl::StrFormat(
-        "CPUs were slowed down for their heat, %.1f times a run of the base and %.1f of the new side", Mean(a),
-        Mean(b));
-  }
-  return "";
+  const auto differ = [&](auto field, double smallest, const char* text) -> std::string {
+    const std::vector<double> a = FieldsOf(base, field), b = FieldsOf(now, field);
+    if (WelchP(a, b, smallest) >= kByChance) return "";
+    return absl::StrFormat("%s: %.1f a run of the base and %.1f of the new side", text, Mean(a), Mean(b));
+  };
+  std::string why = differ(&RunLoad::throttles, 1, "times that CPUs were slowed down for their heat");
+  if (why.empty()) why = differ(&RunLoad::gpu_processes, 0.5, "processes of others on the GPUs");
+  if (why.empty()) why = differ(&RunLoad::gpu_slowed_s, kSmallestSlowed, "seconds that GPUs were slowed down");
+  return why;
 }
 
 }  // namespace tbprof

@@ -3,9 +3,10 @@
 // What else the machine did beside a run: other programs, a hypervisor that took its CPUs away, CPUs that were slowed
 // down because they were hot. And whether that may be what two sides differ by.
 //
-//   const LoadReading before = ReadLoad();
+//   GpuLoadReader gpus;
+//   const LoadReading before = ReadLoad(&gpus);
 //   ... a run ...
-//   const RunLoad load = LoadBetween(before, ReadLoad());
+//   const RunLoad load = LoadBetween(before, ReadLoad(&gpus));
 //
 // Process: launcher, for `tbprof ab`. Main thread: ReadLoad counts the children that were waited for.
 #ifndef TBPROF_LAUNCHER_GATE_MACHINE_LOAD_H_
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "launcher/gate/gpu_load.h"
 
 namespace tbprof {
 
@@ -25,8 +27,9 @@ struct LoadReading {
   double busy_s = 0, steal_s = 0, all_s = 0;  // all: idle time, too; 0: not known
   double own_s = 0;                           // CPU time of this process's children that have ended
   uint64_t throttles = 0;                     // how often a CPU was slowed down
+  GpuReading gpus;
 };
-LoadReading ReadLoad();
+LoadReading ReadLoad(GpuLoadReader* gpus);
 // Of the text of /proc/stat.
 bool ParseStat(std::string_view text, double ticks_per_s, LoadReading* reading);
 
@@ -34,6 +37,8 @@ struct RunLoad {
   double others = 0;  // of all CPUs' time, what other programs used
   double steal = 0;   // likewise, what a hypervisor took
   uint64_t throttles = 0;
+  uint64_t gpu_processes = 0;  // on the GPUs when it began
+  double gpu_slowed_s = 0;     // GPUs were, for power or heat, all added up
 };
 RunLoad LoadBetween(const LoadReading& before, const LoadReading& after);
 

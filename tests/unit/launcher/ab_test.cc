@@ -64,7 +64,9 @@ TEST(MachineLoad, BetweenTwoReadings_IsWhatOthersUsed) {
 }
 
 TEST(MachineLoad, ThisMachine_IsRead) {
-  const LoadReading reading = ReadLoad();
+  GpuLoadReader gpus("libno_such_library.so");
+  const LoadReading reading = ReadLoad(&gpus);
+  EXPECT_EQ(reading.gpus.devices, 0u);
   EXPECT_GT(reading.all_s, 0);
   EXPECT_GE(reading.all_s, reading.busy_s);
 }
@@ -90,6 +92,44 @@ TEST(MachineLoad, StealAndHeat_AreNamed) {
   for (size_t i = 0; i < hot.size(); ++i) hot[i].throttles = 40 + i;
   EXPECT_THAT(WhyContaminated(cool, hot), HasSubstr("heat"));
   EXPECT_EQ(WhyContaminated(hot, hot), "");
+}
+
+TEST(MachineLoad, WhatElseIsOnTheGpus_IsNamed) {
+  std::vector<RunLoad> alone(4), shared(4), slowed(4);
+  for (RunLoad& load : shared) load.gpu_processes = 2;
+  EXPECT_THAT(WhyContaminated(alone, shared), HasSubstr("on the GPUs: 0.0 a run of the base and 2.0"));
+  EXPECT_EQ(WhyContaminated(shared, shared), "");
+  for (RunLoad& load : slowed) load.gpu_slowed_s = 1.5;
+  EXPECT_THAT(WhyContaminated(slowed, alone), HasSubstr("slowed down: 1.5 a run of the base"));
+}
+
+class Gpus : public ::testing::Test {
+ protected:
+  ~Gpus() override { unsetenv("SIMULATED_NVML"); }
+  static GpuReading Read(const char* state) {
+    setenv("SIMULATED_NVML", state, 1);
+    return GpuLoadReader(TBPROF_SIMULATED_NVML).Read();
+  }
+};
+
+TEST_F(Gpus, Library_IsAskedInAChild) {
+  const GpuReading reading = Read("2 3 500");
+  EXPECT_EQ(reading.devices, 2u);
+  EXPECT_EQ(reading.processes, 6u);
+  EXPECT_EQ(reading.slowed_ns, 1000u);
+}
+
+TEST_F(Gpus, LibraryThatFails_GivesNothing) {
+  for (const char* state : {"crashes", "no numbers", "0 0 0"}) EXPECT_EQ(Read(state).devices, 0u) << state;
+}
+
+TEST_F(Gpus, LibraryThatHangs_IsLeftAndNotAskedAgain) {
+  setenv("SIMULATED_NVML", "hangs", 1);
+  GpuLoadReader gpus(TBPROF_SIMULATED_NVML);
+  EXPECT_EQ(gpus.Read().devices, 0u);
+  // It would answer now.
+  setenv("SIMULATED_NVML", "1 1 1", 1);
+  EXPECT_EQ(gpus.Read().devices, 0u);
 }
 
 }  // namespace
