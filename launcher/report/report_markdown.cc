@@ -32,8 +32,12 @@ std::string Code(std::string_view name) {
   std::ranges::replace(text, '`', '\'');
   std::string out;
   for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
+    // Behind a backslash of the name's own, `\|` would end a cell of a table all the same.
+    if (c == '|') {
+      out += "¦";
+    } else {
+      out += c;
+    }
   }
   return out.empty() ? "-" : StrCat("`", out, "`");
 }
@@ -41,7 +45,7 @@ std::string Code(std::string_view name) {
 std::string Plain(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (std::string_view("`*[<|").find(c) != std::string_view::npos) out += '\\';
+    if (std::string_view("\\`*[<|").find(c) != std::string_view::npos) out += '\\';
     out += c;
   }
   return out;

@@ -186,7 +186,7 @@ TEST(ReportMarkdown, WithRoom_HasAllSections) {
     EXPECT_THAT(text, HasSubstr(std::string(section)));
   }
   EXPECT_THAT(text, Not(HasSubstr("Cut to")));
-  EXPECT_THAT(text, HasSubstr("`f\\|g'h`")) << "no name ends its code span or its cell";
+  EXPECT_THAT(text, HasSubstr("`f¦g'h`")) << "no name ends its code span or its cell";
   EXPECT_THAT(text, HasSubstr("Python lines of process 9: refused: ptrace is denied"));
   EXPECT_THAT(text, HasSubstr("lost 12 records: segment full"));
 }
