@@ -89,6 +89,7 @@ Json RunJson(const RunNumbers& run) {
               {"no_counts", OrNull(run.no_counts)},
               {"unfit", OrNull(run.unfit)},
               {"steps", std::max<uint64_t>(run.steps, steps.size())},
+              {"irregular_steps", run.irregular_steps},
               {"median_step_s", Rounded(run.median_step_s)},
               {"mean_step_s", Rounded(run.mean_step_s)},
               {"split_step_s", Rounded(run.split_step_s)},
@@ -234,6 +235,7 @@ std::string ReadRun(const Parsed& json, const std::string& place, RunNumbers* ru
   run->no_counts = reader.TakeText("no_counts");
   run->unfit = reader.TakeText("unfit");
   run->steps = static_cast<uint64_t>(reader.TakeCount("steps"));
+  run->irregular_steps = static_cast<uint64_t>(reader.TakeCount("irregular_steps"));
   run->median_step_s = reader.TakeNumber("median_step_s").value_or(0);
   run->mean_step_s = reader.TakeNumber("mean_step_s").value_or(0);
   run->split_step_s = reader.TakeNumber("split_step_s").value_or(0);

@@ -136,8 +136,8 @@ class Comparing {
       for (const RunNumbers& run : side->runs) {
         if (!run.no_counts.empty()) return StrCat("not countable: ", run.path, ": ", run.no_counts);
         if (const Count* count = Find(run, name)) bases.insert(count->basis);
-        fewest = std::min(fewest, run.steps);
-        most = std::max(most, run.steps);
+        fewest = std::min(fewest, run.steps + run.irregular_steps);
+        most = std::max(most, run.steps + run.irregular_steps);
       }
     }
     if (bases.size() > 1) return "not countable: of the steps on one side, of the whole run on the other";

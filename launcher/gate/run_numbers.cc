@@ -51,6 +51,7 @@ void ReadIdentity(const Fields& root, RunNumbers* numbers) {
 
 void ReadSteps(const Fields& steps, RunNumbers* numbers) {
   numbers->steps = steps.Count("count").value_or(0);
+  numbers->irregular_steps = steps.Count("irregular").value_or(0);
   numbers->median_step_s = steps.Seconds("median_s");
   numbers->mean_step_s = steps.Seconds("mean_s");
   for (const Fields& step : steps.Objects("list")) {

@@ -62,8 +62,9 @@ struct RunNumbers {
   bool running = false;  // its command had not ended
   // Why its times, or all of it, cannot be compared: one line. Empty: they can.
   std::string no_times, unfit;
-  std::vector<double> steps_s;  // the regular ones, in order; none where a summary has no list (over 2000 steps)
-  uint64_t steps = 0;           // all regular ones
+  std::vector<double> steps_s;   // the regular ones, in order; none where a summary has no list (over 2000 steps)
+  uint64_t steps = 0;            // all regular ones
+  uint64_t irregular_steps = 0;  // beside them: a busy machine makes more
   double median_step_s = 0, mean_step_s = 0;  // of all regular ones
   // What the amounts of kPart add up to: `mean_step_s`, or more where time between steps is split as well. 0: no split.
   double split_step_s = 0;

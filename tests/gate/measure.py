@@ -5,6 +5,7 @@
     measure.py record  --tbprof=T --python=P --out=DIR [--count=40]      runs of each program, all alike
     measure.py same    --tbprof=T --out=DIR [--times=2000] [--runs=10]   A/A: random choices of them as two sides
     measure.py live    --tbprof=T --python=P --out=DIR [--times=200]     A/A: pairs that are made for the purpose
+    measure.py others  --out=DIR [--times=2000] [--runs=10]              what other tools say of the same choices (scipy)
     measure.py planted --tbprof=T --python=P --out=DIR [--pairs=5]       20 programs that became slower: the first cause
 
 Each prints a row for each program and writes CSV to --out. `record` and `live` may run beside other load: that is what
@@ -43,15 +44,15 @@ PLANTED = [
     ("loader", "no_workers", ["input", "__getitem__", "fetch", "collate", "aten::stack", "aten::cat", "aten::full", "aten::fill_"]),
     ("jax_step", "twice", ["step", "operations", "block_until_ready", "jit"]),
     ("records", "parse", ["parse", "json", "decode", "encode", "dumps"]),
-    ("records", "copies", ["concatenate", "main", "operations", "reclaim"]),
+    ("records", "copies", ["aten::cat", "main", "reclaim"]),
 ]
 PROGRAMS = ["mlp", "loader", "jax_step", "records"]
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("record", "same", "live", "planted"))
-    parser.add_argument("--tbprof", required=True)
+    parser.add_argument("what", choices=("record", "same", "others", "live", "planted"))
+    parser.add_argument("--tbprof", default="tbprof")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--out", required=True)
     parser.add_argument("--count", type=int, default=40)
@@ -59,6 +60,7 @@ def parse_arguments():
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slower", type=float, default=0, help="same, others: percent that the new side is made slower")
     parser.add_argument("--program", action="append", help="of these alone")
     return parser.parse_args()
 
@@ -98,32 +100,97 @@ def save(options, name, columns, rows):
         print("  ".join(f"{str(value):<22}" for value in row), flush=True)
 
 
+def choices(options, program, count):
+    """Sides of runs that were made near one another, in random pairs."""
+    rng = random.Random(f"{options.seed} {program}")
+    runs = sorted(pathlib.Path(f"{options.out}/{program}").glob("plugins/profile/*"))
+    for _ in range(count):
+        start = rng.randrange(0, len(runs) - 2 * options.runs + 1)
+        window = runs[start:start + 2 * options.runs]
+        sides = [[], []]
+        for pair in range(options.runs):
+            first = rng.randrange(2)
+            sides[first].append(window[2 * pair])
+            sides[1 - first].append(window[2 * pair + 1])
+        yield sides
+
+
+def slow_down(options, program):
+    """Copies of all summaries in which each regular step took longer; where they are."""
+    factor = 1 + options.slower / 100
+    target = f"{options.out}/slower-{options.slower:g}/{program}"
+    for path in pathlib.Path(f"{options.out}/{program}").glob("plugins/profile/*/*summary.json"):
+        summary = json.loads(path.read_text())
+        steps = summary["steps"]
+        for step in steps["list"] or []:
+            step["duration_s"] *= factor if step["regular"] else 1
+        for part in (steps, steps["distribution"]):
+            for name in part:
+                if name.endswith("_s"):
+                    part[name] *= factor
+        copy = pathlib.Path(target) / path.parent.name
+        copy.mkdir(parents=True, exist_ok=True)
+        (copy / "summary.json").write_text(json.dumps(summary))
+    return target
+
+
 def same(options):
-    """Half of the comparisons with sides that alternate in time, half with any."""
-    rng = random.Random(options.seed)
     programs = options.program or PROGRAMS
     rows = []
     for program in programs:
-        runs = sorted(pathlib.Path(f"{options.out}/{program}").glob("plugins/profile/*"))
         answers, counts = collections.Counter(), collections.Counter()
-        for number in range((options.times or 2000) // len(programs)):
-            start = rng.randrange(0, len(runs) - 2 * options.runs + 1)
-            window = runs[start:start + 2 * options.runs]
-            sides = [[], []]
-            for pair in range(options.runs):
-                first = rng.randrange(2)
-                sides[first].append(window[2 * pair])
-                sides[1 - first].append(window[2 * pair + 1])
-            found = compare(options, *sides)
+        target = slow_down(options, program) if options.slower else None
+        for base, now in choices(options, program, (options.times or 2000) // len(programs)):
+            if target:
+                now = [f"{target}/{path.name}/summary.json" for path in now]
+            found = compare(options, base, now)
             answers[found["answer"]] += 1
             for quantity in found["quantities"]:
                 if quantity["name"].endswith("_per_step"):
                     counts[quantity["answer"] if quantity["exact"] else "not countable"] += 1
-        rows.append([program, options.runs, sum(answers.values()), answers["worse"], answers["better"],
+        rows.append([program, options.slower, options.runs, sum(answers.values()), answers["worse"], answers["better"],
                      answers["equivalent"], answers["cannot_tell"], counts["worse"], counts["equivalent"],
                      counts["not countable"]])
-    save(options, "same", ["program", "runs a side", "comparisons", "worse", "better", "equivalent", "cannot tell",
-                           "counts worse", "counts equal", "counts not countable"], rows)
+    save(options, f"same-{options.slower:g}", ["program", "slower %", "runs a side", "comparisons", "worse", "better",
+                                               "equivalent", "cannot tell", "counts worse", "counts equal",
+                                               "counts not countable"], rows)
+
+
+def others(options):
+    """By the rules of their sources: hyperfine 1.19 (ratio of means, and its deviation), Google Benchmark's compare.py
+    (two-sided U test at 0.05 of the repetitions), pytest-benchmark (--benchmark-compare-fail=mean:3%)."""
+    import statistics
+
+    from scipy.stats import mannwhitneyu
+
+    def hyperfine(base, now):
+        a, b = statistics.mean(base), statistics.mean(now)
+        ratio = b / a
+        deviation = ratio * ((statistics.stdev(base) / a) ** 2 + (statistics.stdev(now) / b) ** 2) ** 0.5
+        return ratio - deviation > 1
+
+    def google(base, now):
+        return mannwhitneyu(base, now, alternative="two-sided").pvalue < 0.05 and sum(now) > sum(base)
+
+    def pytest_benchmark(base, now):
+        return statistics.mean(now) > 1.03 * statistics.mean(base)
+
+    rules = {"hyperfine": hyperfine, "Google Benchmark compare.py": google, "pytest-benchmark mean:3%": pytest_benchmark}
+    rows = []
+    for program in options.program or PROGRAMS:
+        medians = {}
+        for path in pathlib.Path(f"{options.out}/{program}").glob("plugins/profile/*/*summary.json"):
+            medians[path.parent] = json.loads(path.read_text())["steps"]["median_s"]
+            if medians[path.parent] is None:
+                sys.exit(f"{path}: no steps")
+        found = collections.Counter()
+        times = (options.times or 2000) // len(options.program or PROGRAMS)
+        for base, now in choices(options, program, times):
+            for name, rule in rules.items():
+                found[name] += rule([medians[path] for path in base],
+                                    [medians[path] * (1 + options.slower / 100) for path in now])
+        rows += [[name, program, options.slower, options.runs, times, found[name]] for name in rules]
+    save(options, f"others-{options.slower:g}", ["tool", "program", "slower %", "runs a side", "comparisons", "worse"], rows)
 
 
 def run_ab(options, program, base_plant, plant):
@@ -167,4 +234,4 @@ def planted(options):
 if __name__ == "__main__":
     arguments = parse_arguments()
     os.makedirs(arguments.out, exist_ok=True)
-    {"record": record, "same": same, "live": live, "planted": planted}[arguments.what](arguments)
+    {"record": record, "same": same, "others": others, "live": live, "planted": planted}[arguments.what](arguments)

@@ -30,7 +30,7 @@ class Measurer {
   explicit Measurer(Timeline* timeline) : timeline_(*timeline), amounts_(timeline->step_amounts) {}
 
   void Measure() {
-    amounts_.steps = static_cast<uint64_t>(std::ranges::count_if(timeline_.steps, &Step::is_regular));
+    amounts_.steps = timeline_.steps.size();
     if (amounts_.steps == 0) return;
     AddMade();
     AddOfDevices();

@@ -30,7 +30,7 @@ struct StepOperation {
 };
 
 struct StepAmounts {
-  uint64_t steps = 0;  // regular ones; 0: not known, and all else is empty
+  uint64_t steps = 0;  // irregular ones, too: a busy machine makes others so; 0: not known, and all else is empty
   std::vector<StepCount> counts;
   std::vector<StepOperation> operations;  // by time, longest first
 };
