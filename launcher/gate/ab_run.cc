@@ -11,6 +11,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
@@ -52,7 +53,7 @@ class InterruptHandler {
   struct sigaction interrupt_ = {}, terminate_ = {};
 };
 
-// The last line that is not empty.
+// The command's last line that is not empty; tbprof's own are behind it.
 std::string LastLine(const std::string& path) {
   const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return "";
@@ -60,12 +61,13 @@ std::string LastLine(const std::string& path) {
   char text[kTailBytes];
   const off_t from = size > static_cast<off_t>(sizeof(text)) ? size - static_cast<off_t>(sizeof(text)) : 0;
   const ssize_t got = pread(file.get(), text, sizeof(text), from);
-  std::string tail(text, got > 0 ? static_cast<size_t>(got) : 0);
-  while (!tail.empty() && (tail.back() == '\n' || tail.back() == ' ')) tail.pop_back();
-  const size_t line = tail.rfind('\n');
-  if (line != std::string::npos) tail.erase(0, line + 1);
-  if (tail.size() > kTailColumns) tail.resize(kTailColumns);
-  return PrintableUtf8(tail);
+  const std::string tail(text, got > 0 ? static_cast<size_t>(got) : 0);
+  std::string last;
+  for (const std::string& line : std::vector<std::string>(absl::StrSplit(tail, '\n', absl::SkipWhitespace()))) {
+    if (!line.starts_with("tbprof: ")) last = line;
+  }
+  if (last.size() > kTailColumns) last.resize(kTailColumns);
+  return PrintableUtf8(last);
 }
 
 std::string WhyFailed(int status, const AbRunRequest& request) {

@@ -10,7 +10,8 @@
 The YAML is checked against the schemas of GitHub workflows and of GitLab CI that check-jsonschema carries
 (scripts/requirements-test.txt). The scripts run in the order of the file, with bash as the runners call it, in a
 repository of two commits that has what the examples name: build/bench by make, tests/, examples/train_digits.py.
-Conditions (`if`, `rules`) are left out: each script runs once.
+Those of GitHub run as on the main branch, then as of a pull request; of GitLab each once, whatever its `rules`. `ab` makes at most
+four pairs (TBPROF_PAIRS).
 """
 
 import argparse
@@ -75,23 +76,29 @@ def validate(path):
 
 
 def github_scripts(path):
-    """(name, script, how the runner calls bash) of each step with `run`."""
-    for job in load(path)["jobs"].values():
-        for step in job["steps"]:
-            if "run" in step:
+    """(number of the job, name, script) of each step with `run`: as on the main branch, then as of a pull request."""
+    conditions = {"github.ref == 'refs/heads/main'": 1, "github.event_name == 'pull_request'": 2}
+    for number in (1, 2):
+        for job in load(path)["jobs"].values():
+            for step in job["steps"]:
+                if "run" not in step or ("if" in step and conditions[step["if"]] != number):
+                    continue
                 assert "${{" not in step["run"], f"{step['name']}: no plain bash: {step['run']}"
                 assert "shell" not in step, f"{step['name']}: a shell of its own"
-                yield step["name"], step["run"]
+                yield number, step["name"], step["run"]
 
 
 def gitlab_scripts(path):
+    """Likewise: each job has a number of its own."""
     config = load(path)
+    number = 0
     for name, job in config.items():
         if not isinstance(job, dict) or "script" not in job:
             continue
         base = config[job["extends"]]
-        yield f"{name}, install", "\n".join(base["before_script"])
-        yield name, "\n".join(job["script"])
+        number += 1
+        yield number, f"{name}, install", "\n".join(base["before_script"])
+        yield number, name, "\n".join(job["script"])
 
 
 def make_repository(directory, include):
@@ -123,8 +130,8 @@ class Runner:
         else:
             wheels = list(arguments.wheel.glob("tbprof-*.whl"))
             assert len(wheels) == 1, f"not one wheel in {arguments.wheel}"
-            self.variables["TBPROF_WHEEL"] = str(wheels[0])
-            self.path.insert(0, str(self.home / "tbprof/bin"))
+            self.variables["PROFILER_WHEEL"] = str(wheels[0])
+            self.path.insert(0, str(self.home / "bin"))
 
     def environment(self):
         added = self.path_file.read_text().split()
@@ -148,7 +155,7 @@ class Runner:
         return ""
 
     def run(self, name, script):
-        if self.arguments.bin and "TBPROF_WHEEL" in script:
+        if self.arguments.bin and "PROFILER_WHEEL" in script:
             print(f"not run, installs a wheel: {name}")
             return
         missing = self.missing(script) if self.arguments.allow_missing else ""
@@ -184,12 +191,12 @@ def main():
             base = subprocess.run(["git", "rev-parse", "HEAD~1"], cwd=directory, check=True, capture_output=True, text=True)
             base = base.stdout.strip()
             runner = Runner(arguments, directory, {"BASE": base, "CI_MERGE_REQUEST_DIFF_BASE_SHA": base,
-                                                   "GITHUB_RUN_ID": "17", "CI_JOB_ID": "18"})
+                                                   "TBPROF_PAIRS": "4"})
             count = 0
-            for title, script in scripts(EXAMPLES / name):
-                # GitLab gives each job a fresh directory; here its name in the log directory must be its own.
+            for number, title, script in scripts(EXAMPLES / name):
+                # Each job has a fresh directory; here its name in the log directory must be its own.
                 count += 1
-                runner.variables["CI_JOB_ID"] = str(18 + count)
+                runner.variables["GITHUB_RUN_ID"] = runner.variables["CI_JOB_ID"] = str(17 + number)
                 runner.run(f"{name}: {title}", script)
             assert count >= 7, f"{name}: only {count} scripts"
 

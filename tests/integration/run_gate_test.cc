@@ -71,7 +71,7 @@ TEST_F(RunGate, AbOfTheSameProgram_HoldsTheRule) {
 TEST_F(RunGate, AbOfACommandThatFails_CannotTellAndSaysWhy) {
   const RunResult ab = Ab(Counted(200), Counted(200, 7) + "; echo no such data >&2; exit 7");
   EXPECT_EQ(ab.code(), kCannotTell) << ab.out << ab.AllSaid();
-  EXPECT_THAT(ab.out + ab.AllSaid(), HasSubstr("run 1 of --new ended with status 7"));
+  EXPECT_THAT(ab.out + ab.AllSaid(), HasSubstr("run 1 of --new ended with status 7: no such data"));
 }
 
 TEST_F(RunGate, WrongUse_IsTheCallersFault) {
