@@ -123,7 +123,7 @@ def run(command, **options):
 
 def by_tbprof(tbprof, options, python, script, directory):
     done = run([tbprof, "run", f"--logdir={directory}", *options, "--", python, script])
-    found = sorted(pathlib.Path(directory).glob("plugins/profile/*/*.summary.json"))
+    found = sorted(pathlib.Path(directory).glob("plugins/profile/*/*summary.json"))
     if not found:
         sys.exit(f"no summary: {done.stderr}")
     processes = json.loads(found[-1].read_text())["memory"]["processes"]
@@ -155,7 +155,13 @@ def lines_of(process):
     rows = process["live_at_peak"]
     if rows is None:
         return {}
-    return {f"{row['file']}:{row['line']}": row["bytes"] for row in rows if row["file"] is not None}
+    # A line has a row for each call site in native code.
+    lines = {}
+    for row in rows:
+        if row["file"] is not None:
+            place = f"{row['file']}:{row['line']}"
+            lines[place] = lines.get(place, 0) + row["bytes"]
+    return lines
 
 
 def show(name, truth, whole, exact, sampled):

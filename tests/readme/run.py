@@ -45,6 +45,8 @@ COMPILES = {
     "./scripts/build_packages.sh": "packages_build",
     "cmake --install build --prefix /opt/tbprof": "check_install",
     "./scripts/quickstart.sh": "by hand, minutes; check_install has its target",
+    "tbprof ab --base 'CMD A' --new 'CMD B'": "ci_examples",
+    "tbprof compare BASE NEW": "ci_examples",
     "build/bin/tbprof run -- python3 your_training.py": "the integration tests",
 }
 # An inline code span that starts so is a command, if it has more than one word or is a path.
