@@ -107,7 +107,7 @@ def b(): held("B", 3000 * 60000); return [bytearray(60000) for _ in range(3000)]
 def c(): held("C", 50 << 20); return bytearray(50 << 20) #C
 x, y, z = a(), b(), c(); peak(); done(); os.kill(os.getpid(), signal.SIGKILL)
 """,
-    "pandas": """
+    "frames": """
 import pandas
 def load(n): return pandas.DataFrame({"k": range(n), "v": [float(i) for i in range(n)]}) #A
 def double(frame): return pandas.concat([frame, frame, frame, frame]) #B
