@@ -81,7 +81,7 @@ TEST_P(ChildrenInTurn, ManyChildren_LauncherDoesNotGrow) {
   }
   const RunResult result = running->Wait();
   EXPECT_EQ(result.out, "bad 0\n");
-  EXPECT_EQ(last.threads, early.threads);
+  EXPECT_LE(last.threads, early.threads) << "fewer: the run is ending already";
   EXPECT_LE(last.descriptors, early.descriptors + 200) << "of children that have just ended";
   EXPECT_LE(last.kilobytes, early.kilobytes + 16 * 1024);
 }
