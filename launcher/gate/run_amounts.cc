@@ -11,6 +11,9 @@
 namespace tbprof {
 namespace {
 
+// Of the step, with what is inaccurate in it.
+constexpr double kWholeStep = 1.1;
+
 // Of names that a summary has several rows of, the sum.
 using Sums = std::map<std::string, double>;
 
@@ -59,6 +62,10 @@ void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
     if (!wait.idle_pool.empty()) continue;  // as long as the run, whatever it does
     const std::string& place = wait.python.empty() ? wait.call_site : wait.python;
     sums[StrCat(wait.operation, place.empty() ? "" : " at ", place)] += wait.total_s;
+  }
+  // What takes longer than the step is no part of it: a shell that waits for the program, workers that wait for work.
+  if (numbers->mean_step_s > 0) {
+    std::erase_if(sums, [&](const auto& sum) { return sum.second > kWholeStep * numbers->mean_step_s * steps; });
   }
   Add(AmountKind::kWait, sums, steps, numbers);
 }

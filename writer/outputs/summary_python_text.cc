@@ -176,9 +176,9 @@ void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const Pyt
   for (size_t i = 0; i < std::min(kShownGroups, rows.size()); ++i) out->push_back({rows[i].text});
 }
 
+// How many samples ran says little: who runs for a moment between two of them and waits the rest counts as running.
 std::string SamplesText(const PythonTotals& totals) {
-  return StrCat(Plural(totals.all.samples, "sample", "samples"), ", ",
-                HumanPercent(ShareOf(totals.all.on_cpu_ps, totals.all.wall_ps)), " on CPU");
+  return StrCat(Plural(totals.all.samples, "sample", "samples"), ", waits included");
 }
 
 }  // namespace

@@ -68,8 +68,13 @@ TEST_F(RunNumbersTest, ReadRunNumbers_Summary_HasStepsCountsAndAmounts) {
   summary["machine"] = {{"cpu_model", "EPYC"}, {"cpus", 8}, {"memory_bytes", nullptr}, {"kernel", "6.1"}};
   summary["step_counts"] = {{{"name", "kernels"}, {"per_step", 12.5}, {"basis", "steps"}}};
   summary["operations"] = {{{"name", "aten::mm"}, {"calls_per_step", 4}, {"s_per_step", 0.002}}};
+  Json shell = summary["wait_sites"][0];
+  shell["operation"] = "wait3";
+  shell["total_s"] = 100.0;
+  summary["wait_sites"].push_back(shell);
   const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
   ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_FALSE(AmountOf(*run, AmountKind::kWait, "wait3 at train.py:41 main")) << "longer than the steps";
   EXPECT_EQ(run->unfit, "");
   EXPECT_EQ(run->no_times, "");
   EXPECT_EQ(run->steps_s.size(), 60u);  // the irregular one is not in it

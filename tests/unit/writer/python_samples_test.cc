@@ -495,7 +495,7 @@ TEST(PythonSummary, Phases_DivideTheSamplesOfEachGroup) {
 
 TEST(PythonSummary, Terminal_WithSteps_NamesLinesOfRegularSteps) {
   EXPECT_THAT(PythonLinesOf(SampledWithSteps(), 4),
-              ElementsAre("python      self  line (main thread, in regular steps: 10 samples, 100 % on CPU)",
+              ElementsAre("python      self  line (main thread, in regular steps: 10 samples, waits included)",
                           "            50 %  model.py:12 Model.forward", "            50 %  model.py:13 Model.forward",
                           "      outside of regular steps (50 % of the samples): 50 % model.py:12 Model.forward"));
 }
@@ -520,7 +520,7 @@ TEST(PythonSummary, Terminal_NarrowAndStartedByRunpy_ShowsTheProgramsFunctions) 
 
 TEST(PythonSummary, Terminal_NamesTheLinesThatTheMainThreadWasAt) {
   EXPECT_THAT(PythonLinesOf(BuildGood(Sampled()), 5),
-              ElementsAre("python      self  line (main thread, 20 samples, 75 % on CPU)",
+              ElementsAre("python      self  line (main thread, 20 samples, waits included)",
                           "            50 %  model.py:12 Model.forward", "            25 %  model.py:13 Model.forward",
                           "            25 %  data.py:5 decode", "      functions: 75 % train_step (train.py)"));
 }
