@@ -4,15 +4,9 @@
 #include <charconv>
 #include <string>
 
-#include "launcher/base/text.h"
+#include "launcher/cli/option_values.h"
 
 namespace tbprof {
-namespace {
-
-absl::Status Expected(std::string_view what) { return InvalidArgument(StrCat("expected ", what)); }
-
-}  // namespace
-
 absl::Status SetMargin(Options& options, std::string_view value) {
   double percent = 0;
   const char* const end_of_number = value.data() + value.size() - (value.ends_with('%') ? 1 : 0);

@@ -5,6 +5,7 @@
 #include "launcher/base/control_messages.h"
 #include "launcher/base/text.h"
 #include "launcher/cli/option_gate.h"
+#include "launcher/cli/option_values.h"
 #include "launcher/cli/options.h"
 #include "wire/name_number.h"
 #include "wire/ranks.h"
@@ -13,8 +14,6 @@
 
 namespace tbprof {
 namespace {
-
-absl::Status Expected(std::string_view what) { return InvalidArgument(StrCat("expected ", what)); }
 
 template <typename T>
 absl::Status Assign(T& field, absl::StatusOr<T> value) {
@@ -528,7 +527,8 @@ constexpr OptionRow kRows[] = {
      InProject::kNever, nullptr, true},
     {"margin", "SHARE", "3%", "Changes of the step time within it are equivalent", kForCompare | kForAb | kForRun,
      SetMargin},
-    {"pairs", "N", "40", "At most so many runs of each command", kForAb, SetNumber<&Options::pairs, 3, 200>},
+    {"pairs", "N", "40", "At most so many runs of each command", kForAb,
+     SetNumber<&Options::pairs, kFewestPairs, kMostPairs>},
     {"max-time", "DURATION", "", "Begin no pair that would not end within it", kForAb, SetMaxTime},
     {"baseline", "NAME", "", "Compare the run with this baseline; exit 3 where it is worse", kForRun, SetBaseline},
     {"fail-on", "RULE", "", "Exit 1 (run: 3) where it fails, repeatable: 'step_time>+3%', 'kernels_per_step!=0%'",

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "launcher/cli/option_values.h"
+
 #include <cctype>
 #include <charconv>
 
@@ -6,11 +8,7 @@
 #include "launcher/cli/options.h"
 
 namespace tbprof {
-namespace {
-
 absl::Status Expected(std::string_view what) { return InvalidArgument(StrCat("expected ", what)); }
-
-}  // namespace
 
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text) {
   const absl::Status expected = Expected("a duration such as 500ms, 2s or 1m30s");

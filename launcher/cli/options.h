@@ -66,6 +66,8 @@ struct OptionValue {
 enum class Cuda { kAuto, kCupti, kHooks, kOff };
 enum class Torch { kOperations, kAll, kSteps, kOff };
 
+inline constexpr uint64_t kFewestPairs = 3, kMostPairs = 200;  // ab --pairs
+
 // The fields of SessionOptions are rows of wire/settings.def.
 struct Options : SessionOptions {
   std::string subcommand;            // as in commands.cc; empty for `--version` and `--help`

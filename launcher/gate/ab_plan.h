@@ -16,8 +16,6 @@
 
 namespace tbprof {
 
-inline constexpr uint64_t kFewestPairs = 3, kMostPairs = 200;
-
 // ABBA or BAAB by chance, for each two pairs: what rises or falls evenly hits both sides alike.
 class AbOrder {
  public:

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "writer/base/utf8.h"
@@ -100,7 +99,6 @@ AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus) {
   AbRunResult result;
   const InterruptHandler handler;
   const LoadReading before = ReadLoad(gpus);
-  const absl::Time start = absl::Now();
   pid_t pid = 0;
   if (const int error = Spawn(request, &pid); error != 0) {
     result.error = StrCat("cannot start tbprof: ", strerror(error));
@@ -111,7 +109,6 @@ AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus) {
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
   g_child = 0;
-  result.wall_s = absl::ToDoubleSeconds(absl::Now() - start);
   result.load = LoadBetween(before, ReadLoad(gpus));
   result.interrupted = g_interrupted != 0;
   if (status != 0) result.error = WhyFailed(status, request);

@@ -24,7 +24,6 @@ struct AbRunRequest {
 struct AbRunResult {
   std::string error;         // one line; empty: the command succeeded
   bool interrupted = false;  // by a signal to this process: there are to be no more
-  double wall_s = 0;
   RunLoad load;
 };
 

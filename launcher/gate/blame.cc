@@ -29,9 +29,6 @@ constexpr double kRowFloor = 0.01, kSampledRowFloor = 0.05;
 // Of a function's time on each side, what lines have that the other side does not: it has moved.
 constexpr double kMovedShare = 0.5;
 
-constexpr AmountKind kKinds[] = {AmountKind::kPart, AmountKind::kOperation,  AmountKind::kKernel,
-                                 AmountKind::kWait, AmountKind::kPythonLine, AmountKind::kAllocationSite};
-
 // The values of one name in the runs of both sides.
 struct Row {
   std::vector<double> base, now;
@@ -212,7 +209,7 @@ void Blame(Comparison* comparison) {
   const auto step_s = [&](const RunNumbers& run) { return with_gaps ? run.split_step_s : run.mean_step_s; };
   const double base_step_s = MeanOf(comparison->base, step_s);
   comparison->difference_s = MeanOf(comparison->now, step_s) - base_step_s;
-  for (const AmountKind kind : kKinds) {
+  for (const AmountKind kind : kAmountKinds) {
     if (kind == AmountKind::kPart && !split) continue;
     std::ranges::move(BlameOfKind(*comparison, kind, base_step_s), std::back_inserter(comparison->blame));
   }

@@ -44,7 +44,7 @@ class Ab {
 
   int Main() {
     if (!MakeDirectory()) return kExitGateFailed;
-    terminal_.Say(StrCat("ab: up to ", options_.pairs, " pairs of runs; what they print: ", directory_));
+    terminal_.Say(StrCat("ab: up to ", options_.pairs, " pairs of runs; what they print: ", PrintableUtf8(directory_)));
     while (base_.runs.size() < options_.pairs && !stopped_) {
       if (base_.runs.size() >= kFewestPairs && !HasTimeForAPair()) {
         stop_reason_ = "--max-time is over";
@@ -104,15 +104,17 @@ class Ab {
     (is_new ? new_load_ : base_load_).push_back(result.load);
   }
 
-  // One profile of each side is there to look at; of the others the numbers.
+  // One profile of each side is there to look at; of the others the numbers, once they are in a safe place.
   void KeepNumbers(const std::string& run, const std::string& name, bool first) {
     std::error_code error;
+    size_t copied = 0;
     for (const auto& entry : std::filesystem::directory_iterator(run, error)) {
       const std::string file = entry.path().filename();
       if (!file.ends_with("summary.json")) continue;
-      std::filesystem::copy_file(entry.path(), StrCat(directory_, "/", name, ".", file), error);
+      if (!std::filesystem::copy_file(entry.path(), StrCat(directory_, "/", name, ".", file), error)) return;
+      ++copied;
     }
-    if (!first) std::filesystem::remove_all(run, error);
+    if (!first && copied > 0 && !error) std::filesystem::remove_all(run, error);
   }
 
   void Stop(const std::string& reason) {
@@ -130,26 +132,24 @@ class Ab {
 
   void LookAtPair() {
     const size_t pairs = base_.runs.size();
-    const bool looks = taken_ < looks_.size() && looks_[taken_].pairs == pairs;
-    const Comparison comparison = Compare(base_, new_, OptionsOf(looks ? looks_[taken_].share : 1));
-    const QuantityResult* const time = StepTime(comparison);
-    terminal_.Say(StrCat("ab: pair ", pairs, " of at most ", options_.pairs,
-                         time == nullptr ? "" : StrCat(": ", ChangeText(*time)), looks ? "" : ", goes on"));
-    if (!looks) return;
-    ++taken_;
-    if (comparison.answer == Answer::kCannotTell) return;
-    decided_ = comparison;
-    stopped_ = true;
+    const std::string where = StrCat("ab: pair ", pairs, " of at most ", options_.pairs);
+    latest_.reset();
+    if (looks_[taken_].pairs != pairs) return terminal_.Say(where);
+    latest_ = Compare(base_, new_, OptionsOf(looks_[taken_++].share));
+    const QuantityResult* const time = StepTime(*latest_);
+    const std::string change = time == nullptr ? "" : ChangeText(*time);
+    terminal_.Say(StrCat(where, change.empty() ? "" : ": ", change));
+    stopped_ = latest_->answer != Answer::kCannotTell;
   }
 
   int End() {
     if (base_.runs.empty()) {
-      terminal_.Error(StrCat("cannot tell: ", stop_reason_.empty() ? "no pair of runs was made" : stop_reason_));
+      terminal_.Error(StrCat("cannot tell: ", stop_reason_));
       return kExitCannotTell;
     }
-    Comparison comparison = decided_
-                                ? *std::move(decided_)
-                                : Compare(base_, new_, OptionsOf(std::max(ShareLeft(looks_, taken_), kLeastShare)));
+    // Stopped between two looks: what later ones would have had of the budget is left.
+    if (!latest_) latest_ = Compare(base_, new_, OptionsOf(ShareLeft(looks_, taken_)));
+    Comparison& comparison = *latest_;
     const std::string contaminated = WhyContaminated(base_load_, new_load_);
     if (!contaminated.empty()) Withdraw(contaminated, &comparison);
     if (!stop_reason_.empty()) {
@@ -172,9 +172,6 @@ class Ab {
     }
   }
 
-  // Where all of the budget was spent: at the last look, which told nothing.
-  static constexpr double kLeastShare = 1e-3;
-
   const Options& options_;
   Terminal terminal_;
   const std::string logdir_, stamp_;
@@ -187,7 +184,7 @@ class Ab {
   Side base_, new_;
   std::vector<RunLoad> base_load_, new_load_;
   size_t taken_ = 0;
-  std::optional<Comparison> decided_;
+  std::optional<Comparison> latest_;  // of all pairs so far
   bool stopped_ = false;
   std::string stop_reason_;
 };
@@ -203,7 +200,7 @@ int CommandAb(const Options& options) {
     return fail("ab needs two commands: tbprof ab --base 'CMD A' --new 'CMD B'");
   }
   Terminal errors;
-  if (!ReadRules(options, &errors)) return kExitGateFailed;
+  if (!CanEndGate(options, &errors)) return kExitGateFailed;
   const absl::StatusOr<std::string> logdir = NormaliseLogdir(options.logdir, WorkingDirectory());
   if (!logdir.ok()) return fail(std::string(logdir.status().message()));
   return Ab(options, *logdir).Main();

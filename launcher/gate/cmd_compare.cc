@@ -15,7 +15,6 @@
 #include "writer/base/utf8.h"
 
 namespace tbprof {
-
 namespace {
 
 int Fail(std::string_view line) {
@@ -38,9 +37,8 @@ int CommandCompare(const Options& options) {
   if (base.empty() || now.empty()) {
     return Fail("compare needs two sides: tbprof compare BASE NEW, or --base=PATH … --new=PATH …");
   }
-  if (int{options.json} + int{options.markdown} + int{options.annotations} > 1) {
-    return Fail("--json, --md and --annotations exclude each other: give one of them");
-  }
+  Terminal terminal(options);
+  if (!CanEndGate(options, &terminal)) return kExitGateFailed;
   const std::optional<int64_t> rank = options.rank >= 0 ? std::optional(options.rank) : std::nullopt;
   absl::StatusOr<Side> base_side = ReadSide(base, rank, options.store);
   if (!base_side.ok()) return Fail(PrintableUtf8(std::string(base_side.status().message())));
@@ -50,7 +48,6 @@ int CommandCompare(const Options& options) {
   compare.margin = options.margin;
   compare.any_program = options.any_program;
   Comparison comparison = Compare(*std::move(base_side), *std::move(new_side), compare);
-  Terminal terminal(options);
   return EndGate(options, std::move(comparison), &terminal);
 }
 

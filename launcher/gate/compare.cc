@@ -16,8 +16,6 @@
 namespace tbprof {
 namespace {
 
-// Counts whose values differ by less are equal.
-constexpr double kEqualShare = 0.001;
 // Runs whose numbers of steps differ by more have other shares of start-up in what is counted over the whole run.
 constexpr double kSameStepsShare = 0.01;
 
@@ -206,9 +204,8 @@ class Comparing {
 
   void AddEstimate(const std::string& name, Unit unit, const std::vector<RunValue>& base,
                    const std::vector<RunValue>& now, bool is_step_time) {
-    const std::optional<RunNoise> noise = is_step_time ? options_.run_noise : std::nullopt;
     const bool paired = options_.paired && base.size() == now.size() && base.size() > 1;
-    const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now, noise);
+    const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now, std::nullopt);
     const Decision decision = Decide(estimate, out_.margin, options_.budget_share);
     QuantityResult result;
     result.name = name;
@@ -236,7 +233,7 @@ class Comparing {
     }
     if (estimate.disturbed && !estimate.trend && !estimate.warming) {
       out_.warnings.emplace_back(
-          "the machine was disturbed: runs scatter widely or follow each other's times; only clear changes are told");
+          "the machine was disturbed: runs scatter widely or follow each other's times; only clear changes are named");
     }
     if (estimate.apart) {
       out_.warnings.emplace_back(

@@ -17,12 +17,14 @@
 
 namespace tbprof {
 
+// Counts whose values differ by less are equal.
+inline constexpr double kEqualShare = 0.001;
+
 struct CompareOptions {
   double margin = 0.03;
-  bool paired = false;                     // base.runs[i] was run beside now.runs[i], in random order
-  double budget_share = 1;                 // of the chance of a wrong answer, at this look of several
-  bool any_program = false;                // the sides' commands may be different programs
-  std::optional<RunNoise> run_noise = {};  // of the step time, from earlier runs
+  bool paired = false;       // base.runs[i] was run beside now.runs[i], in random order
+  double budget_share = 1;   // of the chance of a wrong answer, at this look of several
+  bool any_program = false;  // the sides' commands may be different programs
 };
 
 // `rules` stays empty.

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "launcher/base/text.h"
+#include "launcher/gate/compare.h"
 #include "launcher/gate/fail_on.h"
 #include "launcher/gate/gate_output.h"
 
@@ -15,8 +16,6 @@ namespace {
 
 // Of counts per step, which are quotients: a difference below is rounding.
 constexpr double kRounding = 1e-9;
-// Counts of an unchanged program may differ so much from run to run and still count as exact (compare.cc).
-constexpr double kSpread = 0.001;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Range {
@@ -148,7 +147,7 @@ Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value val
 Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const QuantityResult& quantity) {
   if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
     const bool constant = IsConstant(comparison.base, rule.name) && IsConstant(comparison.now, rule.name);
-    return ExactRange(rule, *quantity.base, *quantity.now, constant ? 0 : kSpread);
+    return ExactRange(rule, *quantity.base, *quantity.now, constant ? 0 : kEqualShare);
   }
   if (!quantity.low.has_value() || !quantity.high.has_value()) {
     if (!quantity.reason.empty()) return {{}, quantity.reason};

@@ -23,6 +23,14 @@ std::optional<std::vector<FailRule>> ReadRules(const Options& options, Terminal*
   return rules;
 }
 
+bool CanEndGate(const Options& options, Terminal* terminal) {
+  if (int{options.json} + int{options.markdown} + int{options.annotations} > 1) {
+    terminal->Error("--json, --md and --annotations exclude each other: give one of them");
+    return false;
+  }
+  return ReadRules(options, terminal).has_value();
+}
+
 void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison) {
   for (const FailRule& rule : rules) comparison->rules.push_back(ApplyFailRule(rule, *comparison));
 }

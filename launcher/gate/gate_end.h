@@ -19,6 +19,9 @@
 
 namespace tbprof {
 
+// Whether EndGate can do what `options` ask for; else a line says what is wrong with them.
+bool CanEndGate(const Options& options, Terminal* terminal);
+
 // The rules of --fail-on. Nothing: one cannot be read, and was told.
 std::optional<std::vector<FailRule>> ReadRules(const Options& options, Terminal* terminal);
 
@@ -27,7 +30,8 @@ void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison);
 // Prints the comparison in the form that `options` ask for.
 int EndGate(const Options& options, Comparison comparison, Terminal* terminal);
 
-// The rules decide where there are any: who asks for counts does not ask for times.
+// `worse` fails, and so does a rule that fails. What is unclear is decided by the rules where there are any: who asks
+// for counts does not ask for times.
 int GateStatus(const Comparison& comparison, bool unclear_passes);
 
 }  // namespace tbprof

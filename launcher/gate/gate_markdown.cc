@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
 #include "launcher/gate/gate_output.h"
+#include "launcher/report/markdown_page.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -18,29 +19,9 @@ constexpr size_t kMostNameBytes = 300;
 constexpr size_t kMostRows = 50;
 constexpr size_t kMostOfAKind = 10;
 
-// In the order of the page. `importance`: the lowest is cut first.
-struct Part {
-  int importance;
-  std::string title, header;
-  std::vector<std::string> rows;
-  size_t cut_rows = 0;
-};
+using Part = MarkdownPart;
 
-// A backtick would end the span, and a `|` the cell, which no backslash before it prevents in every reader.
-std::string Code(std::string_view name) {
-  const std::string printable = PrintableUtf8(name);
-  std::string out = "`";
-  for (const char c : TruncateUtf8(printable, kMostNameBytes)) {
-    if (c == '`') {
-      out += '\'';
-    } else if (c == '|') {
-      out += "¦";
-    } else {
-      out += c;
-    }
-  }
-  return out.find_first_not_of("` ") == std::string::npos ? "-" : out + "`";
-}
+std::string Code(std::string_view name) { return MarkdownCode(name, kMostNameBytes); }
 
 std::string OrDash(std::string text) { return text.empty() ? "-" : text; }
 
@@ -150,22 +131,8 @@ std::string ComparisonAsMarkdown(const Comparison& comparison, size_t max_bytes)
   for (const AmountKind kind : kAmountKinds) parts.push_back(BlamePart(comparison, kind));
   parts.push_back(WarningPart(comparison));
   parts.push_back(RunsPart(comparison));
-  for (Part& part : parts) {
-    if (part.rows.size() <= kMostRows) continue;
-    part.cut_rows = part.rows.size() - kMostRows;
-    part.rows.resize(kMostRows);
-  }
-  std::string text = Page(lead, parts);
-  while (text.size() > max_bytes) {
-    Part* least = nullptr;
-    for (Part& part : parts) {
-      if (!part.rows.empty() && (least == nullptr || part.importance < least->importance)) least = &part;
-    }
-    if (least == nullptr) break;
-    least->rows.pop_back();
-    ++least->cut_rows;
-    text = Page(lead, parts);
-  }
+  const std::string text = FitMarkdown(std::move(parts), kMostRows, max_bytes,
+                                       [&](const std::vector<Part>& cut) { return Page(lead, cut); });
   if (text.size() <= max_bytes) return text;
   // Not even the lead fits: its first line, which holds nothing from a summary.
   return std::string(TruncateUtf8(StrCat("### tbprof: ", answer.answer, "\n"), max_bytes));

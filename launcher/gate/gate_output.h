@@ -62,9 +62,6 @@ std::vector<const BlameRow*> BlameOf(const Comparison& comparison, AmountKind ki
 // The line so that no runner takes it for a command: neither `::` at its start nor `##[` in it.
 std::string WithoutCommands(std::string_view line);
 
-inline constexpr AmountKind kAmountKinds[] = {AmountKind::kPart, AmountKind::kOperation,  AmountKind::kKernel,
-                                              AmountKind::kWait, AmountKind::kPythonLine, AmountKind::kAllocationSite};
-
 }  // namespace tbprof
 
 #endif  // TBPROF_LAUNCHER_GATE_GATE_OUTPUT_H_

@@ -36,16 +36,15 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   if (!now.ok()) return fail(PrintableUtf8(std::string(now.status().message())));
   CompareOptions compare;
   compare.margin = options.margin;
-  compare.run_noise = NoiseOf(*base);
   Comparison comparison = Compare(*std::move(base), *std::move(now), compare);
   const std::optional<std::vector<FailRule>> rules = ReadRules(options, terminal);
   if (!rules) return std::nullopt;
   ApplyRules(*rules, &comparison);
   const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
-  for (const std::string& line : lines) {
-    terminal->Say(line);
-  }
-  return GateStatus(comparison, !options.unclear_fails) != kExitEquivalent;
+  const bool fails = GateStatus(comparison, !options.unclear_fails) != kExitEquivalent;
+  // A status that is not the command's is explained with --quiet, too.
+  for (size_t i = 0; i < lines.size(); ++i) fails&& i == 0 ? terminal->Error(lines[i]) : terminal->Say(lines[i]);
+  return fails;
 }
 
 }  // namespace tbprof

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
+#include "launcher/cli/options.h"
 #include "launcher/gate/gate_output.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
@@ -130,6 +131,9 @@ std::string NextLine(const Comparison& comparison) {
     if (step == nullptr || step->more_runs.value_or(0) == 0) return "";
     const uint64_t pairs =
         std::max(comparison.base.runs.size(), comparison.now.runs.size()) + std::min<uint64_t>(*step->more_runs, 1e9);
+    // More than ab takes is no advice.
+    if (pairs > kMostPairs)
+      return StrCat("next: a quieter machine; on this one ", pairs, " runs of each side would be needed");
     return StrCat("next: ", pairs, " runs of each side: tbprof ab --pairs=", pairs, " --base 'CMD A' --new 'CMD B'");
   }
   if (comparison.answer != Answer::kWorse || comparison.now.runs.empty()) return "";

@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/gate/machine_load.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "launcher/base/scoped.h"
+#include "launcher/base/text.h"
+#include "launcher/gate/bootstrap.h"
 #include "launcher/gate/statistics.h"
-#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
 
-// Beyond that nothing is told, whoever it hits; and between the sides.
+// Shares of the CPUs: with more than that beside either side there is no answer, nor with such a difference.
 constexpr double kMostOthers = 0.4, kMostSteal = 0.15, kMostBetween = 0.05;
 constexpr double kByChance = 0.05;
 constexpr double kSmallestLoad = 0.01, kSmallestSlowed = 0.1;
 constexpr int kMostCpus = 4096;
-
-std::string ReadStart(const std::string& path) {
-  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const ssize_t got = file.valid() ? read(file.get(), text, sizeof(text)) : -1;
-  return got <= 0 ? "" : std::string(text, static_cast<size_t>(got));
-}
 
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
@@ -40,7 +33,7 @@ uint64_t CountThrottles() {
   const auto cpus = static_cast<int>(std::clamp<int64_t>(sysconf(_SC_NPROCESSORS_CONF), 0, kMostCpus));
   for (int cpu = 0; cpu < cpus; ++cpu) {
     const std::string text =
-        ReadStart(StrCat("/sys/devices/system/cpu/cpu", cpu, "/thermal_throttle/core_throttle_count"));
+        ReadText(StrCat("/sys/devices/system/cpu/cpu", cpu, "/thermal_throttle/core_throttle_count"));
     if (text.empty() && cpu == 0) return 0;  // a machine without such counters
     sum += strtoull(text.c_str(), nullptr, 10);
   }
@@ -52,12 +45,6 @@ std::vector<double> FieldsOf(absl::Span<const RunLoad> runs, Field field) {
   std::vector<double> values;
   for (const RunLoad& run : runs) values.push_back(static_cast<double>(run.*field));
   return values;
-}
-
-double Mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
 struct Kind {
@@ -92,7 +79,7 @@ bool ParseStat(std::string_view text, double ticks_per_s, LoadReading* reading) 
 
 LoadReading ReadLoad(GpuLoadReader* gpus) {
   LoadReading reading;
-  ParseStat(ReadStart("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)), &reading);
+  ParseStat(ReadText("/proc/stat"), static_cast<double>(sysconf(_SC_CLK_TCK)), &reading);
   rusage usage = {};
   if (getrusage(RUSAGE_CHILDREN, &usage) == 0) reading.own_s = Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
   reading.throttles = CountThrottles();

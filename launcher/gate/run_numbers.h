@@ -29,6 +29,8 @@ enum class AmountKind {
   kPythonLine,      // s in a step
   kAllocationSite,  // bytes in a step, an estimate from samples
 };
+inline constexpr AmountKind kAmountKinds[] = {AmountKind::kPart, AmountKind::kOperation,  AmountKind::kKernel,
+                                              AmountKind::kWait, AmountKind::kPythonLine, AmountKind::kAllocationSite};
 std::string_view AmountKindName(AmountKind kind);
 
 struct Amount {
@@ -46,7 +48,7 @@ struct Count {
   CountBasis basis = CountBasis::kSteps;
 };
 
-// What must be equal for two runs to be comparable, and what is told where it is not.
+// What must be equal for two runs to be comparable, and is named where it is not.
 struct RunIdentity {
   std::string command, window, cpu_model, python, tbprof_version, steps_source;  // empty: not known
   std::string host;
