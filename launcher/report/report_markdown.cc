@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "launcher/base/text.h"
+#include "launcher/report/markdown_page.h"
 #include "launcher/report/report_output.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
@@ -17,30 +18,9 @@ constexpr size_t kBytesPerToken = 3;
 constexpr size_t kMostRows = 30;
 constexpr size_t kMostNameBytes = 200;
 
-// In the order of the page. `importance`: the lowest is cut first; the lead is never.
-struct Part {
-  int importance;
-  std::string title;   // empty: the lead
-  std::string header;  // above the rows
-  std::vector<std::string> rows;
-  size_t cut_rows = 0;
-};
+using Part = MarkdownPart;  // without a title: the lead, which is never cut
 
-// A name is a code span: what is in it is text.
-std::string Code(std::string_view name) {
-  std::string text(TruncateUtf8(name, kMostNameBytes));
-  std::ranges::replace(text, '`', '\'');
-  std::string out;
-  for (const char c : text) {
-    // Behind a backslash of the name's own, `\|` would end a cell of a table all the same.
-    if (c == '|') {
-      out += "¦";
-    } else {
-      out += c;
-    }
-  }
-  return out.empty() ? "-" : StrCat("`", out, "`");
-}
+std::string Code(std::string_view name) { return MarkdownCode(name, kMostNameBytes); }
 
 std::string Plain(std::string_view text) {
   std::string out;
@@ -269,23 +249,9 @@ std::string ReportAsMarkdown(const Report& report, size_t tokens) {
                                       NotRecordedPart(report), WarningPart(report), NextPart(report)}) {
     parts.push_back(std::move(part));
   }
-  for (Part& part : parts) {
-    if (part.rows.size() <= kMostRows) continue;
-    part.cut_rows = part.rows.size() - kMostRows;
-    part.rows.resize(kMostRows);
-  }
   const size_t most = tokens * kBytesPerToken;
-  std::string text = Page(parts, tokens);
-  while (text.size() > most) {
-    Part* least = nullptr;
-    for (Part& part : parts) {
-      if (!part.rows.empty() && (least == nullptr || part.importance < least->importance)) least = &part;
-    }
-    if (least == nullptr) break;
-    least->rows.pop_back();
-    ++least->cut_rows;
-    text = Page(parts, tokens);
-  }
+  const std::string text = FitMarkdown(std::move(parts), kMostRows, most,
+                                       [tokens](const std::vector<Part>& cut) { return Page(cut, tokens); });
   if (text.size() <= most) return text;
   // The lead alone is too long for so few.
   constexpr std::string_view kEnd = "…\nCut.\n";

@@ -171,6 +171,9 @@ bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread,
   if (!ids) return false;
   thread->tid = ids->inner;
   thread->outer_tid = ids->outer;
+  if (state.main) {
+    thread->syscall.Reset(open(SyscallPath(process_.pid, ids->outer).c_str(), O_RDONLY | O_CLOEXEC));
+  }
   if (threads_.size() <= kMaxOpenSchedules) {
     thread->schedstat.Reset(open(SchedulePath(process_.pid, ids->outer).c_str(), O_RDONLY | O_CLOEXEC));
   }
@@ -186,11 +189,8 @@ void ProcessSampler::TakeUsage(const PythonReader::Thread& state, Thread* thread
 }
 
 // Where the thread is now, whatever it did since the sample before.
-void ProcessSampler::TakeBlocked(const PythonReader::Thread& state, Thread* thread, uint64_t ticks) {
-  if (!state.main || thread->second) return;
-  if (!thread->syscall.valid()) {
-    thread->syscall.Reset(open(SyscallPath(process_.pid, thread->outer_tid).c_str(), O_RDONLY | O_CLOEXEC));
-  }
+void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
+  if (!thread->syscall.valid() || thread->second) return;
   thread->blocked.Take(ReadBlocked(process_.pid, thread->syscall.get()), thread->tid, ticks, &blocked_);
 }
 
@@ -209,7 +209,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   const bool collecting = on_cpu && collector_->IsCollecting(state->interpreter, state->address);
   const uint64_t ticks = ReadTicks(clock_);
   TakeUsage(*state, thread, ticks, now);
-  TakeBlocked(*state, thread, ticks);
+  TakeBlocked(thread, ticks);
   if (thread->read && now - thread->ran >= kSurelyIdle) {
     if (thread->second) return;
     ++status_.samples;

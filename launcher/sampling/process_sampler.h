@@ -73,7 +73,7 @@ class ProcessSampler {
   void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
   bool IsSecondState(const Thread& thread, uint32_t node) const;
-  void TakeBlocked(const PythonReader::Thread& state, Thread* thread, uint64_t ticks);
+  void TakeBlocked(Thread* thread, uint64_t ticks);
   void TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now);
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   struct Sampled {

@@ -8,20 +8,16 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace tbprof {
 
 struct MachineFacts {
-  std::string cpu_model, kernel;  // empty: not known
+  std::string cpu_model, kernel;  // empty: not known (the model: but on x86)
   int32_t cpus = 0;               // 0: not known
   uint64_t memory_bytes = 0;      // likewise
 };
 
 MachineFacts ReadMachineFacts();
-
-// Of the text of /proc/cpuinfo: the first processor's; empty: it has no name there.
-std::string CpuModelOf(std::string_view cpuinfo);
 
 }  // namespace tbprof
 

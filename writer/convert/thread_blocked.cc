@@ -2,9 +2,9 @@
 #include "writer/convert/thread_blocked.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 #include <utility>
+
+#include "writer/convert/thread_rows.h"
 
 namespace tbprof {
 namespace {
@@ -15,21 +15,8 @@ constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 
 void BlockedLines::Take(const Frame& frame) {
   if (frame.type != FrameType::kThreadBlocked) return;
-  ThreadUsageFact fact;
-  if (!frame.Read(&fact) || frame.segment == 0 || fact.process_serial == 0) {
-    ++corrupt_;
-    return;
-  }
-  const uint32_t owner = model_.IndexOfProcess({frame.segment, fact.process_serial});
-  if (owner == kNoProcess) return;
-  const std::string_view rows = frame.payload.substr(sizeof(fact));
-  const size_t count = std::min<size_t>(fact.count, rows.size() / sizeof(ThreadBlockedRow));
-  if (count != fact.count) ++corrupt_;
-  for (size_t i = 0; i < count; ++i) {
-    ThreadBlockedRow row;
-    memcpy(&row, rows.data() + i * sizeof(row), sizeof(row));
-    TakeRow(owner, row);
-  }
+  ForEachThreadRow<ThreadBlockedRow>(frame, &model_, &corrupt_,
+                                     [this](uint32_t owner, const ThreadBlockedRow& row) { TakeRow(owner, row); });
 }
 
 void BlockedLines::TakeRow(uint32_t owner, const ThreadBlockedRow& row) {

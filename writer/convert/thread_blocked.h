@@ -6,8 +6,8 @@
 //   blocked.Take(frame);        // each frame of the second pass
 //   blocked.Finish();           // once
 //
-// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostBlockedRuns; later ones are left out, and the
-// samples that are there are a fair choice of the earlier time alone.
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostBlockedRuns; later ones are left out, so
+// that shares of such a run are those of its earlier part.
 #ifndef TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
 #define TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
 

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "writer/convert/thread_rows.h"
 
 namespace tbprof {
 namespace {
@@ -31,22 +32,9 @@ uint64_t Between(uint64_t a, uint64_t b, double share) {
 
 void UsageLines::Take(const Frame& frame) {
   if (frame.type != FrameType::kThreadUsage) return;
-  ThreadUsageFact fact;
-  if (!frame.Read(&fact) || frame.segment == 0 || fact.process_serial == 0) {
-    ++corrupt_;
-    return;
-  }
-  const uint32_t owner = model_.IndexOfProcess({frame.segment, fact.process_serial});
-  if (owner == kNoProcess) return;
   if (known_.empty()) ListKnown();
-  const std::string_view rows = frame.payload.substr(sizeof(fact));
-  const size_t count = std::min<size_t>(fact.count, rows.size() / sizeof(ThreadUsageRow));
-  if (count != fact.count) ++corrupt_;
-  for (size_t i = 0; i < count; ++i) {
-    ThreadUsageRow row;
-    memcpy(&row, rows.data() + i * sizeof(row), sizeof(row));
-    TakeRow(owner, row);
-  }
+  ForEachThreadRow<ThreadUsageRow>(frame, &model_, &corrupt_,
+                                   [this](uint32_t owner, const ThreadUsageRow& row) { TakeRow(owner, row); });
 }
 
 void UsageLines::ListKnown() {
