@@ -76,9 +76,10 @@ Table PythonTable(const Report& report) {
     const PythonThreads& threads = report.python[i];
     if (threads.rows.empty() || threads.idle) continue;
     const bool first = table.lines.empty();
-    AddHeading(StrCat("Python lines (", RankPrefix(report), ThreadsText(threads), ": ", HumanCount(threads.samples),
-                      " samples, ", Percent(threads.seconds > 0 ? threads.on_cpu_s / threads.seconds : 0), " on CPU)"),
-               &table);
+    AddHeading(
+        StrCat("Python lines (", RankPrefix(report), ThreadsText(threads), ": ", HumanCount(threads.samples),
+               " samples, on a CPU for ", Percent(threads.seconds > 0 ? threads.on_cpu_s / threads.seconds : 0), ")"),
+        &table);
     // The first group is the one that the verdict is about.
     const size_t most = first ? kRows : 2;
     if (first) AddLine("      self      time    on CPU  line", &table);

@@ -242,6 +242,7 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
     run.stack = raw.stack;
     run.samples = raw.samples;
     run.on_cpu = raw.on_cpu;
+    run.cpu_ps = run.period_ps * run.on_cpu;
     run.collecting = raw.collecting ? raw.on_cpu : 0;
   }
   line->runs = {};

@@ -32,12 +32,15 @@ class Division {
     // Those on the CPU are spread evenly; the parts add up to the whole.
     const auto on_cpu_before = [&](uint32_t samples) { return uint64_t{run.on_cpu} * samples / run.samples; };
     const uint64_t on_cpu = on_cpu_before(end) - on_cpu_before(begin);
+    const auto cpu_before = [&](uint32_t samples) {
+      return static_cast<int64_t>(static_cast<double>(run.cpu_ps) * samples / run.samples);
+    };
     PythonTally& tally = tallies_[static_cast<size_t>(phase)][run.stack];
     tally.stack = run.stack;
     tally.samples += end - begin;
     tally.on_cpu += on_cpu;
     AddSaturating(&tally.wall_ps, TimePs(run.period_ps, end - begin));
-    AddSaturating(&tally.on_cpu_ps, TimePs(run.period_ps, on_cpu));
+    AddSaturating(&tally.on_cpu_ps, cpu_before(end) - cpu_before(begin));
   }
   SamplePhases::Tallies Take() const {
     SamplePhases::Tallies out;

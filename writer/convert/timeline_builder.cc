@@ -30,6 +30,7 @@
 #include "writer/convert/python_stacks.h"
 #include "writer/convert/rank_report.h"
 #include "writer/convert/ranks.h"
+#include "writer/convert/sample_cpu.h"
 #include "writer/convert/sampled_heap.h"
 #include "writer/convert/session_facts.h"
 #include "writer/convert/step_amounts.h"
@@ -419,6 +420,7 @@ class Builder {
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
     timeline_.expected_bytes += python + native;
     usage_.Finish();
+    MeasureCpuOfSamples(&timeline_);
     blocked_.Finish();
   }
 

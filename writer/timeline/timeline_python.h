@@ -37,7 +37,8 @@ struct PythonRun {
   int64_t period_ps = 0;              // between two samples
   uint32_t stack = 0;                 // index into PythonTimeline::stacks
   uint32_t samples = 0;
-  uint32_t on_cpu = 0;      // of them, those in which the thread had used CPU
+  uint32_t on_cpu = 0;      // of them, those in which the thread had used CPU, however little
+  int64_t cpu_ps = 0;       // it used meanwhile: by the kernel's count where that is known, else on_cpu periods
   uint32_t collecting = 0;  // of those, those in which it collected garbage
 };
 
@@ -57,8 +58,8 @@ struct PythonTally {
   uint64_t samples = 0;
   uint64_t on_cpu = 0;
   int64_t wall_ps = 0;        // samples times period
-  int64_t on_cpu_ps = 0;      // likewise
-  int64_t collecting_ps = 0;  // likewise, of on_cpu_ps
+  int64_t on_cpu_ps = 0;      // by PythonRun::cpu_ps
+  int64_t collecting_ps = 0;  // of it
 };
 
 struct PythonThread {

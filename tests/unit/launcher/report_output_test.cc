@@ -77,7 +77,8 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
 
 TEST(ReportText, Tables_NameRankThreadsAndWindow) {
   const std::string text = ReportAsText(Made());
-  EXPECT_THAT(text, HasSubstr("Python lines (rank 1, train.py, main thread, in steps: 500 samples, 90 % on CPU)"));
+  EXPECT_THAT(text,
+              HasSubstr("Python lines (rank 1, train.py, main thread, in steps: 500 samples, on a CPU for 90 %)"));
   EXPECT_THAT(text, HasSubstr("60 %    3.00 s    2.00 s  train.py:41 main"));
   EXPECT_THAT(text, HasSubstr("native functions (rank 1, train.py, main thread, whole profile"));
   EXPECT_THAT(text, HasSubstr("sem_wait in train.py:41 main, via PyThread_acquire_lock (t.h:4)"));

@@ -22,6 +22,7 @@ PythonRun MakeRun(int64_t first_ms, uint32_t samples, uint32_t stack, uint32_t o
   run.stack = stack;
   run.samples = samples;
   run.on_cpu = on_cpu;
+  run.cpu_ps = run.period_ps * on_cpu;
   return run;
 }
 

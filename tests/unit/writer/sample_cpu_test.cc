@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Samples say whether a thread ran; how long, the kernel's counts.
+#include "writer/convert/sample_cpu.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tbprof {
+namespace {
+
+constexpr int64_t kMs = 1'000'000'000;  // picoseconds
+
+// Samples 10 ms apart, the thread ran in `on_cpu` of them.
+PythonRun MakeRun(int64_t from_ms, uint32_t samples, uint32_t stack, uint32_t on_cpu) {
+  PythonRun run;
+  run.from_ps = run.first_ps = from_ms * kMs;
+  run.to_ps = (from_ms + 10 * samples) * kMs;
+  run.last_ps = run.to_ps - 10 * kMs;
+  run.period_ps = 10 * kMs;
+  run.stack = stack;
+  run.samples = samples;
+  run.on_cpu = on_cpu;
+  run.cpu_ps = run.period_ps * on_cpu;
+  return run;
+}
+
+Timeline Make(const std::vector<PythonRun>& runs, const std::vector<UsagePoint>& points) {
+  Timeline timeline;
+  PythonThread& thread = timeline.python.threads.emplace_back();
+  thread.thread = 3;
+  thread.runs = runs;
+  for (const PythonRun& run : runs) {
+    PythonTally tally;
+    tally.stack = run.stack;
+    tally.samples = run.samples;
+    tally.on_cpu = run.on_cpu;
+    tally.wall_ps = run.period_ps * run.samples;
+    tally.on_cpu_ps = run.cpu_ps;
+    thread.tallies.push_back(tally);
+  }
+  if (!points.empty()) timeline.usage = {{3, points}};
+  MeasureCpuOfSamples(&timeline);
+  return timeline;
+}
+
+int64_t CpuMs(const Timeline& timeline, size_t run) { return timeline.python.threads[0].runs[run].cpu_ps / kMs; }
+int64_t TallyMs(const Timeline& timeline, size_t tally) {
+  return timeline.python.threads[0].tallies[tally].on_cpu_ps / kMs;
+}
+
+TEST(MeasureCpuOfSamples, ThreadThatWakesForAMoment_HasWhatTheKernelCounted) {
+  // It ran in each sample, for 30 ms of a second together.
+  const Timeline timeline = Make({MakeRun(0, 100, 1, 100)}, {{0, 0}, {500 * kMs, 15 * kMs}, {1000 * kMs, 30 * kMs}});
+  EXPECT_EQ(CpuMs(timeline, 0), 30);
+  EXPECT_EQ(TallyMs(timeline, 0), 30);
+}
+
+TEST(MeasureCpuOfSamples, RunInWhichItDidNotRun_HasNone) {
+  const Timeline timeline =
+      Make({MakeRun(0, 10, 1, 0), MakeRun(100, 10, 2, 10)}, {{0, 50 * kMs}, {200 * kMs, 130 * kMs}});
+  EXPECT_EQ(CpuMs(timeline, 0), 0);
+  EXPECT_EQ(CpuMs(timeline, 1), 80);
+}
+
+TEST(MeasureCpuOfSamples, OutsideOfThePoints_SamplesCount) {
+  const Timeline timeline = Make({MakeRun(0, 20, 1, 20)}, {{0, 0}, {100 * kMs, 40 * kMs}});
+  EXPECT_EQ(CpuMs(timeline, 0), 140) << "40 by the kernel, and ten samples behind the last point";
+  EXPECT_EQ(CpuMs(Make({MakeRun(0, 20, 1, 20)}, {}), 0), 200) << "nothing is known of the thread";
+}
+
+TEST(MeasureCpuOfSamples, MoreThanTheTime_IsTheTime) {
+  const Timeline timeline = Make({MakeRun(0, 5, 1, 5), MakeRun(50, 5, 2, 1)}, {{0, 0}, {100 * kMs, 100 * kMs}});
+  EXPECT_EQ(CpuMs(timeline, 0), 50);
+  EXPECT_LE(CpuMs(timeline, 1), 50);
+  EXPECT_LE(TallyMs(timeline, 0), 50);
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/convert/sample_cpu.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+int64_t Common(const PythonRun& run, int64_t from_ps, int64_t to_ps) {
+  return std::max<int64_t>(0, std::min(run.to_ps, to_ps) - std::max(run.from_ps, from_ps));
+}
+
+// By the samples, of a part of what the run stands for.
+double BySamples(const PythonRun& run, int64_t common_ps) {
+  const double whole = static_cast<double>(std::max<int64_t>(run.to_ps - run.from_ps, 1));
+  return static_cast<double>(run.period_ps) * run.on_cpu * static_cast<double>(common_ps) / whole;
+}
+
+// The CPU time of each run of a thread.
+std::vector<double> CpuOf(const std::vector<PythonRun>& runs, const std::vector<UsagePoint>& points) {
+  std::vector<double> cpu(runs.size());
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const PythonRun& run = runs[i];
+    cpu[i] = BySamples(run, run.to_ps - run.from_ps - Common(run, points.front().at_ps, points.back().at_ps));
+  }
+  size_t first = 0;
+  for (size_t i = 1; i < points.size(); ++i) {
+    const UsagePoint &from = points[i - 1], &to = points[i];
+    while (first < runs.size() && runs[first].to_ps <= from.at_ps) ++first;
+    double ran = 0;
+    size_t end = first;
+    for (; end < runs.size() && runs[end].from_ps < to.at_ps; ++end) {
+      ran += BySamples(runs[end], Common(runs[end], from.at_ps, to.at_ps));
+    }
+    if (ran <= 0) continue;
+    const double factor = static_cast<double>(to.cpu_ps - from.cpu_ps) / ran;
+    for (size_t run = first; run < end; ++run) {
+      const int64_t common = Common(runs[run], from.at_ps, to.at_ps);
+      cpu[run] += std::min(factor * BySamples(runs[run], common), static_cast<double>(common));
+    }
+  }
+  return cpu;
+}
+
+void Move(int64_t by_ps, int64_t most_ps, int64_t* ps) { *ps = std::clamp<int64_t>(*ps + by_ps, 0, most_ps); }
+
+void MeasureThread(const ThreadUsage& usage, PythonThread* thread) {
+  const std::vector<double> cpu = CpuOf(thread->runs, usage.points);
+  for (size_t i = 0; i < cpu.size(); ++i) {
+    PythonRun& run = thread->runs[i];
+    const auto measured = static_cast<int64_t>(std::min(cpu[i], static_cast<double>(run.period_ps) * run.samples));
+    const int64_t by = measured - run.cpu_ps;
+    run.cpu_ps = measured;
+    const auto tally = std::ranges::lower_bound(thread->tallies, run.stack, {}, &PythonTally::stack);
+    if (tally == thread->tallies.end() || tally->stack != run.stack) continue;
+    Move(by, tally->wall_ps, &tally->on_cpu_ps);
+    if (run.collecting > 0) Move(by, tally->on_cpu_ps, &tally->collecting_ps);
+  }
+}
+
+}  // namespace
+
+void MeasureCpuOfSamples(Timeline* timeline) {
+  for (PythonThread& thread : timeline->python.threads) {
+    const ThreadUsage* const usage = timeline->UsageOfThread(thread.thread);
+    if (usage != nullptr && usage->points.size() > 1) MeasureThread(*usage, &thread);
+  }
+}
+
+}  // namespace tbprof
