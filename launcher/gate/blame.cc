@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <utility>
@@ -21,8 +22,6 @@ constexpr double kFalseRowLevel = 0.05;
 constexpr size_t kMostRowsOfKind = 30;
 // Of the base's step: smaller differences are left out, but for parts.
 constexpr double kLeastShare = 0.001;
-// Of the difference of a part, what its cause has.
-constexpr double kLeastOfPart = 0.5, kMostOfPart = 1.6;
 // What a row varies by from run to run at least, as a share of it: few runs may agree by chance, and samples are few.
 constexpr double kRowFloor = 0.01, kSampledRowFloor = 0.05;
 
@@ -55,13 +54,14 @@ bool Has(const RunNumbers& run, AmountKind kind) {
   return std::ranges::any_of(run.amounts, [&](const Amount& amount) { return amount.kind == kind; });
 }
 
-// Nothing where a run does not have this kind at all: it was not measured. Of waits there may be none.
+// Nothing where a run does not have this kind at all: it was not measured. Of waits and other threads there may be
+// none.
 Rows RowsOf(const Comparison& comparison, AmountKind kind) {
   Rows rows;
   for (const bool of_base : {true, false}) {
     const std::vector<RunNumbers>& runs = of_base ? comparison.base.runs : comparison.now.runs;
     for (size_t i = 0; i < runs.size(); ++i) {
-      if (kind != AmountKind::kWait && !Has(runs[i], kind)) return {};
+      if (kind != AmountKind::kWait && kind != AmountKind::kOtherLine && !Has(runs[i], kind)) return {};
       for (const Amount& amount : runs[i].amounts) {
         if (amount.kind != kind) continue;
         Row& row = rows[amount.name];
@@ -94,12 +94,27 @@ Rows JoinMoved(Rows rows) {
   return out;
 }
 
+// For what other threads and processes do.
+bool IsWaitForOthers(std::string_view part) { return part == "input" || part == "locks" || part == "gil"; }
+
+double ErrorOfDifference(const Row& row) {
+  const auto of_mean = [](const std::vector<double>& values) {
+    if (values.size() < 2) return 0.0;
+    const double mean = Mean(values);
+    double sum = 0;
+    for (const double value : values) sum += (value - mean) * (value - mean);
+    return sum / static_cast<double>(values.size() - 1) / static_cast<double>(values.size());
+  };
+  return std::sqrt(of_mean(row.base) + of_mean(row.now));
+}
+
 double Change(const BlameRow& row) { return row.now - row.base; }
 bool IsLarger(const BlameRow& a, const BlameRow& b) { return std::abs(Change(a)) > std::abs(Change(b)); }
 
 std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind, double base_step_s) {
   const bool in_time = kind != AmountKind::kAllocationSite;
-  const bool sampled = kind == AmountKind::kPythonLine || kind == AmountKind::kAllocationSite;
+  const bool sampled =
+      kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
   std::vector<BlameRow> out;
   std::vector<double> p;
   const Rows rows = kind == AmountKind::kPart ? RowsOf(comparison, kind) : JoinMoved(RowsOf(comparison, kind));
@@ -109,6 +124,7 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
     row.name = name;
     row.base = Mean(values.base);
     row.now = Mean(values.now);
+    row.error = ErrorOfDifference(values);
     if (in_time && comparison.difference_s != 0) row.share = Change(row) / comparison.difference_s;
     p.push_back(
         WelchP(values.base, values.now, (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
@@ -123,56 +139,96 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
   return out;
 }
 
-// What shows the cause of a part that takes longer, best first. Nothing: the part says it itself.
-std::vector<AmountKind> CausesOf(std::string_view part) {
+// What can show why a part takes longer by being most of it. Nothing: the part says it itself.
+bool CanBeMostOf(std::string_view part, AmountKind kind) {
   using enum AmountKind;
-  if (part == "python") return {kPythonLine};
-  if (part == "operations") return {kOperation, kPythonLine};
-  if (part == "launch") return {kOperation, kPythonLine};
-  if (part == "kernels" || part == "collectives" || part == "copies") return {kKernel, kPythonLine};
-  for (const std::string_view waits : {"input", "locks", "disk", "network", "child", "sleep"}) {
-    if (part == waits) return {kWait, kPythonLine};
-  }
-  if (part == "rest") return {kPythonLine, kWait, kOperation};
-  return {};
+  const auto any = [&](std::initializer_list<AmountKind> kinds) {
+    return std::ranges::find(kinds, kind) != kinds.end();
+  };
+  if (part == "python") return any({kPythonLine});
+  if (part == "operations" || part == "launch") return any({kOperation, kPythonLine});
+  if (part == "kernels" || part == "collectives" || part == "copies") return any({kKernel, kPythonLine});
+  if (part == "rest") return any({kPythonLine, kWait, kOperation});
+  if (IsWaitForOthers(part)) return any({kWait, kPythonLine, kOtherLine});
+  return (part == "disk" || part == "network" || part == "child" || part == "sleep") && any({kWait, kPythonLine});
 }
 
-// The row of a kind with the largest difference of this direction that the part's can come from; the end: none.
-using RowIterator = std::vector<BlameRow>::iterator;
-RowIterator CauseOfKind(std::vector<BlameRow>* rows, AmountKind kind, double of_part) {
-  RowIterator found = rows->end();
-  for (RowIterator row = rows->begin(); row != rows->end(); ++row) {
-    if (row->kind != kind) continue;
-    const double share = Change(*row) / of_part;
-    if (share < kLeastOfPart || share > kMostOfPart) continue;
-    if (found == rows->end() || IsLarger(*row, *found)) found = row;
+// The cause to look at first is what changed most, not what is largest: noise and slower machines move all rows by
+// about the same ratio, and what a change of the program adds was little or nothing before.
+class FirstCause {
+ public:
+  // `direction`: 1 slower, -1 faster, 0 not known.
+  FirstCause(double difference_s, double base_step_s, int direction, std::vector<BlameRow>* rows)
+      : direction_(direction), rows_(*rows) {
+    const bool with_parts = std::ranges::find(rows_, AmountKind::kPart, &BlameRow::kind) != rows_.end();
+    whole_ = std::abs(difference_s);
+    for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
+      if (row->kind != AmountKind::kPart || Toward(*row) <= 0) continue;
+      if (part_ == rows_.end() || Toward(*row) > Toward(*part_)) part_ = row;
+    }
+    if (direction_ == 0 && part_ != rows_.end()) whole_ = std::max(whole_, Toward(*part_));
+    has_parts_ = with_parts;
+    ratio_ = whole_ / std::max(2 * base_step_s + difference_s, 1e-12);
   }
-  return found;
-}
 
-// Moves the row of the first cause to the front. With one row of parts at least the part itself.
-void PutFirstCause(double difference_s, std::vector<BlameRow>* rows) {
-  RowIterator part = rows->end();
-  const auto in_direction = [&](const BlameRow& row) { return difference_s < 0 ? -Change(row) : Change(row); };
-  for (RowIterator row = rows->begin(); row != rows->end(); ++row) {
-    if (row->kind != AmountKind::kPart || in_direction(*row) <= 0) continue;
-    if (part == rows->end() || in_direction(*row) > in_direction(*part)) part = row;
+  // The end: nothing stands out, not even a part.
+  std::vector<BlameRow>::iterator Find() {
+    double best = 0;
+    for (const BlameRow& row : rows_) best = std::max(best, ScoreOf(row));
+    if (best <= 0) return part_;
+    // Of what shows the same, an operation says more than the line that calls it, and what is waited for than the wait.
+    for (const AmountKind kind : {AmountKind::kKernel, AmountKind::kOperation, AmountKind::kOtherLine,
+                                  AmountKind::kWait, AmountKind::kPythonLine}) {
+      RowIterator found = rows_.end();
+      double score = kAlike * best;
+      for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
+        if (row->kind != kind || ScoreOf(*row) < score) continue;
+        score = ScoreOf(*row);
+        found = row;
+      }
+      if (found != rows_.end()) return found;
+    }
+    return part_;
   }
-  std::vector<AmountKind> kinds = {AmountKind::kOperation, AmountKind::kKernel, AmountKind::kPythonLine,
-                                   AmountKind::kWait};
-  double of_part = difference_s;
-  if (part != rows->end()) {
-    kinds = CausesOf(part->name);
-    of_part = Change(*part);
+
+ private:
+  using RowIterator = std::vector<BlameRow>::iterator;
+  double Toward(const BlameRow& row) const {
+    return direction_ == 0 ? std::abs(Change(row)) : direction_ * Change(row);
   }
-  RowIterator first = part;
-  for (const AmountKind kind : kinds) {
-    const RowIterator cause = CauseOfKind(rows, kind, of_part);
-    if (cause == rows->end()) continue;
-    first = cause;
-    break;
+  // 0: it is no cause.
+  double ScoreOf(const BlameRow& row) const {
+    if (row.kind == AmountKind::kPart || row.kind == AmountKind::kAllocationSite) return 0;
+    const std::string_view part = part_ == rows_.end() ? "" : std::string_view(part_->name);
+    if (row.kind == AmountKind::kOtherLine && !IsWaitForOthers(part)) return 0;
+    if (Toward(row) > kMostOfWhole * whole_) return 0;
+    const double sure = Toward(row) - row.error;
+    if (sure < kLeastOfWhole * whole_) return 0;
+    const double ratio = sure / std::max(row.base + row.now, 1e-12);
+    const bool stands_out = ratio >= kStandsOut * ratio_;
+    const bool is_most = sure >= kMuchOfWhole * whole_ && (!has_parts_ || CanBeMostOf(part, row.kind));
+    return stands_out || is_most ? sure * ratio * ratio : 0;
   }
-  if (first != rows->end()) std::rotate(rows->begin(), first, std::next(first));
+
+  // Of the whole difference: a cause has at least, and at most (what idles meanwhile may grow by more).
+  static constexpr double kLeastOfWhole = 0.08, kMostOfWhole = 1.6;
+  static constexpr double kMuchOfWhole = 0.3;
+  // Times what the whole step changed by.
+  static constexpr double kStandsOut = 1.5;
+  static constexpr double kAlike = 0.5;
+
+  int direction_;
+  std::vector<BlameRow>& rows_;
+  RowIterator part_ = rows_.end();  // with the largest difference
+  bool has_parts_ = false;
+  double whole_ = 0, ratio_ = 0;
+};
+
+int DirectionOf(const Comparison& comparison) {
+  const auto steps = std::ranges::find(comparison.quantities, "step_time", &QuantityResult::name);
+  if (steps == comparison.quantities.end()) return comparison.difference_s < 0 ? -1 : 1;
+  if (steps->answer != Answer::kWorse && steps->answer != Answer::kBetter) return 0;
+  return comparison.difference_s < 0 ? -1 : 1;
 }
 
 double MeanOf(const Side& side, const std::function<double(const RunNumbers&)>& value) {
@@ -222,7 +278,9 @@ void Blame(Comparison* comparison) {
     const bool a_bytes = a.kind == AmountKind::kAllocationSite, b_bytes = b.kind == AmountKind::kAllocationSite;
     return a_bytes != b_bytes ? b_bytes : IsLarger(a, b);
   });
-  PutFirstCause(comparison->difference_s, &comparison->blame);
+  const auto first =
+      FirstCause(comparison->difference_s, base_step_s, DirectionOf(*comparison), &comparison->blame).Find();
+  if (first != comparison->blame.end()) std::rotate(comparison->blame.begin(), first, std::next(first));
 }
 
 }  // namespace tbprof

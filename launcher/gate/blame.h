@@ -14,8 +14,8 @@
 
 namespace tbprof {
 
-// Fills in `blame`, `difference_s` and `unexplained_s` from the runs of both sides. The first row is the cause to look
-// at first: the most specific one that has at least half of what the part with the largest difference has. The others
+// Fills in `blame`, `difference_s` and `unexplained_s` from the runs and `quantities`. The first row is the cause to
+// look at first: what has much of the difference and was little before; else the part that changed most. The others
 // follow by their difference.
 void Blame(Comparison* comparison);
 

@@ -41,6 +41,7 @@ struct BlameRow {
   double base = 0, now = 0;  // in a step: s, of kAllocationSite bytes
   double share = 0;          // of the difference of the step time; may be below 0 or above 1
   bool significant = false;  // also when it is corrected for how many rows there are
+  double error = 0;          // standard error of now - base
 };
 
 // A rule of --fail-on, and whether it failed.

@@ -33,8 +33,13 @@ constexpr KnownQuantity kQuantities[] = {
 };
 
 constexpr std::pair<std::string_view, AmountKind> kKinds[] = {
-    {"part", AmountKind::kPart}, {"operation", AmountKind::kOperation}, {"kernel", AmountKind::kKernel},
-    {"wait", AmountKind::kWait}, {"line", AmountKind::kPythonLine},     {"allocation", AmountKind::kAllocationSite},
+    {"part", AmountKind::kPart},
+    {"operation", AmountKind::kOperation},
+    {"kernel", AmountKind::kKernel},
+    {"wait", AmountKind::kWait},
+    {"line", AmountKind::kPythonLine},
+    {"other_line", AmountKind::kOtherLine},
+    {"allocation", AmountKind::kAllocationSite},
 };
 
 struct NamedUnit {

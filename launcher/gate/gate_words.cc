@@ -197,6 +197,8 @@ std::string_view AmountKindTitle(AmountKind kind) {
       return "waits";
     case AmountKind::kPythonLine:
       return "lines of Python";
+    case AmountKind::kOtherLine:
+      return "lines of Python in other threads and processes";
     case AmountKind::kAllocationSite:
       break;
   }

@@ -70,22 +70,31 @@ void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kWait, sums, steps, numbers);
 }
 
-// Lines of the main thread within its regular steps.
+// Within the regular steps of the thread that makes them.
+void AddLinesOf(const Fields& group, Sums* sums) {
+  for (const Fields& phase : group.Objects("phases")) {
+    if (phase.Text("phase") != "steps") continue;
+    for (const Fields& line : phase.Objects("top_lines")) (*sums)[LineName(line)] += line.Seconds("self_s");
+  }
+}
+
+// Of the main thread, and of all others together.
 void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
-  Sums sums;
+  const std::vector<Fields> groups = root.Object("python").Objects("groups");
+  size_t main = groups.size();
   uint64_t most_samples = 0;
-  for (const Fields& group : root.Object("python").Objects("groups")) {
-    const uint64_t samples = group.Count("samples").value_or(0);
-    if (!group.Flag("main").value_or(false) || group.Flag("forked").value_or(false) || samples <= most_samples)
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const uint64_t samples = groups[i].Count("samples").value_or(0);
+    if (!groups[i].Flag("main").value_or(false) || groups[i].Flag("forked").value_or(false) || samples <= most_samples)
       continue;
     most_samples = samples;
-    sums.clear();
-    for (const Fields& phase : group.Objects("phases")) {
-      if (phase.Text("phase") != "steps") continue;
-      for (const Fields& line : phase.Objects("top_lines")) sums[LineName(line)] += line.Seconds("self_s");
-    }
+    main = i;
   }
-  Add(AmountKind::kPythonLine, sums, steps, numbers);
+  if (main == groups.size()) return;
+  Sums own, others;
+  for (size_t i = 0; i < groups.size(); ++i) AddLinesOf(groups[i], i == main ? &own : &others);
+  Add(AmountKind::kPythonLine, own, steps, numbers);
+  Add(AmountKind::kOtherLine, others, steps, numbers);
 }
 
 void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {

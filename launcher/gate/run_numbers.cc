@@ -172,6 +172,8 @@ std::string_view AmountKindName(AmountKind kind) {
       return "wait";
     case AmountKind::kPythonLine:
       return "python_line";
+    case AmountKind::kOtherLine:
+      return "other_line";
     case AmountKind::kAllocationSite:
       return "allocation_site";
   }

@@ -26,11 +26,13 @@ enum class AmountKind {
   kOperation,       // of a framework, without those inside it: s in a step
   kKernel,          // s in a step
   kWait,            // a call that waits, by where it is called: s in a step
-  kPythonLine,      // s in a step
+  kPythonLine,      // of the thread of the steps: s in a step
+  kOtherLine,       // of Python in another thread or process, such as a loader's: s in a step
   kAllocationSite,  // bytes in a step, an estimate from samples
 };
-inline constexpr AmountKind kAmountKinds[] = {AmountKind::kPart, AmountKind::kOperation,  AmountKind::kKernel,
-                                              AmountKind::kWait, AmountKind::kPythonLine, AmountKind::kAllocationSite};
+inline constexpr AmountKind kAmountKinds[] = {
+    AmountKind::kPart,       AmountKind::kOperation, AmountKind::kKernel,        AmountKind::kWait,
+    AmountKind::kPythonLine, AmountKind::kOtherLine, AmountKind::kAllocationSite};
 std::string_view AmountKindName(AmountKind kind);
 
 struct Amount {

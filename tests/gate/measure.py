@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Program, what is planted, what one of the first causes must name.
+# Program, what is planted, what the first cause must name: one of these, or a line of what is planted.
 PLANTED = [
     ("mlp", "normalise", ["normalise", "aten::std", "aten::div", "aten::sub", "aten::mean"]),
     ("mlp", "compress", ["archive", "zlib"]),
@@ -31,7 +31,7 @@ PLANTED = [
     ("mlp", "dropout", ["dropout", "aten::native_dropout", "aten::bernoulli", "aten::mul"]),
     ("mlp", "gelu", ["gelu"]),
     ("mlp", "adam", ["Adam", "adam", "_foreach", "aten::sqrt", "aten::addcdiv", "aten::lerp", "aten::addcmul", "aten::mul"]),
-    ("mlp", "batch", ["aten::addmm", "aten::mm", "aten::relu", "aten::threshold", "operations"]),
+    ("mlp", "batch", ["aten::addmm", "aten::mm", "aten::relu", "aten::threshold", "operations", "Linear.forward"]),
     ("mlp", "python", ["tokens", "python"]),
     ("mlp", "sleep", ["sleep"]),
     ("mlp", "clone", ["clone", "aten::copy_", "main"]),
@@ -39,9 +39,9 @@ PLANTED = [
     ("mlp", "sort", ["sort"]),
     ("mlp", "svd", ["svd"]),
     ("mlp", "norms", ["norm", "item", "_local_scalar"]),
-    ("loader", "augment", ["input", "__getitem__", "augment", "dataloader", "_get_data", "poll", "connection"]),
-    ("loader", "read", ["input", "__getitem__", "dataloader", "_get_data", "poll", "connection"]),
-    ("loader", "no_workers", ["input", "__getitem__", "fetch", "collate", "aten::stack", "aten::cat", "aten::full", "aten::fill_"]),
+    ("loader", "augment", ["input", "__getitem__", "aten::add", "aten::flip"]),
+    ("loader", "read", ["input", "__getitem__"]),
+    ("loader", "pad", ["input", "loader.py:29 pad"]),
     ("jax_step", "twice", ["step", "operations", "block_until_ready", "jit"]),
     ("records", "parse", ["parse", "json", "decode", "encode", "dumps"]),
     ("records", "copies", ["aten::cat", "main", "reclaim"]),
@@ -203,16 +203,44 @@ def run_ab(options, program, base_plant, plant):
     return json.loads(result.stdout)
 
 
+def change_of(found):
+    """Of the step time, in words."""
+    change = next((q["change"] for q in found["quantities"] if q["name"] == "step_time"), None)
+    return "" if change is None else f"{100 * change:+.1f} %"
+
+
 def live(options):
+    """Programs in turn, so that what the machine does meanwhile hits all; what is known so far is in `live-each.csv`."""
     programs = options.program or PROGRAMS
-    rows = []
-    for program in programs:
-        answers = collections.Counter()
-        for _ in range((options.times or 200) // len(programs)):
-            answers[run_ab(options, program, "", "")["answer"]] += 1
-        rows.append([program, options.pairs, sum(answers.values()), answers["worse"], answers["better"],
-                     answers["equivalent"], answers["cannot_tell"]])
+    answers = {program: collections.Counter() for program in programs}
+    with open(os.path.join(options.out, "live-each.csv"), "w", newline="", encoding="utf-8") as file:
+        each = csv.writer(file)
+        each.writerow(["program", "answer", "reason", "step"])
+        for number in range(options.times or 200):
+            program = programs[number % len(programs)]
+            found = run_ab(options, program, "", "")
+            answers[program][found["answer"]] += 1
+            each.writerow([program, found["answer"], found["reason"], change_of(found)])
+            file.flush()
+    rows = [[program, options.pairs, sum(found.values()), found["worse"], found["better"], found["equivalent"],
+             found["cannot_tell"]] for program, found in answers.items()]
     save(options, "live", ["program", "most pairs", "comparisons", "worse", "better", "equivalent", "cannot tell"], rows)
+
+
+def lines_of(program, plant):
+    """`mlp.py:52 `, ...: the lines that run with this plant alone."""
+    source = (HERE / "programs" / (program + ".py")).read_text().splitlines()
+    depth = None
+    found = []
+    for number, line in enumerate(source, 1):
+        indent = len(line) - len(line.lstrip())
+        if f'PLANT == "{plant}"' in line:
+            depth = indent if line.endswith(":") else None
+        elif depth is None or indent <= depth:
+            depth = None
+            continue
+        found.append(f"{program}.py:{number} ")
+    return found
 
 
 def planted(options):
@@ -222,10 +250,9 @@ def planted(options):
             continue
         found = run_ab(options, program, "", plant)
         first = found["blame"][0]["name"] if found["blame"] else ""
-        fits = any(name in first for name in names)
+        fits = any(name in first for name in names + lines_of(program, plant))
         right += fits
-        change = next((q["change"] for q in found["quantities"] if q["name"] == "step_time"), None)
-        rows.append([program, plant, found["answer"], "" if change is None else f"{100 * change:+.1f} %", first,
+        rows.append([program, plant, found["answer"], change_of(found), first,
                      "right" if fits else "wrong"])
     save(options, "planted", ["program", "planted", "answer", "step", "first cause", "fits"], rows)
     print(f"{right} of {len(rows)} right")

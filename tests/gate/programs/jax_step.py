@@ -20,8 +20,8 @@ def step(weights, x):
 
 
 def main():
-    weights = jnp.ones((384, 384)) * 0.01
-    x = jnp.ones((256, 384))
+    weights = jnp.ones((768, 768)) * 0.01
+    x = jnp.ones((256, 768))
     for number in range(150):
         with jax.profiler.StepTraceAnnotation("step", step_num=number):
             weights = step(weights, x)

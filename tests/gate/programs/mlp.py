@@ -27,7 +27,7 @@ def tokens(count):
 
 def archive(value):
     if PLANT == "compress":
-        zlib.compress(bytes(60_000) + repr(value).encode(), 9)
+        zlib.compress(os.urandom(40_000) + repr(value).encode(), 9)
 
 
 def main():
@@ -65,7 +65,8 @@ def main():
             torch.linalg.svdvals(x[:48, :48])
         if PLANT == "norms":
             for parameter in net.parameters():
-                parameter.grad.norm().item()
+                for _ in range(25):
+                    parameter.grad.norm().item()
         archive(step)
     print(f"loss {loss.item():.3f}", len(keep))
 

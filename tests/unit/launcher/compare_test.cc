@@ -188,6 +188,48 @@ TEST(CompareTest, Blame_PlantedRegression_NamesItFirst) {
   }
 }
 
+// All amounts of a run, with noise; the new side's take `ratio` times as long, and what is added has its own.
+Comparison CompareWith(double ratio, double change, const std::vector<Amount>& added) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 5, .change = change});
+  double noise = 0.98;
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    noise = noise > 1.02 ? 0.98 : noise + 0.01;
+    const double all = 0.001 * noise * (is_new ? ratio : 1);
+    std::vector<Amount> amounts = {{AmountKind::kPart, "operations", 8 * all},
+                                   {AmountKind::kPart, "input", 2 * all},
+                                   {AmountKind::kOperation, "aten::mm", 6 * all},
+                                   {AmountKind::kPythonLine, "net.py:3 forward", 5 * all},
+                                   {AmountKind::kOtherLine, "data.py:3 fetch", 2 * all}};
+    if (is_new) amounts.insert(amounts.end(), added.begin(), added.end());
+    AddAmounts(run, amounts);
+  });
+  return CompareSides(sides);
+}
+
+TEST(CompareTest, Blame_SlowMachineAndANewLine_NamesTheLine) {
+  const Comparison comparison = CompareWith(
+      1.08, 0.2, {{AmountKind::kPart, "python", 0.0009}, {AmountKind::kPythonLine, "train.py:8 archive", 0.0009}});
+  EXPECT_EQ(comparison.blame[0].name, "train.py:8 archive") << "aten::mm is 0.5 ms slower, as all is";
+}
+
+TEST(CompareTest, Blame_AllSlowerByTheSame_NamesTheLargest) {
+  EXPECT_EQ(CompareWith(1.5, 0.5, {}).blame[0].name, "aten::mm");
+}
+
+TEST(CompareTest, Blame_WaitForALoader_NamesItsLine) {
+  const std::vector<Amount> added = {{AmountKind::kPart, "input", 0.004},
+                                     {AmountKind::kOtherLine, "data.py:9 augment", 0.004}};
+  EXPECT_EQ(CompareWith(1, 0.4, added).blame[0].name, "data.py:9 augment");
+  // Behind nothing that the step waits for, it is no cause.
+  EXPECT_NE(CompareWith(1, 0.4, {{AmountKind::kPart, "python", 0.004}, added[1]}).blame[0].name, "data.py:9 augment");
+}
+
+TEST(CompareTest, Blame_CannotTell_NamesWhatChangedInEitherDirection) {
+  const Comparison comparison = CompareWith(0.98, 0, {{AmountKind::kOperation, "aten::gelu", 0.0004}});
+  ASSERT_NE(comparison.answer, Answer::kWorse);
+  EXPECT_EQ(comparison.blame[0].name, "aten::gelu");
+}
+
 TEST(CompareTest, Blame_LinesMovedByAnEdit_AreOneRow) {
   std::pair<Side, Side> sides = Sides();
   ForEach(&sides, [](RunNumbers* run, bool is_new) {
