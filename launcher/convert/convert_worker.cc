@@ -37,6 +37,7 @@
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
 #include "writer/steps/step_detector.h"
+#include "writer/verdict/rank_stragglers.h"
 
 namespace tbprof {
 namespace {
@@ -358,6 +359,7 @@ class Job {
       if (report.rank == timeline.rank) report.host = timeline.host;
     }
     timeline.rank_warnings = RankWarnings(timeline);
+    JudgeRanks(&timeline);
     const size_t further_files = directory_->written().size();
     // Copies: the timeline that they are of goes into the call.
     const auto build = [this, host = timeline.host, warnings = timeline.warnings,
@@ -372,6 +374,7 @@ class Job {
       shorter->rank_warnings = rank_warnings;
       shorter->missing_ranks = missing;
       shorter->by_rank = by_rank;
+      JudgeRanks(&*shorter);
       TellReplyLimit(given_, file_count_, &*shorter);
       return shorter;
     };

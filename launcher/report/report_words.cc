@@ -67,7 +67,8 @@ std::vector<std::string> LeadLines(const Report& report) {
   lines.push_back(StrCat(rank, "verdict: ", verdict.known ? verdict.text : "not known"));
   lines.push_back(StepsLine(report));
   if (!verdict.known) return lines;
-  lines.push_back(StrCat("blocker: ", verdict.blocker));
+  const bool waited_for = std::ranges::find(verdict.where, "waited_for", &VerdictPlace::role) != verdict.where.end();
+  lines.push_back(StrCat(waited_for ? "blocker: " : "where: ", verdict.blocker));
   if (const std::string split = SplitLine(verdict); !split.empty()) lines.push_back(StrCat("split: ", split));
   if (!verdict.next.empty()) lines.push_back(StrCat("next: ", verdict.next));
   return lines;

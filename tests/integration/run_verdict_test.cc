@@ -43,7 +43,8 @@ void ExpectWhole(const RunResult& result) {
   while (lead < result.said.size() && !result.said[lead].starts_with("verdict: ")) ++lead;
   ASSERT_LE(lead + 4, result.said.size()) << result.AllSaid();
   EXPECT_THAT(result.said[lead + 1], HasSubstr("steps")) << result.AllSaid();
-  EXPECT_THAT(result.said[lead + 2], testing::StartsWith("blocker: ")) << result.AllSaid();
+  EXPECT_THAT(result.said[lead + 2], testing::AnyOf(testing::StartsWith("blocker: "), testing::StartsWith("where: ")))
+      << result.AllSaid();
   EXPECT_THAT(result.said[lead + 3], testing::StartsWith("view: tensorboard")) << result.AllSaid();
   EXPECT_LE(result.said.size() - lead, 16u) << result.AllSaid();
 }

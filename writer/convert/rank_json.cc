@@ -45,6 +45,13 @@ Json StepsJson(const RankReport& report) {
           {"last", KnownOrNull(report.last_step >= 0, report.last_step)}};
 }
 
+Json PlaceJson(const RankPlace& place) {
+  if (place.function.empty()) return nullptr;
+  return {{"file", KnownOrNull(!place.file.empty(), ValidUtf8(place.file))},
+          {"line", KnownOrNull(place.line > 0, place.line)},
+          {"function", ValidUtf8(place.function)}};
+}
+
 // Members of one object, each null where it is absent or of another type.
 class Members {
  public:
@@ -118,6 +125,12 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
     report.median_step_ps = of_steps.Picoseconds("median_s");
     report.last_step = of_steps.Get("last", int64_t{-1});
   }
+  report.cause = CauseNamed(members.Text("cause"));
+  report.collectives_share = std::min(members.Get("collectives_share", -1.0), 1.0);
+  if (const Json* busiest = members.Object("busiest")) {
+    const Members place(*busiest);
+    report.busiest = {place.Text("file"), place.Get("line", -1), place.Text("function")};
+  }
   const auto waits = json.find("wait_sites");
   for (size_t i = 0; waits != json.end() && waits->is_array() && i < std::min<size_t>(waits->size(), 5); ++i) {
     if (!(*waits)[i].is_object()) continue;
@@ -157,6 +170,9 @@ Json RankReportJson(const RankReport& report) {
           {"threads", KnownOrNull(numbers, report.threads)},
           {"records", KnownOrNull(numbers, report.records)},
           {"steps", StepsJson(report)},
+          {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
+          {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},
+          {"busiest", PlaceJson(report.busiest)},
           {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},
           {"wait_sites", KnownOrNull(numbers, std::move(waits))},
           {"heap_peak_bytes", KnownOrNull(report.heap_peak_bytes >= 0, report.heap_peak_bytes)},

@@ -44,6 +44,20 @@ void FillWaits(const Timeline& timeline, RankReport* report) {
   }
 }
 
+// Where its steps spend most, but for waits for other ranks.
+void FillVerdict(const Timeline& timeline, RankReport* report) {
+  const Verdict& verdict = timeline.verdict;
+  report->cause = verdict.cause;
+  if (verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining) {
+    report->collectives_share = verdict.ShareOf(StepPart::kCollectives);
+  }
+  if (verdict.part == StepPart::kCollectives) return;
+  const auto spends = std::ranges::find(verdict.where, WhereRole::kSpends, &Where::role);
+  if (spends == verdict.where.end()) return;
+  report->busiest = {std::string(timeline.strings.Get(spends->file)), spends->line,
+                     std::string(timeline.strings.Get(spends->function))};
+}
+
 std::string FailureText(const RankReport& report) {
   std::string text =
       StrCat("rank ", report.rank, ": ", ExitText(report.exit_code, report.exit_signal, report.out_of_memory));
@@ -92,6 +106,7 @@ void FillRankReport(Timeline* timeline) {
     }
     FillSteps(*timeline, &report);
     FillWaits(*timeline, &report);
+    FillVerdict(*timeline, &report);
   }
 }
 

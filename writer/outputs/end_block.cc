@@ -28,7 +28,7 @@ Section Lead(const Timeline& timeline) {
   out.push_back({StrCat(OfRank(timeline, "rank ", ": "), "verdict: ", VerdictSentence(timeline)), Style::kHeading});
   const std::string steps = StepsText(timeline);
   out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps});
-  out.push_back({StrCat("blocker: ", VerdictBlocker(timeline))});
+  out.push_back({StrCat(BlockerLabel(timeline), VerdictBlocker(timeline))});
   return out;
 }
 
@@ -67,7 +67,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Section headline = HeadlineSection(timeline, columns);
   Section crash = CoreSection(timeline, columns);
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
-  const std::string split = VerdictSplit(timeline), next(CauseNext(timeline.verdict.cause));
+  const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict.cause, timeline.verdict.advice));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
   for (const StepLoop& loop : timeline.step_loops) {

@@ -56,15 +56,19 @@ std::string PlaceOf(const Timeline& timeline, const Where& where) {
       StrCat(BaseName(file), where.line > 0 ? StrCat(":", where.line) : "", function.empty() ? "" : " ", function));
 }
 
-std::string ThreadText(const Timeline& timeline, uint32_t index) {
-  if (index >= timeline.threads.size()) return "another thread";
-  const Thread& thread = timeline.threads[index];
+// Who is waited for. Of several that do the same, one is named.
+std::string ThreadText(const Timeline& timeline, const Where& where) {
+  if (where.rank >= 0) return StrCat("rank ", where.rank);
+  if (where.thread >= timeline.threads.size()) return "another thread";
+  const std::string alike = where.alike > 0 ? StrCat(" and ", where.alike, " alike") : "";
+  const Thread& thread = timeline.threads[where.thread];
   const Process& process = timeline.processes[thread.process];
   if (thread.process != timeline.threads[timeline.verdict.thread].process) {
-    return StrCat("process ", process.pid, process.name.empty() ? "" : StrCat(" (", PrintableUtf8(process.name), ")"));
+    return StrCat("process ", process.pid, process.name.empty() ? "" : StrCat(" (", PrintableUtf8(process.name), ")"),
+                  alike);
   }
   if (thread.is_main) return StrCat("main thread of ", process.pid);
-  return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat("thread ", PrintableUtf8(thread.name));
+  return StrCat("thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name), alike);
 }
 
 // The parts with the largest first.
@@ -109,7 +113,9 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
                      {"doing", TextOrNull(place.doing)},
                      {"share", place.share},
                      {"pid", thread != nullptr ? Json(timeline.processes[thread->process].pid) : Json(nullptr)},
-                     {"thread", thread != nullptr ? TextOrNull(thread->name) : Json(nullptr)}});
+                     {"thread", thread != nullptr ? TextOrNull(thread->name) : Json(nullptr)},
+                     {"rank", place.rank >= 0 ? Json(place.rank) : Json(nullptr)},
+                     {"alike", place.alike}});
   }
   Json parts = Json::array();
   for (const StepPart part : PartsBySize(verdict)) {
@@ -128,7 +134,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
           {"share", known ? Json(verdict.share) : Json(nullptr)},
           {"unknown_because", known ? Json(nullptr) : TextOrNull(verdict.reason)},
           {"blocker", ValidUtf8(VerdictBlocker(timeline))},
-          {"next", TextOrNull(std::string(CauseNext(verdict.cause)))},
+          {"next", TextOrNull(std::string(NextStep(verdict.cause, verdict.advice)))},
           {"where", std::move(where)},
           {"facts", std::move(facts)},
           {"split",
@@ -144,7 +150,11 @@ std::string VerdictSentence(const Timeline& timeline) {
   if (verdict.cause == Cause::kUnknown) {
     return StrCat("what bounds the program is not known: ", PrintableUtf8(verdict.reason));
   }
-  std::string text = StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis), ": ", CauseTitle(verdict.cause));
+  const bool others_wait = verdict.waiting_rank >= 0;
+  std::string text =
+      others_wait ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank, "'s step: waits for rank ",
+                           timeline.rank)
+                  : StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis), ": ", CauseTitle(verdict.cause));
   if (const Where* const where = FirstOf(verdict, WhereRole::kSpends); where != nullptr) {
     StrAppend(&text, ", at ", PlaceOf(timeline, *where));
   }
@@ -154,21 +164,23 @@ std::string VerdictSentence(const Timeline& timeline) {
 std::string VerdictBlocker(const Timeline& timeline) {
   const Verdict& verdict = timeline.verdict;
   if (const Where* const other = FirstOf(verdict, WhereRole::kWaitedFor); other != nullptr) {
-    return StrCat(ThreadText(timeline, other->thread), ", ",
-                  other->doing.empty() ? "running" : StrCat("in ", other->doing), " at ", PlaceOf(timeline, *other));
+    return StrCat(ThreadText(timeline, *other), ", ", other->doing.empty() ? "running" : StrCat("in ", other->doing),
+                  " at ", PlaceOf(timeline, *other));
   }
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
   if (where == nullptr) return verdict.cause == Cause::kUnknown ? "not known" : "no single line of Python";
-  // Work of the program's own blocks nothing.
-  const std::string who = IsProblem(verdict.cause) ? ThreadText(timeline, where->thread) : "none";
   std::string text =
-      StrCat(who, ", ", HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing),
-             " at ", PlaceOf(timeline, *where));
+      StrCat(HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ",
+             PlaceOf(timeline, *where));
   for (const PythonLine& caller : where->callers) {
     StrAppend(&text, " < ", PrintableUtf8(BaseName(timeline.strings.Get(caller.file))),
               caller.line > 0 ? StrCat(":", caller.line) : "");
   }
   return text;
+}
+
+std::string_view BlockerLabel(const Timeline& timeline) {
+  return FirstOf(timeline.verdict, WhereRole::kWaitedFor) != nullptr ? "blocker: " : "where: ";
 }
 
 std::string VerdictSplit(const Timeline& timeline) {

@@ -8,6 +8,7 @@
 #define TBPROF_WRITER_OUTPUTS_SUMMARY_VERDICT_H_
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -21,6 +22,8 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline);
 std::string VerdictSentence(const Timeline& timeline);
 // `thread prefetch, in sleep at data.py:17 fetch`: what is waited for, else where the time is spent.
 std::string VerdictBlocker(const Timeline& timeline);
+// What that is: `blocker: ` where somebody is waited for, else `where: `.
+std::string_view BlockerLabel(const Timeline& timeline);
 // `input 62 %, operations 30 %, Python 5 %`; empty: no split.
 std::string VerdictSplit(const Timeline& timeline);
 

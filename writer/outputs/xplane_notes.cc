@@ -61,8 +61,8 @@ std::string ProcessLabel(const Process& process) {
 }
 
 std::string VerdictSplitNote(const Timeline& timeline) {
-  const std::string split = VerdictSplit(timeline), blocker = VerdictBlocker(timeline);
-  return StrCat("; blocker: ", blocker, split.empty() ? "" : "; split: ", split);
+  const std::string split = VerdictSplit(timeline);
+  return StrCat("; ", BlockerLabel(timeline), VerdictBlocker(timeline), split.empty() ? "" : "; split: ", split);
 }
 
 uint64_t CountClipped(const Timeline& timeline) {

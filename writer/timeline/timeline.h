@@ -362,6 +362,13 @@ struct RankWait {
   int64_t total_ps = 0, longest_ps = 0;
 };
 
+// A line of Python, or a native function where there is no Python (`file` is empty then).
+struct RankPlace {
+  std::string file;
+  int line = -1;  // -1: not known
+  std::string function;
+};
+
 // One rank of the run in a few numbers. How it ended is known of every rank of the spool, the rest of those whose
 // timeline was built (writer/convert/rank_report.h).
 struct RankReport {
@@ -390,6 +397,9 @@ struct RankReport {
   std::vector<RankWait> waits;   // the longest few
   int64_t heap_peak_bytes = -1;  // the highest of a process, until the window's close
   double own_cost_seconds = 0;
+  Cause cause = Cause::kUnknown;  // of its own verdict
+  double collectives_share = -1;  // of its steps, waits for the others; -1: not known
+  RankPlace busiest;              // where its steps spend most, but for those waits
 };
 
 // Another loop than that of the steps: around them or within them.

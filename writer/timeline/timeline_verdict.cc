@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/timeline/timeline_verdict.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace tbprof {
 namespace {
 
@@ -45,7 +48,23 @@ std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<siz
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause) { return TextOf(cause).title; }
-std::string_view CauseNext(Cause cause) { return TextOf(cause).next; }
 bool IsProblem(Cause cause) { return TextOf(cause).problem; }
+
+Cause CauseNamed(std::string_view name) {
+  const auto* const found = std::ranges::find(kCauses, name, &CauseText::name);
+  return found == std::end(kCauses) ? Cause::kUnknown : static_cast<Cause>(found - std::begin(kCauses));
+}
+
+std::string_view NextStep(Cause cause, Advice advice) {
+  switch (advice) {
+    case Advice::kOfCause:
+      break;
+    case Advice::kReads:
+      return "read ahead in another thread, or more with each call";
+    case Advice::kSyncs:
+      return "write and sync in another thread, or sync once for several writes";
+  }
+  return TextOf(cause).next;
+}
 
 }  // namespace tbprof

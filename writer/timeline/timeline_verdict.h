@@ -49,8 +49,12 @@ enum class Cause : uint8_t {
 };
 std::string_view CauseName(Cause cause);
 std::string_view CauseTitle(Cause cause);
-std::string_view CauseNext(Cause cause);
 bool IsProblem(Cause cause);
+Cause CauseNamed(std::string_view name);  // kUnknown: there is none of this name
+
+// What to try next, where the cause alone does not say it.
+enum class Advice : uint8_t { kOfCause, kReads, kSyncs };
+std::string_view NextStep(Cause cause, Advice advice);
 
 // What the split is about.
 enum class VerdictBasis : uint8_t {
@@ -72,16 +76,21 @@ struct PythonLine {
   StringId function = 0;
 };
 
+// Of a place in another rank, whose threads are not in this timeline.
+inline constexpr uint32_t kOtherRank = UINT32_MAX;
+
 // A line of Python, or a native function where there is no Python.
 struct Where {
   WhereRole role = WhereRole::kSpends;
-  uint32_t thread = 0;              // index into Timeline::threads
+  uint32_t thread = 0;              // index into Timeline::threads, or kOtherRank
   StringId file = 0;                // 0: not Python
   int32_t line = -1;                // -1: not known
   StringId function = 0;            // of Python, or native
   std::vector<PythonLine> callers;  // of the program\'s own, innermost first
   std::string doing;                // `queue.get`, `sleep`, ...; empty: it runs
   double share = 0;                 // of the time of the split; of kWaitedFor: of the time that is waited
+  size_t alike = 0;                 // further threads that do the same
+  int rank = -1;                    // where it is another rank's
 };
 
 struct Verdict {
@@ -90,8 +99,10 @@ struct Verdict {
   StepPart part = StepPart::kRest;  // in which the cause shows
   double share = 0;                 // of the split's time; 0: unknown
   std::string reason;               // of kUnknown: why, in words
-  std::vector<Where> where;         // the line that spends most first; then what is waited for
-  std::vector<std::string> facts;   // numbers that the cause rests on, in words
+  int waiting_rank = -1;            // of kStraggler: the rank that waits for this one; `share` is of its steps then
+  Advice advice = Advice::kOfCause;
+  std::vector<Where> where;        // the line that spends most first; then what is waited for
+  std::vector<std::string> facts;  // numbers that the cause rests on, in words
 
   uint32_t thread = 0;  // of the steps: index into Timeline::threads
   uint64_t steps = 0;   // in the split; 0: not known

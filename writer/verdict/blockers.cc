@@ -25,6 +25,8 @@ bool IsIdle(WaitClass kind) {
     case WaitClass::kGil:
     case WaitClass::kSleep:
     case WaitClass::kFile:
+    case WaitClass::kFileRead:
+    case WaitClass::kFileSync:
     case WaitClass::kTerminal:
     case WaitClass::kPipe:
     case WaitClass::kSocket:

@@ -17,9 +17,9 @@
 namespace tbprof {
 namespace {
 
-// A problem is named from this share of the steps on; pure Python only where it is most of them.
-// So are new pages, a fifth of what any program does that makes and drops large blocks.
-constexpr double kLeastShare = 0.22, kLeastOfPython = 0.4, kLeastOfPages = 0.33;
+// Pure Python is named only where it is most of the steps. So are new pages, a fifth of what any program does that
+// makes and drops large blocks.
+constexpr double kLeastShare = kLeastShareOfCause, kLeastOfPython = 0.4, kLeastOfPages = 0.33;
 // Beyond that too much is not known to name anything.
 constexpr double kMostUnknown = 0.5;
 // Of what the CPUs can give, by the job itself.
@@ -81,6 +81,7 @@ class Chooser {
     if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);
+    if (best->cause == Cause::kDisk) verdict_.advice = AdviceFor(*best);
   }
 
  private:
@@ -317,6 +318,14 @@ class Chooser {
     return sum;
   }
 
+  // By the calls that most of it is.
+  Advice AdviceFor(const Candidate& best) const {
+    const std::vector<AccountRow> rows = account_.RowsOf(best.rows);
+    if (rows.empty()) return Advice::kOfCause;
+    if (IsDoing(rows.front(), {WaitClass::kFileRead})) return Advice::kReads;
+    return IsDoing(rows.front(), {WaitClass::kFileSync}) ? Advice::kSyncs : Advice::kOfCause;
+  }
+
   const Candidate* OwnWork() const {
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates_) {
@@ -396,6 +405,7 @@ class Chooser {
     for (const AccountRow& row : blocker.rows) {
       if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
       AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum);
+      if (!verdict_.where.empty()) verdict_.where.back().alike = blocker.alike - 1;
     }
     verdict_.facts.push_back(absl::StrFormat("that thread is busy for %s of the wait%s", HumanPercent(blocker.busy),
                                              blocker.alike > 1 ? StrCat(", as are ", blocker.alike - 1, " more") : ""));

@@ -14,6 +14,9 @@
 
 namespace tbprof {
 
+// A problem is named from this share of the steps on.
+inline constexpr double kLeastShareOfCause = 0.22;
+
 struct CauseInputs {
   const Timeline& timeline;
   const PythonTags& tags;
@@ -36,6 +39,8 @@ struct Stragglers {
   double others_wait = 0;  // of the spans, what another one waits
   double slow_waits = 0;
 };
+// Of the time that the one waits that waits most, and least.
+bool IsStraggler(double most, double least);
 Stragglers FindStragglers(const CauseInputs& inputs);
 
 }  // namespace tbprof

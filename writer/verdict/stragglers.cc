@@ -6,7 +6,7 @@
 namespace tbprof {
 namespace {
 
-constexpr double kLeastDifference = 0.15;
+constexpr double kLeastDifference = 0.15;  // of the waits' shares
 // A process that only starts the others waits for none of them at a barrier.
 constexpr double kLeastWait = 0.005;
 
@@ -16,6 +16,8 @@ bool WaitsForOthers(const PythonTags& tags, const WaitSlice& wait) {
 }
 
 }  // namespace
+
+bool IsStraggler(double most, double least) { return most - least >= kLeastDifference && least < most / 2; }
 
 Stragglers FindStragglers(const CauseInputs& inputs) {
   Stragglers stragglers;
@@ -48,7 +50,7 @@ Stragglers FindStragglers(const CauseInputs& inputs) {
   }
   stragglers.others_wait = most;
   stragglers.slow_waits = least;
-  stragglers.found = stragglers.processes >= 2 && most - least >= kLeastDifference && least < most / 2;
+  stragglers.found = stragglers.processes >= 2 && IsStraggler(most, least);
   return stragglers;
 }
 

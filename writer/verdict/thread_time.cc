@@ -30,7 +30,9 @@ int ClassOf(const EventType& type) {
     case EventFamily::kIo:
       if (ContainsAny(name, {"recv", "send", "connect"}) && !name.starts_with("sendfile"))
         return is(WaitClass::kSocket);
-      return is(ContainsAny(name, {"poll", "select", "accept"}) ? WaitClass::kPoll : WaitClass::kFile);
+      if (ContainsAny(name, {"sync"})) return is(WaitClass::kFileSync);
+      if (ContainsAny(name, {"poll", "select", "accept"})) return is(WaitClass::kPoll);
+      return is(ContainsAny(name, {"read"}) ? WaitClass::kFileRead : WaitClass::kFile);
     case EventFamily::kGpu:
       if (name.starts_with("nccl")) return is(WaitClass::kCollective);
       if (ContainsAny(name, {"Synchronize"})) return is(WaitClass::kGpuWait);
@@ -48,9 +50,9 @@ int ClassOf(const EventType& type) {
   return -1;
 }
 
-// Of a call that reads or writes.
-WaitClass ClassOfDescriptor(BlockedIn kind) {
-  switch (kind) {
+// Of a call that reads or writes, by what its descriptor is.
+WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
+  switch (descriptor) {
     case BlockedIn::kPipe:
       return WaitClass::kPipe;
     case BlockedIn::kSocket:
@@ -66,7 +68,7 @@ WaitClass ClassOfDescriptor(BlockedIn kind) {
     case BlockedIn::kSleep:
       break;
   }
-  return WaitClass::kFile;
+  return call;
 }
 
 // The stack of the sample nearest to a moment within it; 0: there is none.
@@ -129,7 +131,8 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     WaitClass kind;
     const int64_t end = event.start_ps + event.duration_ps;
     if (!classes.Classify(event, &kind) || end <= free_from) return;
-    if (kind == WaitClass::kFile) kind = ClassOfDescriptor(descriptors.Of(event.object));
+    const bool of_file = kind == WaitClass::kFile || kind == WaitClass::kFileRead;
+    if (of_file) kind = ClassOfDescriptor(kind, descriptors.Of(event.object));
     const int64_t start = std::max(event.start_ps, free_from);
     free_from = end;
     const uint32_t stack = event.python != 0 ? event.python : StackAt(python, event.start_ps + event.duration_ps / 2);

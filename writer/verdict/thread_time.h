@@ -26,6 +26,8 @@ enum class WaitClass : uint8_t {
   kPool,     // threads of a library that computes: OpenMP, BLAS, PyTorch's
   kSleep,
   kFile,
+  kFileRead,
+  kFileSync,  // until a disk has it
   kTerminal,  // a write to stdout or stderr
   kPipe,      // another process at its other end
   kSocket,

@@ -43,6 +43,8 @@ StepPart PartOfClass(WaitClass kind) {
     case WaitClass::kSleep:
       return StepPart::kSleep;
     case WaitClass::kFile:
+    case WaitClass::kFileRead:
+    case WaitClass::kFileSync:
     case WaitClass::kTerminal:
       return StepPart::kDisk;
     case WaitClass::kSocket:

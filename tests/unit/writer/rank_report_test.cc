@@ -88,12 +88,17 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.median_step_ps = kSecond / 4;
   report.last_step = 6;
   report.waited_ps = 7 * kSecond;
+  report.cause = Cause::kSlowLoader;
+  report.collectives_share = 0.25;
+  report.busiest = {"train.py", 41, "main"};
   report.waits = {{"read", "Load (a.py:1)", 8, kSecond, kSecond / 2}};
   nlohmann::ordered_json json = {{"start_unix_ns", 11'000'000'000}};
   json["by_rank"] = {RankReportJson(report)};
   const std::vector<RankReport> read = RankReportsOfSummary(json.dump(), 10'000'000'000, 10'000'000'000);
   ASSERT_THAT(read, SizeIs(1));
   EXPECT_TRUE(read[0].of_other_launcher);
+  EXPECT_EQ(read[0].cause, Cause::kSlowLoader);
+  EXPECT_EQ(read[0].busiest.line, 41);
   EXPECT_EQ(read[0].end_ps, 3 * kSecond) << "its window began a second later than ours";
   nlohmann::ordered_json again = RankReportJson(read[0]);
   again["end_s"] = 2.0;

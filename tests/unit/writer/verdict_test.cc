@@ -34,7 +34,8 @@ class Maker {
                       {"cuLaunchKernel", EventFamily::kGpu},
                       {"cuStreamSynchronize", EventFamily::kGpu},
                       {"cuMemcpyHtoD_v2", EventFamily::kGpu},
-                      {"write", EventFamily::kIo}};
+                      {"write", EventFamily::kIo},
+                      {"pread64", EventFamily::kIo}};
     timeline.python.functions.resize(1);
     timeline.python.stacks.resize(1);
     timeline.native.stacks.resize(1);
@@ -180,7 +181,8 @@ enum Type : uint16_t {
   kLaunchCall,
   kGpuSync,
   kCopyIn,
-  kWrite
+  kWrite,
+  kPread
 };
 
 TEST(Verdict, NothingRecorded_IsUnknownWithAReason) {
@@ -351,6 +353,21 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
     SCOPED_TRACE(std::string(row.file) + " " + std::string(CauseName(row.cause)));
     maker.Expect(row.cause, row.part, 0.6);
   }
+}
+
+TEST(Verdict, Files_AdviceDependsOnTheCall) {
+  for (const auto& [type, advice] : {std::pair{kSync, Advice::kSyncs}, {kPread, Advice::kReads}}) {
+    Maker maker;
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, type, at, 60 * kMs, maker.in_main, 7); });
+    maker.Expect(Cause::kDisk, StepPart::kDisk, 0.6);
+    EXPECT_EQ(maker.Make().advice, advice);
+    EXPECT_NE(NextStep(Cause::kDisk, advice), NextStep(Cause::kDisk, Advice::kOfCause));
+  }
+}
+
+TEST(Verdict, NamesOfCauses_LeadBackToThem) {
+  EXPECT_EQ(CauseNamed("slow_loader"), Cause::kSlowLoader);
+  EXPECT_EQ(CauseNamed("anything"), Cause::kUnknown);
 }
 
 TEST(Verdict, WritesToTheTerminal_AreLogging) {

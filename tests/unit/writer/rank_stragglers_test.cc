@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One rank's verdict beside what the others report.
+#include "writer/verdict/rank_stragglers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "writer/outputs/summary_verdict.h"
+
+namespace tbprof {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+RankReport Report(int rank, double collectives, const std::string& function) {
+  RankReport report;
+  report.rank = rank;
+  report.has_numbers = true;
+  report.collectives_share = collectives;
+  report.busiest = {"/home/me/" + function + ".py", 7, function};
+  return report;
+}
+
+// Of rank 1 of three; the share of its steps in collectives decides its own verdict.
+Timeline Make(const std::vector<double>& shares, Cause cause, double share) {
+  Timeline timeline;
+  timeline.rank = 1;
+  timeline.processes.resize(1);
+  timeline.threads.resize(1);
+  timeline.verdict.basis = VerdictBasis::kSteps;
+  timeline.verdict.cause = cause;
+  timeline.verdict.part = cause == Cause::kCollectives ? StepPart::kCollectives : StepPart::kOperations;
+  timeline.verdict.share = share;
+  timeline.verdict.total_ps = 100;
+  Where where;
+  where.file = timeline.strings.Intern("/home/me/train.py");
+  where.line = 3;
+  where.function = timeline.strings.Intern("main");
+  where.share = share;
+  timeline.verdict.where.push_back(where);
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    timeline.by_rank.push_back(Report(static_cast<int>(rank), shares[rank], "work_of_" + std::to_string(rank)));
+  }
+  return timeline;
+}
+
+TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
+  Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
+  EXPECT_EQ(VerdictSentence(timeline), "60 % of the step: waits for a slower process, at train.py:3 main");
+  EXPECT_EQ(BlockerLabel(timeline), "blocker: ");
+  EXPECT_EQ(VerdictBlocker(timeline), "rank 2, running at work_of_2.py:7 work_of_2");
+  ASSERT_THAT(timeline.verdict.facts, SizeIs(1));
+  EXPECT_EQ(timeline.verdict.facts[0], "rank 2 waits in collectives for 2.0 % of its step, rank 1 for 60 %");
+  const nlohmann::ordered_json json = VerdictJson(timeline);
+  EXPECT_EQ(json["where"][1]["rank"], 2);
+  EXPECT_TRUE(json["where"][1]["pid"].is_null());
+}
+
+TEST(JudgeRanks, ThisRankThatOthersWaitFor_SaysSo) {
+  Timeline timeline = Make({0.5, 0.03, 0.6}, Cause::kOperations, 0.9);
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
+  EXPECT_EQ(VerdictSentence(timeline), "60 % of rank 2's step: waits for rank 1, at train.py:3 main");
+  EXPECT_EQ(BlockerLabel(timeline), "where: ");
+}
+
+TEST(JudgeRanks, OwnProblemOfTheSlowRank_StaysItsCause) {
+  Timeline timeline = Make({0.5, 0.03, 0.6}, Cause::kSlowLoader, 0.7);
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kSlowLoader);
+  EXPECT_THAT(timeline.verdict.facts, SizeIs(1)) << "why it is slow, and that others wait for it";
+}
+
+TEST(JudgeRanks, LargerProblemOfItsOwn_Stays) {
+  Timeline timeline = Make({0.5, 0.3, 0.02}, Cause::kSlowLoader, 0.6);
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kSlowLoader);
+}
+
+TEST(JudgeRanks, RanksAlikeOrUnknown_ChangeNothing) {
+  for (const std::vector<double>& shares :
+       std::vector<std::vector<double>>{{0.5, 0.6, 0.45}, {-1, 0.6, -1}, {0.6}, {0.1, 0.12, 0.01}, {}}) {
+    Timeline timeline = Make(shares, Cause::kCollectives, 0.6);
+    JudgeRanks(&timeline);
+    EXPECT_EQ(timeline.verdict.cause, Cause::kCollectives);
+    EXPECT_THAT(timeline.verdict.facts, IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/rank_stragglers.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+#include "writer/verdict/cause_choice.h"
+
+namespace tbprof {
+namespace {
+
+struct Extremes {
+  const RankReport* most = nullptr;   // that waits longest for the others
+  const RankReport* least = nullptr;  // the straggler
+  const RankReport* own = nullptr;
+};
+
+Extremes ExtremesOf(const Timeline& timeline) {
+  Extremes found;
+  for (const RankReport& report : timeline.by_rank) {
+    if (!report.has_numbers || report.collectives_share < 0) continue;
+    if (report.rank == timeline.rank) found.own = &report;
+    if (found.most == nullptr || report.collectives_share > found.most->collectives_share) found.most = &report;
+    if (found.least == nullptr || report.collectives_share < found.least->collectives_share) found.least = &report;
+  }
+  return found;
+}
+
+std::string SharesText(const Extremes& ranks) {
+  return StrCat("rank ", ranks.least->rank, " waits in collectives for ", HumanPercent(ranks.least->collectives_share),
+                " of its step, rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share));
+}
+
+// This rank waits: what the other one does belongs to the cause.
+void NameOther(const RankReport& slow, double share, Timeline* timeline) {
+  Verdict& verdict = timeline->verdict;
+  const bool same_places = verdict.part == StepPart::kCollectives;
+  verdict.cause = Cause::kStraggler;
+  verdict.part = StepPart::kCollectives;
+  verdict.share = share;
+  std::erase_if(verdict.where, [&](const Where& where) { return !same_places || where.role == WhereRole::kWaitedFor; });
+  if (slow.busiest.function.empty()) return;
+  Where where;
+  where.role = WhereRole::kWaitedFor;
+  where.thread = kOtherRank;
+  where.rank = slow.rank;
+  where.file = timeline->strings.Intern(slow.busiest.file);
+  where.line = slow.busiest.line;
+  where.function = timeline->strings.Intern(slow.busiest.function);
+  verdict.where.push_back(std::move(where));
+}
+
+}  // namespace
+
+void JudgeRanks(Timeline* timeline) {
+  const Extremes ranks = ExtremesOf(*timeline);
+  if (ranks.own == nullptr || ranks.most == ranks.least) return;
+  const double most = ranks.most->collectives_share, least = ranks.least->collectives_share;
+  if (!IsStraggler(most, least) || most < kLeastShareOfCause) return;
+  Verdict& verdict = timeline->verdict;
+  const double own = ranks.own->collectives_share;
+  const bool larger = IsProblem(verdict.cause) && verdict.cause != Cause::kCollectives && verdict.share > own;
+  if (own >= kLeastShareOfCause && IsStraggler(own, least) && !larger) {
+    NameOther(*ranks.least, own, timeline);
+  } else if (ranks.own == ranks.least && !IsProblem(verdict.cause)) {
+    verdict.cause = Cause::kStraggler;
+    verdict.share = most;
+    verdict.waiting_rank = ranks.most->rank;
+  } else if (ranks.own != ranks.least) {
+    return;
+  }
+  verdict.facts.push_back(SharesText(ranks));
+}
+
+}  // namespace tbprof
