@@ -36,6 +36,7 @@
 #include "writer/outputs/end_block.h"
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
+#include "writer/outputs/summary_verdict.h"
 #include "writer/steps/step_detector.h"
 #include "writer/verdict/rank_stragglers.h"
 
@@ -331,6 +332,7 @@ class Job {
       for (RankReport& report : further->by_rank) {
         if (report.rank != rank) continue;
         report.host = further->host;
+        report.verdict = VerdictSentence(*further);
         PutRankReport(report, &timeline->by_rank);
       }
       further->rank_warnings = RankWarnings(*further);
@@ -356,7 +358,9 @@ class Job {
     timeline.host = directory_->HostOf(timeline.rank);
     timeline.run = directory_->run();
     for (RankReport& report : timeline.by_rank) {
-      if (report.rank == timeline.rank) report.host = timeline.host;
+      if (report.rank != timeline.rank) continue;
+      report.host = timeline.host;
+      report.verdict = VerdictSentence(timeline);
     }
     timeline.rank_warnings = RankWarnings(timeline);
     JudgeRanks(&timeline);

@@ -164,10 +164,25 @@ RankAnswer RankOf(const Fields& section) {
   answer.steps = steps.Count("count");
   answer.median_s = steps.Number("median_s");
   answer.wait_s = section.Number("wait_s");
+  answer.verdict = section.Text("verdict");
   return answer;
 }
 
 }  // namespace
+
+VerdictAnswer ReadVerdictOfRank(const Fields& section) {
+  VerdictAnswer verdict;
+  verdict.text = section.Text("verdict");
+  verdict.known = !verdict.text.empty();
+  verdict.cause = section.Text("cause");
+  const Fields busiest = section.Object("busiest");
+  verdict.blocker = "no single line of Python";
+  if (!busiest.present()) return verdict;
+  const std::string file = busiest.Text("file");
+  verdict.blocker =
+      StrCat(file.empty() ? "" : StrCat(LineText(file, busiest.Integer("line")), " "), busiest.Text("function"));
+  return verdict;
+}
 
 std::string_view SourceKindName(SourceKind kind) {
   switch (kind) {

@@ -28,6 +28,9 @@ absl::StatusOr<std::vector<RankAnswer>> ReadRanks(const nlohmann::json& summary,
 std::vector<PythonThreads> ReadPython(const Fields& root);
 std::vector<NativeThreads> ReadNative(const Fields& root);
 std::vector<WaitRow> ReadWaits(const Fields& root);
+
+// Of a section of `by_rank`: without a split.
+VerdictAnswer ReadVerdictOfRank(const Fields& section);
 std::vector<GpuAnswer> ReadGpus(const Fields& root);
 MemoryAnswer ReadMemory(const Fields& root);
 

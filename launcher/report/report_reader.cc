@@ -67,10 +67,12 @@ absl::StatusOr<Report> ReportOfSection(const Json& summary, const std::string& p
     of_rank.steps.confidence = steps.Number("confidence");
     of_rank.steps.median_s = steps.Number("median_s");
     of_rank.waits = ReadWaits(section);
+    of_rank.verdict = ReadVerdictOfRank(section);
     if (const std::optional<double> peak = section.Number("heap_peak_bytes")) {
       of_rank.memory.totals.push_back({"heap_peak", *peak});
     }
-    of_rank.missing.push_back(StrCat("rank ", rank, ": verdict, Python lines, native functions, GPUs and allocations: ",
+    of_rank.missing.push_back(StrCat("rank ", rank,
+                                     ": split of the step, Python lines, native functions, GPUs and allocations: ",
                                      "its launcher's summary has those of rank ", report.rank.value_or(-1), " alone"));
     if (!fault.empty()) return absl::DataLossError(StrCat(PrintableUtf8(path), ": ", fault));
     return of_rank;

@@ -125,6 +125,7 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
     report.median_step_ps = of_steps.Picoseconds("median_s");
     report.last_step = of_steps.Get("last", int64_t{-1});
   }
+  report.verdict = members.Text("verdict");
   report.cause = CauseNamed(members.Text("cause"));
   report.collectives_share = std::min(members.Get("collectives_share", -1.0), 1.0);
   if (const Json* busiest = members.Object("busiest")) {
@@ -170,6 +171,7 @@ Json RankReportJson(const RankReport& report) {
           {"threads", KnownOrNull(numbers, report.threads)},
           {"records", KnownOrNull(numbers, report.records)},
           {"steps", StepsJson(report)},
+          {"verdict", KnownOrNull(!report.verdict.empty(), ValidUtf8(report.verdict))},
           {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
           {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},
           {"busiest", PlaceJson(report.busiest)},

@@ -397,7 +397,8 @@ struct RankReport {
   std::vector<RankWait> waits;   // the longest few
   int64_t heap_peak_bytes = -1;  // the highest of a process, until the window's close
   double own_cost_seconds = 0;
-  Cause cause = Cause::kUnknown;  // of its own verdict
+  std::string verdict;            // its own, in a sentence
+  Cause cause = Cause::kUnknown;  // of it
   double collectives_share = -1;  // of its steps, waits for the others; -1: not known
   RankPlace busiest;              // where its steps spend most, but for those waits
 };

@@ -131,8 +131,10 @@ class Chooser {
         [](const AccountRow& row) { return row.part == StepPart::kGarbageCollection; });
     AddPages();
     AddGpu();
-    Add(Cause::kCollectives, StepPart::kCollectives,
-        [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
+    if (!stragglers_.found) {
+      Add(Cause::kCollectives, StepPart::kCollectives,
+          [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
+    }
     Add(Cause::kChild, StepPart::kChild, [](const AccountRow& row) { return row.part == StepPart::kChild; });
     Add(Cause::kNetwork, StepPart::kNetwork,
         [](const AccountRow& row) { return row.part == StepPart::kNetwork && !IsSpecial(row); });
@@ -151,7 +153,9 @@ class Chooser {
   void AddStragglers() {
     stragglers_ = FindStragglers(in_);
     if (!stragglers_.found) return;
-    const auto ps = static_cast<int64_t>(stragglers_.others_wait * static_cast<double>(verdict_.total_ps));
+    // What all of them wait for each other has another cause.
+    const double share = stragglers_.others_wait - stragglers_.slow_waits;
+    const auto ps = static_cast<int64_t>(share * static_cast<double>(verdict_.total_ps));
     candidates_.push_back({Cause::kStraggler, StepPart::kCollectives, ps,
                            [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
   }

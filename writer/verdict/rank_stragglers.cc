@@ -59,15 +59,15 @@ void JudgeRanks(Timeline* timeline) {
   const Extremes ranks = ExtremesOf(*timeline);
   if (ranks.own == nullptr || ranks.most == ranks.least) return;
   const double most = ranks.most->collectives_share, least = ranks.least->collectives_share;
-  if (!IsStraggler(most, least) || most < kLeastShareOfCause) return;
+  if (!IsStraggler(most, least) || most - least < kLeastShareOfCause) return;
   Verdict& verdict = timeline->verdict;
   const double own = ranks.own->collectives_share;
   const bool larger = IsProblem(verdict.cause) && verdict.cause != Cause::kCollectives && verdict.share > own;
-  if (own >= kLeastShareOfCause && IsStraggler(own, least) && !larger) {
-    NameOther(*ranks.least, own, timeline);
+  if (own - least >= kLeastShareOfCause && IsStraggler(own, least) && !larger) {
+    NameOther(*ranks.least, own - least, timeline);
   } else if (ranks.own == ranks.least && !IsProblem(verdict.cause)) {
     verdict.cause = Cause::kStraggler;
-    verdict.share = most;
+    verdict.share = most - least;
     verdict.waiting_rank = ranks.most->rank;
   } else if (ranks.own != ranks.least) {
     return;

@@ -6,7 +6,8 @@
 namespace tbprof {
 namespace {
 
-constexpr double kLeastDifference = 0.15;  // of the waits' shares
+// Of the waits' shares. From the second on, however long all of them wait for each other.
+constexpr double kLeastDifference = 0.15, kLargeDifference = 0.3;
 // A process that only starts the others waits for none of them at a barrier.
 constexpr double kLeastWait = 0.005;
 
@@ -17,7 +18,9 @@ bool WaitsForOthers(const PythonTags& tags, const WaitSlice& wait) {
 
 }  // namespace
 
-bool IsStraggler(double most, double least) { return most - least >= kLeastDifference && least < most / 2; }
+bool IsStraggler(double most, double least) {
+  return most - least >= kLargeDifference || (most - least >= kLeastDifference && least < most / 2);
+}
 
 Stragglers FindStragglers(const CauseInputs& inputs) {
   Stragglers stragglers;

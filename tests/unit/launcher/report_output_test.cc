@@ -87,7 +87,7 @@ TEST(ReportText, Tables_NameRankThreadsAndWindow) {
       HasSubstr("rank 1, GPU 0 H100: 30 % busy (40 % in steps), 500 kernels for 1.90 s (NCCL 100 ms); whole profile"));
   EXPECT_THAT(text, HasSubstr("heap (rank 1, train.py 8): 19.5 KiB allocated in all, 300 B live at the end"));
   EXPECT_THAT(text, HasSubstr("9.77 KiB  train.py:50 load")) << "two places of one line are one row";
-  EXPECT_THAT(text, HasSubstr("rank 0 (vm_r0): 60 steps, median 20.0 ms; verdict: not known"));
+  EXPECT_THAT(text, HasSubstr("rank 0 (vm_r0): 60 steps, median 20.0 ms; 85 % of the step: waits for collectives"));
   EXPECT_THAT(text, HasSubstr("warning: one warning"));
   EXPECT_THAT(text, HasSubstr("error: one error"));
 }

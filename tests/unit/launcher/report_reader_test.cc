@@ -198,7 +198,8 @@ TEST(ReportReader, RankOfTheSameLauncher_HasWhatTheSummaryHasOfIt) {
   EXPECT_EQ(report->rank, 0);
   EXPECT_EQ(report->steps.median_s, 0.02);
   EXPECT_EQ(report->waits.size(), 1u);
-  EXPECT_FALSE(report->verdict.known);
+  EXPECT_EQ(report->verdict.text, "85 % of the step: waits for collectives");
+  EXPECT_EQ(report->verdict.blocker, "train.py:7 fill");
   EXPECT_THAT(report->missing, ElementsAre(HasSubstr("its launcher's summary has those of rank 1 alone")));
   EXPECT_FALSE(ReportOf(MakeSummary(), 7).ok());
 }

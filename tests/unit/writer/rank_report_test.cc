@@ -88,6 +88,7 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.median_step_ps = kSecond / 4;
   report.last_step = 6;
   report.waited_ps = 7 * kSecond;
+  report.verdict = "60 % of the step: waits for the data loader";
   report.cause = Cause::kSlowLoader;
   report.collectives_share = 0.25;
   report.busiest = {"train.py", 41, "main"};

@@ -50,7 +50,7 @@ TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
   Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
   JudgeRanks(&timeline);
   EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
-  EXPECT_EQ(VerdictSentence(timeline), "60 % of the step: waits for a slower process, at train.py:3 main");
+  EXPECT_EQ(VerdictSentence(timeline), "58 % of the step: waits for a slower process, at train.py:3 main");
   EXPECT_EQ(BlockerLabel(timeline), "blocker: ");
   EXPECT_EQ(VerdictBlocker(timeline), "rank 2, running at work_of_2.py:7 work_of_2");
   ASSERT_THAT(timeline.verdict.facts, SizeIs(1));
@@ -60,11 +60,18 @@ TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
   EXPECT_TRUE(json["where"][1]["pid"].is_null());
 }
 
+TEST(JudgeRanks, ExchangeThatTakesLongForAll_IsLeftOut) {
+  Timeline timeline = Make({0.44, 0.85}, Cause::kCollectives, 0.85);
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
+  EXPECT_NEAR(timeline.verdict.share, 0.41, 0.001);
+}
+
 TEST(JudgeRanks, ThisRankThatOthersWaitFor_SaysSo) {
   Timeline timeline = Make({0.5, 0.03, 0.6}, Cause::kOperations, 0.9);
   JudgeRanks(&timeline);
   EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
-  EXPECT_EQ(VerdictSentence(timeline), "60 % of rank 2's step: waits for rank 1, at train.py:3 main");
+  EXPECT_EQ(VerdictSentence(timeline), "57 % of rank 2's step: waits for rank 1, at train.py:3 main");
   EXPECT_EQ(BlockerLabel(timeline), "where: ");
 }
 

@@ -323,7 +323,7 @@ TEST(Verdict, ProcessThatOthersWaitFor_IsTheStraggler) {
     maker.Run(slow, at, 98 * kMs, its, maker.library);
     maker.Wait(slow, kSemaphore, at + 98 * kMs, 2 * kMs, its_barrier);
   });
-  maker.Expect(Cause::kStraggler, StepPart::kCollectives, 0.5);
+  maker.Expect(Cause::kStraggler, StepPart::kCollectives, 0.49);
   EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "train.py:44");
 }
 
