@@ -51,11 +51,10 @@ void FillVerdict(const Timeline& timeline, RankReport* report) {
   if (verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining) {
     report->collectives_share = verdict.ShareOf(StepPart::kCollectives);
   }
-  if (verdict.part == StepPart::kCollectives) return;
-  const auto spends = std::ranges::find(verdict.where, WhereRole::kSpends, &Where::role);
-  if (spends == verdict.where.end()) return;
-  report->busiest = {std::string(timeline.strings.Get(spends->file)), spends->line,
-                     std::string(timeline.strings.Get(spends->function))};
+  if (!verdict.busiest.has_value()) return;
+  const Where& busiest = *verdict.busiest;
+  report->busiest = {std::string(timeline.strings.Get(busiest.file)), busiest.line,
+                     std::string(timeline.strings.Get(busiest.function))};
 }
 
 std::string FailureText(const RankReport& report) {

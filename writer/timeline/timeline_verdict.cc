@@ -12,7 +12,7 @@ struct PartNames {
 };
 constexpr PartNames kPartNames[kStepParts] = {
     {"input", "input"},
-    {"operations", "operations"},
+    {"operations", "native code"},
     {"python", "Python"},
     {"launch", "GPU launches"},
     {"kernels", "GPU kernels"},
@@ -21,12 +21,12 @@ constexpr PartNames kPartNames[kStepParts] = {
     {"locks", "locks"},
     {"gil", "GIL"},
     {"gc", "garbage collection"},
-    {"reclaim", "memory pages"},
+    {"reclaim", "page faults"},
     {"disk", "files"},
     {"network", "network"},
     {"child", "child processes"},
     {"sleep", "sleep"},
-    {"starvation", "no CPU"},
+    {"starvation", "waits for a CPU"},
     {"compile", "compiling"},
     {"rest", "not known"},
 };

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,6 +103,7 @@ struct Verdict {
   int waiting_rank = -1;            // of kStraggler: the rank that waits for this one; `share` is of its steps then
   Advice advice = Advice::kOfCause;
   std::vector<Where> where;        // the line that spends most first; then what is waited for
+  std::optional<Where> busiest;    // where most is spent that is no wait for other processes
   std::vector<std::string> facts;  // numbers that the cause rests on, in words
 
   uint32_t thread = 0;  // of the steps: index into Timeline::threads

@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -64,6 +65,7 @@ class Chooser {
 
   void Choose() {
     Collect();
+    AddBusiest();
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates_) {
       const double share = ShareOf(candidate.ps);
@@ -239,7 +241,7 @@ class Chooser {
     }
   }
 
-  // Of locks for which other threads wait, too.
+  // Of locks for which other threads wait, too, or that one holds which is busy meanwhile.
   void AddConvoy() {
     std::map<uint64_t, int64_t> objects;
     for (const WaitSlice& wait : in_.time.waits()) {
@@ -258,11 +260,12 @@ class Chooser {
       }
       others += waits >= kFewestWaitsOfOthers;
     }
-    if (others == 0) return;
-    convoy_threads_ = others + 1;
-    Add(Cause::kLockConvoy, StepPart::kLocks, [](const AccountRow& row) {
+    const Wanted waits = [](const AccountRow& row) {
       return row.part == StepPart::kLocks && !IsSpecial(row) && !IsTag(row, {PythonTag::kThread});
-    });
+    };
+    if (others == 0 && !BlockerOf(waits, BlockerScope::kThreads).found) return;
+    convoy_threads_ = others == 0 ? 0 : others + 1;
+    Add(Cause::kLockConvoy, StepPart::kLocks, waits);
   }
 
   void AddPages() {
@@ -352,8 +355,13 @@ class Chooser {
   }
 
   void AddPlace(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) {
+    std::optional<Where> where = PlaceOf(role, thread, row, of_ps);
+    if (where.has_value()) verdict_.where.push_back(*std::move(where));
+  }
+
+  std::optional<Where> PlaceOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
     // Neither a line nor a call: there is nothing to look at.
-    if (row.frame == 0 && row.call_site == 0) return;
+    if (row.frame == 0 && row.call_site == 0) return std::nullopt;
     Where where;
     where.role = role;
     where.thread = thread;
@@ -375,7 +383,16 @@ class Chooser {
     }
     if (row.doing == kBlocked) where.doing = "a system call";
     if (row.doing >= 0) where.doing = timeline_.types[row.type].name;
-    verdict_.where.push_back(std::move(where));
+    return where;
+  }
+
+  // What other ranks are told of this one.
+  void AddBusiest() {
+    for (const AccountRow& row :
+         account_.RowsOf([](const AccountRow& of) { return of.part != StepPart::kCollectives; })) {
+      verdict_.busiest = PlaceOf(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
+      if (verdict_.busiest.has_value()) return;
+    }
   }
 
   Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
@@ -438,16 +455,16 @@ class Chooser {
   }
 
   void AddFacts(const Candidate& best) {
-    const bool starved_input =
-        best.cause == Cause::kSlowLoader && verdict_.ShareOf(StepPart::kStarvation) > kLeastInput;
-    if (best.part == StepPart::kStarvation || starved_input) verdict_.facts.push_back(facts_of_cpu_);
+    // More workers help where CPUs are idle.
+    const bool of_cpus = best.part == StepPart::kStarvation || best.cause == Cause::kSlowLoader;
+    if (of_cpus) verdict_.facts.push_back(facts_of_cpu_);
     if (best.cause == Cause::kReclaim || best.cause == Cause::kAllocationChurn) {
       verdict_.facts.push_back(
           absl::StrFormat("%s page faults, %s of them read from disk",
                           HumanCount(static_cast<uint64_t>(in_.usage.minor_faults + in_.usage.major_faults)),
                           HumanCount(static_cast<uint64_t>(in_.usage.major_faults))));
     }
-    if (best.cause == Cause::kLockConvoy) {
+    if (best.cause == Cause::kLockConvoy && convoy_threads_ > 0) {
       verdict_.facts.push_back(absl::StrFormat("%d threads wait for the same lock", convoy_threads_));
     }
     if (!facts_of_gpu_.empty()) verdict_.facts.push_back(facts_of_gpu_);

@@ -11,6 +11,8 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kStdout = 1, kStderr = 2;
+// From a poll's end to the call for which it waited.
+constexpr int64_t kSoonPs = 1'000'000'000;
 
 // take_gil and drop_gil; where Python has no symbols, its only calls of conditions.
 bool IsOfGil(std::string_view site) { return StartsWithAny(site, {"take_gil", "drop_gil", "python3.", "libpython3."}); }
@@ -141,6 +143,12 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     });
   };
   ForEachCall(timeline.threads[thread], take);
+  // An event loop waits for what it then reads or writes: for a socket, if that is the next call.
+  for (size_t i = 0; i + 1 < waits_.size(); ++i) {
+    const bool soon = waits_[i + 1].start_ps - waits_[i].end_ps < kSoonPs;
+    if (waits_[i].kind == WaitClass::kPoll && waits_[i + 1].kind == WaitClass::kSocket && soon)
+      waits_[i].kind = WaitClass::kSocket;
+  }
 }
 
 void ThreadTime::AddRunning(const PythonThread& python) {

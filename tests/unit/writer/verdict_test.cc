@@ -35,7 +35,8 @@ class Maker {
                       {"cuStreamSynchronize", EventFamily::kGpu},
                       {"cuMemcpyHtoD_v2", EventFamily::kGpu},
                       {"write", EventFamily::kIo},
-                      {"pread64", EventFamily::kIo}};
+                      {"pread64", EventFamily::kIo},
+                      {"epoll_wait", EventFamily::kIo}};
     timeline.python.functions.resize(1);
     timeline.python.stacks.resize(1);
     timeline.native.stacks.resize(1);
@@ -182,7 +183,8 @@ enum Type : uint16_t {
   kGpuSync,
   kCopyIn,
   kWrite,
-  kPread
+  kPread,
+  kPoll
 };
 
 TEST(Verdict, NothingRecorded_IsUnknownWithAReason) {
@@ -312,6 +314,40 @@ TEST(Verdict, LockThatSeveralWaitFor_IsAConvoy) {
   maker.Expect(Cause::kLockConvoy, StepPart::kLocks, 0.5);
 }
 
+TEST(Verdict, LockThatABusyThreadHolds_NamesIt) {
+  Maker maker;
+  const uint32_t holder = maker.Thread("whitening");
+  const uint32_t holds = maker.Stack(0, "/home/me/stats.py", "run", 31);
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 60 * kMs, maker.in_main, 0x77);
+    maker.Run(holder, at, 58 * kMs, holds, maker.library);
+  });
+  maker.Expect(Cause::kLockConvoy, StepPart::kLocks, 0.6);
+  EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "stats.py:31");
+}
+
+TEST(Verdict, LockWithoutAnyHolder_IsNoConvoy) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kSemaphore, at, 60 * kMs, maker.in_main, 0x77); });
+  EXPECT_NE(maker.Make().cause, Cause::kLockConvoy);
+}
+
+TEST(Verdict, PollBeforeARead_WaitsForTheSocket) {
+  Maker maker;
+  maker.EachStep(61 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kPoll, at, 59 * kMs, maker.in_main);
+    maker.Wait(maker.main, kReceive, at + 60 * kMs - kMs / 2, kMs, maker.in_main);
+  });
+  maker.Expect(Cause::kNetwork, StepPart::kNetwork, 0.6);
+  // What is read much later was not waited for.
+  Maker other;
+  other.EachStep(70 * kMs, [&](int64_t at) {
+    other.Wait(other.main, kPoll, at, 59 * kMs, other.in_main);
+    other.Wait(other.main, kReceive, at + 65 * kMs, kMs, other.in_main);
+  });
+  EXPECT_NE(other.Make().cause, Cause::kNetwork);
+}
+
 TEST(Verdict, ProcessThatOthersWaitFor_IsTheStraggler) {
   Maker maker;
   const uint32_t slow = maker.Thread("", true, maker.Process(101, 0));
@@ -324,6 +360,8 @@ TEST(Verdict, ProcessThatOthersWaitFor_IsTheStraggler) {
     maker.Wait(slow, kSemaphore, at + 98 * kMs, 2 * kMs, its_barrier);
   });
   maker.Expect(Cause::kStraggler, StepPart::kCollectives, 0.49);
+  ASSERT_TRUE(maker.Make().busiest.has_value());
+  EXPECT_EQ(maker.PlaceOf(*maker.Make().busiest), "train.py:10") << "of its own work, not of the barrier";
   EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "train.py:44");
 }
 
