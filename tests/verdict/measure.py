@@ -27,6 +27,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 PARTS = {"input", "operations", "python", "launch", "kernels", "copies", "collectives", "locks", "gil", "gc", "reclaim",
          "disk", "network", "child", "sleep", "starvation", "compile", "rest"}
 TIMEOUT_S = 180
+GROUPS = ("open", "sealed", "unseen")
 COLUMNS = ("name", "group", "status", "healthy", "expected", "got", "part", "share", "line", "largest_difference_points",
            "largest_difference_part", "split_sum", "bare_s", "profiled_s", "reason")
 
@@ -39,9 +40,9 @@ def parse_arguments():
     parser.add_argument("--sim", default=os.path.join(ROOT, "build", "tests", "sim", "cuda13"),
                         help="directory of the simulated libcuda.so.1")
     parser.add_argument("--only", action="append", metavar="NAME")
-    parser.add_argument("--group", choices=("open", "sealed", "all"), default="all")
+    parser.add_argument("--group", choices=(*GROUPS, "all"), default="all")
     parser.add_argument("--out", default="verdict-results")
-    parser.add_argument("--keep", action="store_true", help="keep the profiles")
+    parser.add_argument("--keep", action="store_true", help="keep the profiles, and what tbprof said")
     parser.add_argument("--bare", action="store_true", help="check the programs themselves, without tbprof")
     return parser.parse_args()
 
@@ -255,6 +256,9 @@ def measure(program, options):
         return dict(row, status="error", reason="bare: " + failure(bare))
     profiled = run(program, options, directory, [os.path.abspath(options.tbprof), "run", f"--logdir={logs}", "--"])
     row["profiled_s"] = profiled["seconds"]
+    if options.keep:
+        with open(os.path.join(directory, "said.txt"), "w", encoding="utf-8") as file:
+            file.write(profiled["err"])
     if failure(profiled):
         return dict(row, status="error", reason=failure(profiled))
     if profiled["out"] != bare["out"] or own_messages_removed(profiled["err"]) != own_messages_removed(bare["err"]):
@@ -314,7 +318,7 @@ def main():
     for program in programs:
         rows.append(measure(program, options))
         print(show(rows[-1]), flush=True)
-    result = {group: totals([row for row in rows if row["group"] == group]) for group in ("open", "sealed")}
+    result = {group: totals([row for row in rows if row["group"] == group]) for group in GROUPS}
     result["all"] = totals(rows)
     for group, sums in result.items():
         if any(row["group"] == group for row in rows) or group == "all":
