@@ -96,7 +96,7 @@ void AddRankWarnings(const Ranks& ranks, Timeline* timeline) {
   std::vector<std::string>& warnings = timeline->warnings;
   if (!timeline->missing_ranks.empty()) {
     warnings.push_back(StrCat("missing ranks: ", RankList(timeline->missing_ranks), " of ", timeline->world_size,
-                              ": no process of theirs reached tbprof"));
+                              ": no process of theirs was recorded"));
   }
   if (!ranks.unended().empty() && timeline->ranks.size() > 1) {
     warnings.push_back(StrCat("ranks that ran on when the command ended: ",

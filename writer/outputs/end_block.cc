@@ -23,9 +23,13 @@ constexpr size_t kMostNotes = 7, kMostOfCrash = 5, kMostRanks = 5;
 // A thread that waits for so much of its life is idle.
 constexpr double kIdle = 0.95;
 
-Section Lead(const Timeline& timeline) {
+Section Lead(const Timeline& timeline, size_t columns) {
   Section out;
-  out.push_back({StrCat(OfRank(timeline, "rank ", ": "), "verdict: ", VerdictSentence(timeline)), Style::kHeading});
+  const std::string head = StrCat(OfRank(timeline, "rank ", ": "), "verdict: ");
+  std::string verdict = StrCat(head, VerdictSentence(timeline));
+  // The place is in the third line, too: better none than half of it.
+  if (Utf8Columns(verdict) > columns) verdict = StrCat(head, VerdictSentence(timeline, /*with_place=*/false));
+  out.push_back({std::move(verdict), Style::kHeading});
   const std::string steps = StepsText(timeline);
   out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps});
   out.push_back({StrCat(BlockerLabel(timeline), VerdictBlocker(timeline))});
@@ -70,6 +74,8 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict.cause, timeline.verdict.advice));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
+  if (const std::string evidence = VerdictEvidence(timeline); !evidence.empty())
+    out.push_back({StrCat("evidence: ", evidence)});
   for (const StepLoop& loop : timeline.step_loops) {
     if (loop.may_be_step) out.push_back({StrCat("other loop: ", LoopText(loop), "; either may be the step")});
   }
@@ -96,7 +102,7 @@ std::vector<std::string> FullSummary(const Timeline& timeline, const std::vector
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
   std::vector<std::string> out;
-  for (const Line& line : Lead(timeline)) out.push_back(FitColumns(line.text, columns));
+  for (const Line& line : Lead(timeline, columns)) out.push_back(FitColumns(line.text, columns));
   for (std::string& line : SummaryText(timeline, files, options)) out.push_back(std::move(line));
   return out;
 }
@@ -104,7 +110,7 @@ std::vector<std::string> FullSummary(const Timeline& timeline, const std::vector
 std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                   const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
-  Section lines = Lead(timeline);
+  Section lines = Lead(timeline, columns);
   Section view = ViewSection(timeline, files, options);
   if (!view.empty()) lines.push_back(std::move(view.front()));
   for (Line& line : Details(timeline, files, options, columns)) {

@@ -64,8 +64,8 @@ std::string ThreadText(const Timeline& timeline, const Where& where) {
   const Thread& thread = timeline.threads[where.thread];
   const Process& process = timeline.processes[thread.process];
   if (thread.process != timeline.threads[timeline.verdict.thread].process) {
-    return StrCat("process ", process.pid, process.name.empty() ? "" : StrCat(" (", PrintableUtf8(process.name), ")"),
-                  alike);
+    return StrCat(process.rank >= 0 ? StrCat("rank ", process.rank, ", ") : "", "process ", process.pid,
+                  process.name.empty() ? "" : StrCat(" (", PrintableUtf8(process.name), ")"), alike);
   }
   if (thread.is_main) return StrCat("main thread of ", process.pid);
   return StrCat("thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name), alike);
@@ -145,7 +145,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
             {"limits", std::move(limits)}}}};
 }
 
-std::string VerdictSentence(const Timeline& timeline) {
+std::string VerdictSentence(const Timeline& timeline, bool with_place) {
   const Verdict& verdict = timeline.verdict;
   if (verdict.cause == Cause::kUnknown) {
     return StrCat("what bounds the program is not known: ", PrintableUtf8(verdict.reason));
@@ -155,9 +155,8 @@ std::string VerdictSentence(const Timeline& timeline) {
       others_wait ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank, "'s step: waits for rank ",
                            timeline.rank)
                   : StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis), ": ", CauseTitle(verdict.cause));
-  if (const Where* const where = FirstOf(verdict, WhereRole::kSpends); where != nullptr) {
-    StrAppend(&text, ", at ", PlaceOf(timeline, *where));
-  }
+  const Where* const where = FirstOf(verdict, WhereRole::kSpends);
+  if (with_place && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
   return text;
 }
 
@@ -181,6 +180,13 @@ std::string VerdictBlocker(const Timeline& timeline) {
 
 std::string_view BlockerLabel(const Timeline& timeline) {
   return FirstOf(timeline.verdict, WhereRole::kWaitedFor) != nullptr ? "blocker: " : "where: ";
+}
+
+std::string VerdictEvidence(const Timeline& timeline) {
+  std::string text;
+  for (const std::string& fact : timeline.verdict.facts)
+    StrAppend(&text, text.empty() ? "" : "; ", PrintableUtf8(fact));
+  return text;
 }
 
 std::string VerdictSplit(const Timeline& timeline) {

@@ -19,7 +19,9 @@ namespace tbprof {
 nlohmann::ordered_json VerdictJson(const Timeline& timeline);
 
 // `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`.
-std::string VerdictSentence(const Timeline& timeline);
+std::string VerdictSentence(const Timeline& timeline, bool with_place = true);
+// `the job used 1.2 of 2 CPUs`, ...: numbers that the cause rests on; empty: none.
+std::string VerdictEvidence(const Timeline& timeline);
 // `thread prefetch, in sleep at data.py:17 fetch`: what is waited for, else where the time is spent.
 std::string VerdictBlocker(const Timeline& timeline);
 // What that is: `blocker: ` where somebody is waited for, else `where: `.

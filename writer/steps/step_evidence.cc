@@ -270,7 +270,7 @@ std::string_view TextOf(StepDoubt doubt) {
     case StepDoubt::kProcesses:
       return "what repeats starts programs, as builds and test suites do";
     case StepDoubt::kFiles:
-      return "what repeats opens, reads or writes files";
+      return "no loop but those that work with files was found, which may be set-up";
     case StepDoubt::kSockets:
       return "what repeats waits for sockets or pipes";
     case StepDoubt::kWaits:
@@ -280,7 +280,7 @@ std::string_view TextOf(StepDoubt doubt) {
     case StepDoubt::kSmallPart:
       return "what repeats is a small part of the time";
     case StepDoubt::kAnyLoop:
-      return "what repeats can be any loop: no library for training is loaded";
+      return "the program loads no training library, so any loop may be one";
   }
   return "";
 }
