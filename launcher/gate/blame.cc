@@ -61,7 +61,9 @@ Rows RowsOf(const Comparison& comparison, AmountKind kind) {
   for (const bool of_base : {true, false}) {
     const std::vector<RunNumbers>& runs = of_base ? comparison.base.runs : comparison.now.runs;
     for (size_t i = 0; i < runs.size(); ++i) {
-      if (kind != AmountKind::kWait && kind != AmountKind::kOtherLine && !Has(runs[i], kind)) return {};
+      // Other threads are sampled where the one of the steps is.
+      const AmountKind measured = kind == AmountKind::kOtherLine ? AmountKind::kPythonLine : kind;
+      if (kind != AmountKind::kWait && !Has(runs[i], measured)) return {};
       for (const Amount& amount : runs[i].amounts) {
         if (amount.kind != kind) continue;
         Row& row = rows[amount.name];
@@ -94,6 +96,28 @@ Rows JoinMoved(Rows rows) {
   return out;
 }
 
+bool IsSampled(AmountKind kind) {
+  return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
+}
+
+// A summary lists so many lines of a thread: what is not among them may have taken as long as the least of them.
+double LeastListed(const Side& side, AmountKind kind) {
+  constexpr size_t kMostListed = 20;
+  if (kind != AmountKind::kPythonLine && kind != AmountKind::kOtherLine) return 0;
+  double most = 0;
+  for (const RunNumbers& run : side.runs) {
+    double least = INFINITY;
+    size_t listed = 0;
+    for (const Amount& amount : run.amounts) {
+      if (amount.kind != kind) continue;
+      ++listed;
+      least = std::min(least, amount.per_step);
+    }
+    if (listed >= kMostListed) most = std::max(most, least);
+  }
+  return most;
+}
+
 // For what other threads and processes do.
 bool IsWaitForOthers(std::string_view part) { return part == "input" || part == "locks" || part == "gil"; }
 
@@ -113,8 +137,8 @@ bool IsLarger(const BlameRow& a, const BlameRow& b) { return std::abs(Change(a))
 
 std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind, double base_step_s) {
   const bool in_time = kind != AmountKind::kAllocationSite;
-  const bool sampled =
-      kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
+  const bool sampled = IsSampled(kind);
+  const double base_floor = LeastListed(comparison.base, kind), now_floor = LeastListed(comparison.now, kind);
   std::vector<BlameRow> out;
   std::vector<double> p;
   const Rows rows = kind == AmountKind::kPart ? RowsOf(comparison, kind) : JoinMoved(RowsOf(comparison, kind));
@@ -125,6 +149,8 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
     row.base = Mean(values.base);
     row.now = Mean(values.now);
     row.error = ErrorOfDifference(values);
+    if (row.base == 0) row.error += base_floor;
+    if (row.now == 0) row.error += now_floor;
     if (in_time && comparison.difference_s != 0) row.share = Change(row) / comparison.difference_s;
     p.push_back(
         WelchP(values.base, values.now, (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
@@ -153,13 +179,13 @@ bool CanBeMostOf(std::string_view part, AmountKind kind) {
   return (part == "disk" || part == "network" || part == "child" || part == "sleep") && any({kWait, kPythonLine});
 }
 
-// The cause to look at first is what changed most, not what is largest: noise and slower machines move all rows by
-// about the same ratio, and what a change of the program adds was little or nothing before.
+// What is named first: what changed most, not what is largest. Noise and slower machines move all rows by about the
+// same ratio; what a change of the program adds was little or nothing before.
 class FirstCause {
  public:
   // `direction`: 1 slower, -1 faster, 0 not known.
-  FirstCause(double difference_s, double base_step_s, int direction, std::vector<BlameRow>* rows)
-      : direction_(direction), rows_(*rows) {
+  FirstCause(double difference_s, double base_step_s, int direction, bool several_runs, std::vector<BlameRow>* rows)
+      : direction_(direction), several_runs_(several_runs), rows_(*rows) {
     const bool with_parts = std::ranges::find(rows_, AmountKind::kPart, &BlameRow::kind) != rows_.end();
     whole_ = std::abs(difference_s);
     for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
@@ -201,11 +227,13 @@ class FirstCause {
     if (row.kind == AmountKind::kPart || row.kind == AmountKind::kAllocationSite) return 0;
     const std::string_view part = part_ == rows_.end() ? "" : std::string_view(part_->name);
     if (row.kind == AmountKind::kOtherLine && !IsWaitForOthers(part)) return 0;
-    if (Toward(row) > kMostOfWhole * whole_) return 0;
+    // Several workers may each take as much longer as the step does.
+    if (row.kind != AmountKind::kOtherLine && Toward(row) > kMostOfWhole * whole_) return 0;
     const double sure = Toward(row) - row.error;
     if (sure < kLeastOfWhole * whole_) return 0;
     const double ratio = sure / std::max(row.base + row.now, 1e-12);
-    const bool stands_out = ratio >= kStandsOut * ratio_;
+    // One run a side has no error: some samples more of a line may be chance.
+    const bool stands_out = ratio >= kStandsOut * ratio_ && (several_runs_ || !IsSampled(row.kind));
     const bool is_most = sure >= kMuchOfWhole * whole_ && (!has_parts_ || CanBeMostOf(part, row.kind));
     return stands_out || is_most ? sure * ratio * ratio : 0;
   }
@@ -218,6 +246,7 @@ class FirstCause {
   static constexpr double kAlike = 0.5;
 
   int direction_;
+  bool several_runs_;
   std::vector<BlameRow>& rows_;
   RowIterator part_ = rows_.end();  // with the largest difference
   bool has_parts_ = false;
@@ -278,8 +307,10 @@ void Blame(Comparison* comparison) {
     const bool a_bytes = a.kind == AmountKind::kAllocationSite, b_bytes = b.kind == AmountKind::kAllocationSite;
     return a_bytes != b_bytes ? b_bytes : IsLarger(a, b);
   });
+  const bool several_runs = comparison->base.runs.size() > 1 && comparison->now.runs.size() > 1;
   const auto first =
-      FirstCause(comparison->difference_s, base_step_s, DirectionOf(*comparison), &comparison->blame).Find();
+      FirstCause(comparison->difference_s, base_step_s, DirectionOf(*comparison), several_runs, &comparison->blame)
+          .Find();
   if (first != comparison->blame.end()) std::rotate(comparison->blame.begin(), first, std::next(first));
 }
 

@@ -70,11 +70,11 @@ void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kWait, sums, steps, numbers);
 }
 
-// Within the regular steps of the thread that makes them.
-void AddLinesOf(const Fields& group, Sums* sums) {
+// Within the regular steps; `seconds`: a field of each line.
+void AddLinesOf(const Fields& group, const char* seconds, Sums* sums) {
   for (const Fields& phase : group.Objects("phases")) {
     if (phase.Text("phase") != "steps") continue;
-    for (const Fields& line : phase.Objects("top_lines")) (*sums)[LineName(line)] += line.Seconds("self_s");
+    for (const Fields& line : phase.Objects("top_lines")) (*sums)[LineName(line)] += line.Seconds(seconds);
   }
 }
 
@@ -92,7 +92,11 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
   }
   if (main == groups.size()) return;
   Sums own, others;
-  for (size_t i = 0; i < groups.size(); ++i) AddLinesOf(groups[i], i == main ? &own : &others);
+  // Others wait for most of their time: of them counts what they compute.
+  for (size_t i = 0; i < groups.size(); ++i) {
+    const bool is_main = i == main;
+    AddLinesOf(groups[i], is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
+  }
   Add(AmountKind::kPythonLine, own, steps, numbers);
   Add(AmountKind::kOtherLine, others, steps, numbers);
 }

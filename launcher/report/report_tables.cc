@@ -64,10 +64,14 @@ Fields ShownPart(const Fields& group, bool* in_steps) {
 
 std::vector<PythonThreads> ReadPython(const Fields& root) {
   std::vector<PythonThreads> out;
+  // What the verdict names is shown, however little it runs.
+  std::vector<std::string> named;
+  for (const Fields& place : root.Object("verdict").Objects("where")) named.push_back(place.Text("thread"));
   for (const Fields& group : root.Object("python").Objects("groups")) {
     PythonThreads threads = ReadThreads<PythonRow>(group);
     const double wall = group.Seconds("wall_s"), on_cpu = group.Seconds("on_cpu_s");
-    threads.idle = !threads.main && ShareOf(on_cpu, wall) < kLeastBusy;
+    const bool waited_for = std::ranges::find(named, group.Text("threads")) != named.end();
+    threads.idle = !threads.main && !waited_for && ShareOf(on_cpu, wall) < kLeastBusy;
     const Fields part = ShownPart(group, &threads.in_steps);
     threads.samples = part.Count("samples").value_or(0);
     threads.seconds = part.Seconds("wall_s");

@@ -21,7 +21,7 @@ constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 constexpr uint32_t kUsualIntervalUs = 10'000;
 constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
-constexpr double kLongestPs = 9e18;
+constexpr double kLongestPs = 4e18;
 constexpr uint64_t kLostShareOfANote = 100;
 constexpr size_t kMostNames = 1 << 16;
 constexpr size_t kLongestName = 256;
@@ -242,7 +242,7 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
     run.stack = raw.stack;
     run.samples = raw.samples;
     run.on_cpu = raw.on_cpu;
-    run.cpu_ps = run.period_ps * run.on_cpu;
+    run.cpu_ps = static_cast<int64_t>(std::min(static_cast<double>(run.period_ps) * run.on_cpu, kLongestPs));
     run.collecting = raw.collecting ? raw.on_cpu : 0;
   }
   line->runs = {};

@@ -7,6 +7,8 @@
 namespace tbprof {
 namespace {
 
+constexpr double kLongestPs = 4e18;  // of what damaged records say
+
 int64_t Common(const PythonRun& run, int64_t from_ps, int64_t to_ps) {
   return std::max<int64_t>(0, std::min(run.to_ps, to_ps) - std::max(run.from_ps, from_ps));
 }
@@ -43,13 +45,18 @@ std::vector<double> CpuOf(const std::vector<PythonRun>& runs, const std::vector<
   return cpu;
 }
 
-void Move(int64_t by_ps, int64_t most_ps, int64_t* ps) { *ps = std::clamp<int64_t>(*ps + by_ps, 0, most_ps); }
+void Move(int64_t by_ps, int64_t most_ps, int64_t* ps) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(*ps, by_ps, &sum)) sum = by_ps < 0 ? 0 : most_ps;
+  *ps = std::clamp<int64_t>(sum, 0, std::max<int64_t>(most_ps, 0));
+}
 
 void MeasureThread(const ThreadUsage& usage, PythonThread* thread) {
   const std::vector<double> cpu = CpuOf(thread->runs, usage.points);
   for (size_t i = 0; i < cpu.size(); ++i) {
     PythonRun& run = thread->runs[i];
-    const auto measured = static_cast<int64_t>(std::min(cpu[i], static_cast<double>(run.period_ps) * run.samples));
+    const double most = std::min(static_cast<double>(run.period_ps) * run.samples, kLongestPs);
+    const auto measured = static_cast<int64_t>(std::clamp(cpu[i], 0.0, most));
     const int64_t by = measured - run.cpu_ps;
     run.cpu_ps = measured;
     const auto tally = std::ranges::lower_bound(thread->tallies, run.stack, {}, &PythonTally::stack);

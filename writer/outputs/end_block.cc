@@ -27,8 +27,10 @@ Section Lead(const Timeline& timeline, size_t columns) {
   Section out;
   const std::string head = StrCat(OfRank(timeline, "rank ", ": "), "verdict: ");
   std::string verdict = StrCat(head, VerdictSentence(timeline));
-  // The place is in the third line, too: better none than half of it.
-  if (Utf8Columns(verdict) > columns) verdict = StrCat(head, VerdictSentence(timeline, /*with_place=*/false));
+  // Where the third line has the place, too, none is better than half of it.
+  const bool has_place = BlockerLabel(timeline) == kWhereLabel;
+  if (has_place && Utf8Columns(verdict) > columns)
+    verdict = StrCat(head, VerdictSentence(timeline, /*with_place=*/false));
   out.push_back({std::move(verdict), Style::kHeading});
   const std::string steps = StepsText(timeline);
   out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps});

@@ -130,6 +130,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
   return {{"text", ValidUtf8(VerdictSentence(timeline))},
           {"cause", known ? Json(CauseName(verdict.cause)) : Json(nullptr)},
           {"problem", IsProblem(verdict.cause)},
+          {"waiting_rank", verdict.waiting_rank >= 0 ? Json(verdict.waiting_rank) : Json(nullptr)},
           {"part", known ? Json(StepPartName(verdict.part)) : Json(nullptr)},
           {"share", known ? Json(verdict.share) : Json(nullptr)},
           {"unknown_because", known ? Json(nullptr) : TextOrNull(verdict.reason)},
@@ -156,14 +157,16 @@ std::string VerdictSentence(const Timeline& timeline, bool with_place) {
                            timeline.rank)
                   : StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis), ": ", CauseTitle(verdict.cause));
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
-  if (with_place && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
+  if (with_place && !others_wait && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
   return text;
 }
 
 std::string VerdictBlocker(const Timeline& timeline) {
   const Verdict& verdict = timeline.verdict;
   if (const Where* const other = FirstOf(verdict, WhereRole::kWaitedFor); other != nullptr) {
-    return StrCat(ThreadText(timeline, *other), ", ", other->doing.empty() ? "running" : StrCat("in ", other->doing),
+    // What another rank does there is not known.
+    const std::string running = other->rank >= 0 ? "mostly" : "running";
+    return StrCat(ThreadText(timeline, *other), ", ", other->doing.empty() ? running : StrCat("in ", other->doing),
                   " at ", PlaceOf(timeline, *other));
   }
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
@@ -179,7 +182,7 @@ std::string VerdictBlocker(const Timeline& timeline) {
 }
 
 std::string_view BlockerLabel(const Timeline& timeline) {
-  return FirstOf(timeline.verdict, WhereRole::kWaitedFor) != nullptr ? "blocker: " : "where: ";
+  return FirstOf(timeline.verdict, WhereRole::kWaitedFor) != nullptr ? "blocker: " : kWhereLabel;
 }
 
 std::string VerdictEvidence(const Timeline& timeline) {

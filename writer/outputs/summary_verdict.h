@@ -25,6 +25,7 @@ std::string VerdictEvidence(const Timeline& timeline);
 // `thread prefetch, in sleep at data.py:17 fetch`: what is waited for, else where the time is spent.
 std::string VerdictBlocker(const Timeline& timeline);
 // What that is: `blocker: ` where somebody is waited for, else `where: `.
+inline constexpr std::string_view kWhereLabel = "where: ";
 std::string_view BlockerLabel(const Timeline& timeline);
 // `input 62 %, operations 30 %, Python 5 %`; empty: no split.
 std::string VerdictSplit(const Timeline& timeline);

@@ -270,7 +270,7 @@ std::string_view TextOf(StepDoubt doubt) {
     case StepDoubt::kProcesses:
       return "what repeats starts programs, as builds and test suites do";
     case StepDoubt::kFiles:
-      return "no loop but those that work with files was found, which may be set-up";
+      return "a loop that repeats works with files, and may be set-up";
     case StepDoubt::kSockets:
       return "what repeats waits for sockets or pipes";
     case StepDoubt::kWaits:

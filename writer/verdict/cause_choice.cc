@@ -133,7 +133,8 @@ class Chooser {
         [](const AccountRow& row) { return row.part == StepPart::kGarbageCollection; });
     AddPages();
     AddGpu();
-    if (!stragglers_.found) {
+    const bool straggles = stragglers_.found && ExcessOf(stragglers_) >= kLeastShare;
+    if (!straggles) {
       Add(Cause::kCollectives, StepPart::kCollectives,
           [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
     }
@@ -152,12 +153,13 @@ class Chooser {
         [](const AccountRow& row) { return row.part == StepPart::kOperations && !IsSpecial(row); });
   }
 
+  // What all of them wait for each other has another cause.
+  static double ExcessOf(const Stragglers& stragglers) { return stragglers.others_wait - stragglers.slow_waits; }
+
   void AddStragglers() {
     stragglers_ = FindStragglers(in_);
     if (!stragglers_.found) return;
-    // What all of them wait for each other has another cause.
-    const double share = stragglers_.others_wait - stragglers_.slow_waits;
-    const auto ps = static_cast<int64_t>(share * static_cast<double>(verdict_.total_ps));
+    const auto ps = static_cast<int64_t>(ExcessOf(stragglers_) * static_cast<double>(verdict_.total_ps));
     candidates_.push_back({Cause::kStraggler, StepPart::kCollectives, ps,
                            [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
   }
@@ -215,8 +217,10 @@ class Chooser {
       return;
     }
     const std::string of = limits.cpus_allowed > 0 ? absl::StrFormat(" of %.0f", cpus) : "";
-    facts_of_cpu_ = absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", crowd.ran, of,
-                                    crowd.delayed);
+    const bool is_known = crowd.ran > 0;
+    if (is_known)
+      facts_of_cpu_ = absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", crowd.ran, of,
+                                      crowd.delayed);
     const bool own = crowd.ran >= kOwnCpus * cpus || crowd.ran + crowd.delayed >= kOwnDemand * cpus;
     if (limits.cpus_allowed > 0 && own && crowd.delayed >= kCrowd) return AddOversubscription(crowd, starved, ps);
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});
@@ -261,8 +265,9 @@ class Chooser {
       others += waits >= kFewestWaitsOfOthers;
     }
     const Wanted waits = [](const AccountRow& row) {
-      return row.part == StepPart::kLocks && !IsSpecial(row) && !IsTag(row, {PythonTag::kThread});
+      return row.part == StepPart::kLocks && !IsSpecial(row) && !IsTag(row, {PythonTag::kThread, PythonTag::kQueuePut});
     };
+    if (ShareOf(Sum(waits)) < kLeastShare) return;
     if (others == 0 && !BlockerOf(waits, BlockerScope::kThreads).found) return;
     convoy_threads_ = others == 0 ? 0 : others + 1;
     Add(Cause::kLockConvoy, StepPart::kLocks, waits);
@@ -354,9 +359,12 @@ class Chooser {
                           : "no part of the time stands out";
   }
 
-  void AddPlace(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) {
+  // False: there is nothing to look at.
+  bool AddPlace(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) {
     std::optional<Where> where = PlaceOf(role, thread, row, of_ps);
-    if (where.has_value()) verdict_.where.push_back(*std::move(where));
+    if (!where.has_value()) return false;
+    verdict_.where.push_back(*std::move(where));
+    return true;
   }
 
   std::optional<Where> PlaceOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
@@ -423,11 +431,14 @@ class Chooser {
     if (best.cause == Cause::kPrefetchThread && blocker.other_process) verdict_.cause = Cause::kSlowLoader;
     int64_t sum = 0;
     for (const AccountRow& row : blocker.rows) sum += row.ps;
+    bool is_named = false;
     for (const AccountRow& row : blocker.rows) {
       if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
-      AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum);
-      if (!verdict_.where.empty()) verdict_.where.back().alike = blocker.alike - 1;
+      if (!AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum)) continue;
+      is_named = true;
+      if (row.frame != 0) verdict_.where.back().alike = blocker.alike - 1;
     }
+    if (!is_named) return;
     verdict_.facts.push_back(absl::StrFormat("that thread is busy for %s of the wait%s", HumanPercent(blocker.busy),
                                              blocker.alike > 1 ? StrCat(", as are ", blocker.alike - 1, " more") : ""));
   }
@@ -457,7 +468,7 @@ class Chooser {
   void AddFacts(const Candidate& best) {
     // More workers help where CPUs are idle.
     const bool of_cpus = best.part == StepPart::kStarvation || best.cause == Cause::kSlowLoader;
-    if (of_cpus) verdict_.facts.push_back(facts_of_cpu_);
+    if (of_cpus && !facts_of_cpu_.empty()) verdict_.facts.push_back(facts_of_cpu_);
     if (best.cause == Cause::kReclaim || best.cause == Cause::kAllocationChurn) {
       verdict_.facts.push_back(
           absl::StrFormat("%s page faults, %s of them read from disk",

@@ -41,6 +41,7 @@ void NameOther(const RankReport& slow, double share, Timeline* timeline) {
   verdict.cause = Cause::kStraggler;
   verdict.part = StepPart::kCollectives;
   verdict.share = share;
+  verdict.advice = Advice::kOfCause;
   std::erase_if(verdict.where, [&](const Where& where) { return !same_places || where.role == WhereRole::kWaitedFor; });
   if (slow.busiest.function.empty()) return;
   Where where;

@@ -129,6 +129,7 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
   const DescriptorKinds descriptors(timeline, thread);
   int64_t free_from = INT64_MIN;
   size_t at = 0;
+  std::vector<bool> found_nothing;  // of each wait
   const auto take = [&](const Event& event) {
     WaitClass kind;
     const int64_t end = event.start_ps + event.duration_ps;
@@ -140,14 +141,17 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     const uint32_t stack = event.python != 0 ? event.python : StackAt(python, event.start_ps + event.duration_ps / 2);
     ForCommon(spans, &at, start, end, [&](int64_t from, int64_t to) {
       waits_.push_back({from, to, end, kind, stack, event.type, event.call_site, event.object});
+      found_nothing.push_back(event.value == 0);
     });
   };
   ForEachCall(timeline.threads[thread], take);
-  // An event loop waits for what it then reads or writes: for a socket, if that is the next call.
+  // An event loop waits for what it then reads: for a socket, if that is the next call. A poll that found nothing
+  // slept.
   for (size_t i = 0; i + 1 < waits_.size(); ++i) {
-    const bool soon = waits_[i + 1].start_ps - waits_[i].end_ps < kSoonPs;
-    if (waits_[i].kind == WaitClass::kPoll && waits_[i + 1].kind == WaitClass::kSocket && soon)
-      waits_[i].kind = WaitClass::kSocket;
+    const WaitSlice& next = waits_[i + 1];
+    if (waits_[i].kind != WaitClass::kPoll || next.kind != WaitClass::kSocket || found_nothing[i]) continue;
+    const bool soon = next.start_ps - waits_[i].end_ps < kSoonPs;
+    if (soon && ContainsAny(timeline.types[next.type].name, {"recv", "read"})) waits_[i].kind = WaitClass::kSocket;
   }
 }
 

@@ -52,7 +52,7 @@ TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
   EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
   EXPECT_EQ(VerdictSentence(timeline), "58 % of the step: waits for a slower process, at train.py:3 main");
   EXPECT_EQ(BlockerLabel(timeline), "blocker: ");
-  EXPECT_EQ(VerdictBlocker(timeline), "rank 2, running at work_of_2.py:7 work_of_2");
+  EXPECT_EQ(VerdictBlocker(timeline), "rank 2, mostly at work_of_2.py:7 work_of_2");
   ASSERT_THAT(timeline.verdict.facts, SizeIs(1));
   EXPECT_EQ(timeline.verdict.facts[0], "rank 2 waits in collectives for 2.0 % of its step, rank 1 for 60 %");
   const nlohmann::ordered_json json = VerdictJson(timeline);
@@ -71,7 +71,8 @@ TEST(JudgeRanks, ThisRankThatOthersWaitFor_SaysSo) {
   Timeline timeline = Make({0.5, 0.03, 0.6}, Cause::kOperations, 0.9);
   JudgeRanks(&timeline);
   EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
-  EXPECT_EQ(VerdictSentence(timeline), "57 % of rank 2's step: waits for rank 1, at train.py:3 main");
+  EXPECT_EQ(VerdictSentence(timeline), "57 % of rank 2's step: waits for rank 1");
+  EXPECT_EQ(VerdictJson(timeline)["waiting_rank"], 2);
   EXPECT_EQ(BlockerLabel(timeline), "where: ");
 }
 

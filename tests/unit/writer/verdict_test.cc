@@ -332,20 +332,44 @@ TEST(Verdict, LockWithoutAnyHolder_IsNoConvoy) {
   EXPECT_NE(maker.Make().cause, Cause::kLockConvoy);
 }
 
-TEST(Verdict, PollBeforeARead_WaitsForTheSocket) {
+// A poll of 59 ms that finds `ready` descriptors, and a read `later` behind it.
+Verdict PollAndRead(int64_t ready, int64_t later) {
   Maker maker;
-  maker.EachStep(61 * kMs, [&](int64_t at) {
+  maker.EachStep(70 * kMs, [&](int64_t at) {
     maker.Wait(maker.main, kPoll, at, 59 * kMs, maker.in_main);
-    maker.Wait(maker.main, kReceive, at + 60 * kMs - kMs / 2, kMs, maker.in_main);
+    maker.timeline.threads[maker.main].events.back().value = ready;
+    maker.Wait(maker.main, kReceive, at + 59 * kMs + later, kMs, maker.in_main);
   });
-  maker.Expect(Cause::kNetwork, StepPart::kNetwork, 0.6);
-  // What is read much later was not waited for.
-  Maker other;
-  other.EachStep(70 * kMs, [&](int64_t at) {
-    other.Wait(other.main, kPoll, at, 59 * kMs, other.in_main);
-    other.Wait(other.main, kReceive, at + 65 * kMs, kMs, other.in_main);
+  return maker.Make();
+}
+
+TEST(Verdict, PollBeforeARead_WaitsForTheSocket) {
+  EXPECT_EQ(PollAndRead(1, kMs / 2).cause, Cause::kNetwork);
+  EXPECT_NE(PollAndRead(0, kMs / 2).cause, Cause::kNetwork) << "it found nothing: it slept";
+  EXPECT_NE(PollAndRead(1, 5 * kMs).cause, Cause::kNetwork) << "what is read much later was not waited for";
+}
+
+TEST(Verdict, FullQueueOfABusyThread_IsNoContendedLock) {
+  Maker maker;
+  const uint32_t writer = maker.Thread("writer");
+  const uint32_t put = maker.Stack(maker.in_main, "/usr/lib/python3.12/queue.py", "Queue.put", 139);
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 60 * kMs, put, 0x77);
+    maker.Run(writer, at, 58 * kMs, maker.in_main, maker.library);
   });
-  EXPECT_NE(other.Make().cause, Cause::kNetwork);
+  EXPECT_NE(maker.Make().cause, Cause::kLockConvoy);
+}
+
+TEST(Verdict, ProcessesThatWaitNearlyAlike_StillWaitForCollectives) {
+  Maker maker;
+  const uint32_t slow = maker.Thread("", true, maker.Process(101, 0));
+  const uint32_t barrier = maker.Stack(maker.in_main, "/usr/lib/python3.12/threading.py", "Barrier.wait", 5);
+  maker.EachStep(33 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 33 * kMs, barrier);
+    maker.Run(slow, at, 84 * kMs, maker.in_main, maker.library);
+    maker.Wait(slow, kSemaphore, at + 84 * kMs, 16 * kMs, barrier);
+  });
+  maker.Expect(Cause::kCollectives, StepPart::kCollectives, 0.33);
 }
 
 TEST(Verdict, ProcessThatOthersWaitFor_IsTheStraggler) {
