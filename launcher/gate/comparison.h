@@ -48,7 +48,8 @@ struct BlameRow {
 struct RuleResult {
   std::string rule;  // as it was given
   enum class State { kHolds, kFails, kCannotTell } state = State::kCannotTell;
-  std::string text;  // one line: the numbers, or why it cannot be told
+  std::string text;        // one line: the numbers, or why it cannot be told
+  bool of_answer = false;  // it limits the step time, which the answer is about: it decides in the answer's place
 };
 
 struct Side {

@@ -224,6 +224,7 @@ std::string RangeText(const FailRule& rule, Unit unit, const Range& range) {
 RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison) {
   RuleResult result;
   result.rule = rule.text;
+  result.of_answer = !rule.kind.has_value() && rule.name == "step_time";
   Judged judged;
   Unit unit = rule.kind.has_value() ? UnitOf(*rule.kind) : Unit::kSeconds;
   if (rule.kind.has_value()) {

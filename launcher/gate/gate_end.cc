@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/gate/gate_end.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/cli/commands.h"
@@ -36,7 +37,8 @@ void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison) {
 }
 
 int GateStatus(const Comparison& comparison, bool unclear_passes) {
-  bool fails = comparison.answer == Answer::kWorse;
+  const bool replaced = std::ranges::any_of(comparison.rules, &RuleResult::of_answer);
+  bool fails = comparison.answer == Answer::kWorse && !replaced;
   bool unclear = comparison.rules.empty() && comparison.answer == Answer::kCannotTell;
   for (const RuleResult& rule : comparison.rules) {
     fails |= rule.state == RuleResult::State::kFails;

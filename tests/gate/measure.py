@@ -44,9 +44,10 @@ PLANTED = [
     ("loader", "pad", ["input", "loader.py:29 pad"]),
     ("jax_step", "twice", ["step", "operations", "block_until_ready", "jit"]),
     ("records", "parse", ["parse", "json", "decode", "encode", "dumps"]),
+    ("clusters", "rank", ["argsort"]),
     ("records", "copies", ["aten::cat", "main", "reclaim"]),
 ]
-PROGRAMS = ["mlp", "loader", "jax_step", "records"]
+PROGRAMS = ["mlp", "loader", "jax_step", "records", "clusters"]
 
 
 def parse_arguments():

@@ -124,6 +124,16 @@ TEST(CompareTest, Compare_RecordsDropped_CountsAreNotCountable) {
   EXPECT_THAT(Find(CompareSides(sides), "kernels_per_step")->reason, HasSubstr("12 records"));
 }
 
+TEST(CompareTest, Compare_LoopFoundByAnotherLine_IsTheSameIfItsTurnsAreAsMany) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.05});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->identity.steps_source = is_new ? "sampled Python line a.py:24 main" : "Python line a.py:13 assign";
+  });
+  EXPECT_EQ(CompareSides(sides).answer, Answer::kWorse);
+  ForEach(&sides, [](RunNumbers* run, bool is_new) { run->steps += is_new ? 5 : 0; });
+  EXPECT_THAT(CompareSides(sides).reason, HasSubstr("what a step is differs"));
+}
+
 TEST(CompareTest, Compare_ListsOfStepsMissing_ComparesMedians) {
   std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.05});
   sides.first.runs[0].steps_s.clear();
