@@ -172,9 +172,9 @@ def test_each_name_with_a_colon_has_its_own_row_of_operations(run, tmp_path):
     paths = glob.glob(os.path.join(str(tmp_path), "logs", "plugins", "profile", "*", "*.xplane.pb"))
     with tool_data.ToolData(os.path.dirname(paths[0])) as data:
         rows = {name: row for (_, name), row in tool_data.op_rows(data).items()}
-    collectives = {name: row["occurrences"] for name, row in rows.items() if name.startswith("gloo")}
+    collectives = {name: row["occurrences"] for name, row in rows.items() if name.startswith("gloo/")}
     assert collectives == {"gloo/all_reduce": 12, "gloo/broadcast": 5, "gloo/all_gather": 3}
-    assert {row["type"] for name, row in rows.items() if name.startswith("gloo")} == {"all_reduce", "broadcast", "all_gather"}
+    assert {row["type"] for name, row in rows.items() if name.startswith("gloo/")} == {"all_reduce", "broadcast", "all_gather"}
     assert rows["load/batch"]["occurrences"] == rows["load/labels"]["occurrences"] == 1
     assert not {"gloo", "load"} & set(rows)
 
