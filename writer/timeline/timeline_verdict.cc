@@ -62,7 +62,7 @@ std::string_view NextStep(Cause cause, Advice advice) {
     case Advice::kReads:
       return "read ahead in another thread, or more with each call";
     case Advice::kSyncs:
-      return "write and sync in another thread, or sync once for several writes";
+      return "write and sync in another thread";
   }
   return TextOf(cause).next;
 }

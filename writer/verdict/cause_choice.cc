@@ -394,7 +394,7 @@ class Chooser {
     return where;
   }
 
-  // What other ranks are told of this one.
+  // What other ranks learn of this one.
   void AddBusiest() {
     for (const AccountRow& row :
          account_.RowsOf([](const AccountRow& of) { return of.part != StepPart::kCollectives; })) {
@@ -439,7 +439,8 @@ class Chooser {
       if (row.frame != 0) verdict_.where.back().alike = blocker.alike - 1;
     }
     if (!is_named) return;
-    verdict_.facts.push_back(absl::StrFormat("that thread is busy for %s of the wait%s", HumanPercent(blocker.busy),
+    verdict_.facts.push_back(absl::StrFormat("that thread works, sleeps or reads for %s of the wait%s",
+                                             HumanPercent(blocker.busy),
                                              blocker.alike > 1 ? StrCat(", as are ", blocker.alike - 1, " more") : ""));
   }
 
