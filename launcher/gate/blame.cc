@@ -121,16 +121,7 @@ double LeastListed(const Side& side, AmountKind kind) {
 // For what other threads and processes do.
 bool IsWaitForOthers(std::string_view part) { return part == "input" || part == "locks" || part == "gil"; }
 
-double ErrorOfDifference(const Row& row) {
-  const auto of_mean = [](const std::vector<double>& values) {
-    if (values.size() < 2) return 0.0;
-    const double mean = Mean(values);
-    double sum = 0;
-    for (const double value : values) sum += (value - mean) * (value - mean);
-    return sum / static_cast<double>(values.size() - 1) / static_cast<double>(values.size());
-  };
-  return std::sqrt(of_mean(row.base) + of_mean(row.now));
-}
+double ErrorOfDifference(const Row& row) { return std::sqrt(VarianceOfMean(row.base) + VarianceOfMean(row.now)); }
 
 double Change(const BlameRow& row) { return row.now - row.base; }
 bool IsLarger(const BlameRow& a, const BlameRow& b) { return std::abs(Change(a)) > std::abs(Change(b)); }

@@ -5,6 +5,7 @@
 #include <boost/math/distributions/non_central_t.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <functional>
 #include <numbers>
 #include <numeric>
 
@@ -180,7 +181,7 @@ bool IsWarming(absl::Span<const RunValue> runs, size_t* first) {
   for (const RunValue& run : runs) {
     if (&run != &*earliest) others.push_back(run.log);
   }
-  const Moments moments = MomentsOf(others, [](double log) { return log; });
+  const Moments moments = MomentsOf(others, std::identity());
   const double sd = std::sqrt(std::max(moments.variance, FloorOf(runs)));
   return earliest->log > *std::ranges::max_element(others) && earliest->log - moments.mean > kWarmingSds * sd;
 }
@@ -320,10 +321,14 @@ std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double marg
   return enough;
 }
 
+double VarianceOfMean(absl::Span<const double> values) {
+  const Moments moments = MomentsOf(values, std::identity());
+  return moments.count > 1 ? moments.variance / moments.count : 0;
+}
+
 double WelchP(absl::Span<const double> a, absl::Span<const double> b, double floor) {
   if (a.size() < 2 || b.size() < 2) return 1;
-  const auto value = [](double x) { return x; };
-  const Moments of_a = MomentsOf(a, value), of_b = MomentsOf(b, value);
+  const Moments of_a = MomentsOf(a, std::identity()), of_b = MomentsOf(b, std::identity());
   const double a_variance = std::max(of_a.variance, floor * floor), b_variance = std::max(of_b.variance, floor * floor);
   const double error = std::sqrt(a_variance / of_a.count + b_variance / of_b.count);
   if (!(error > 0)) return of_a.mean == of_b.mean ? 1 : 0;

@@ -89,6 +89,9 @@ Interval IntervalOf(const Estimate& estimate, double confidence);
 std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired,
                                    bool disturbed = false);
 
+// Of the mean of independent values: its standard error squared. 0: fewer than two values tell nothing of it.
+double VarianceOfMean(absl::Span<const double> values);
+
 // Two-sided, by Welch. Variances are at least `floor` squared. 1 where a side has fewer than two values.
 double WelchP(absl::Span<const double> a, absl::Span<const double> b, double floor);
 

@@ -72,7 +72,7 @@ std::string BlockerOf(const std::vector<VerdictPlace>& where) {
             waited_for || !found->share.has_value() ? "" : StrCat(HumanPercent(*found->share), " "),
             found->doing.empty() ? "running" : StrCat("in ", found->doing), " at ",
             found->file.empty() ? "" : StrCat(LineText(found->file, found->line), " "), found->function);
-  for (const std::string& caller : found->callers) StrAppend(&text, " < ", caller);
+  for (const std::string& caller : found->callers) StrAppend(&text, ", from ", caller);
   return text;
 }
 

@@ -42,7 +42,7 @@ std::string PlaceText(const VerdictPlace& place) {
   StrAppend(&text, place.doing.empty() ? ", runs" : StrCat(", in ", Code(place.doing)));
   if (place.pid.has_value()) StrAppend(&text, ", process ", *place.pid);
   if (!place.thread.empty()) StrAppend(&text, ", thread ", Code(place.thread));
-  for (const std::string& caller : place.callers) StrAppend(&text, " < ", Code(caller));
+  for (const std::string& caller : place.callers) StrAppend(&text, ", from ", Code(caller));
   return text;
 }
 

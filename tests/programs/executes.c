@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   if (execute == NULL) return 1;
   int wrong = execute("ReadVariableOp", 1000, 0, -1) != 0;
   for (int step = 0; step < atoi(argv[2]); ++step) {
-    wrong += execute("__inference_one_step_on_iterator_1234", 2000000, 0, input) != 0;
+    wrong += execute("__inference_one_step_on_iterator_1234", 10000000, 0, input) != 0;
     if (step % 10 == 9) wrong += execute("AddV2", 1000, 0, -1) != 0;
   }
   // One that fails, and one that has no name.

@@ -105,7 +105,7 @@ bool IsWholeRun(const Timeline& timeline) {
 
 }  // namespace
 
-// `60 steps, median 52.1 ms and 2 irregular (Optimizer.step)`; empty: there is nothing to say.
+// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`; empty: there is nothing to say.
 std::string StepsText(const Timeline& timeline) {
   std::string steps;
   if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
@@ -119,7 +119,7 @@ std::string StepsText(const Timeline& timeline) {
     steps = Plural(lengths.size(), "step", "steps");
     if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
     if (others > 0) StrAppend(&steps, " and ", others, " irregular");
-    StrAppend(&steps, " (", PrintableUtf8(timeline.step_source_text));
+    StrAppend(&steps, " (found by ", PrintableUtf8(timeline.step_source_text));
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
       StrAppend(&steps, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
     }

@@ -17,7 +17,7 @@ namespace tbprof {
 
 // The terminal's escape sequence; empty: none.
 std::string_view EscapeOf(Style style);
-// `60 steps, median 52.1 ms and 2 irregular (Optimizer.step)`, `steps unknown: why`; empty: there is nothing to say.
+// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`, `steps unknown: why`; empty: there is nothing to say.
 std::string StepsText(const Timeline& timeline);
 // Wall and CPU time, how the command ended, ranks, processes, steps, input.
 Section HeadlineSection(const Timeline& timeline, size_t columns);

@@ -175,7 +175,7 @@ std::string VerdictBlocker(const Timeline& timeline) {
       StrCat(HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ",
              PlaceOf(timeline, *where));
   for (const PythonLine& caller : where->callers) {
-    StrAppend(&text, " < ", PrintableUtf8(BaseName(timeline.strings.Get(caller.file))),
+    StrAppend(&text, ", from ", PrintableUtf8(BaseName(timeline.strings.Get(caller.file))),
               caller.line > 0 ? StrCat(":", caller.line) : "");
   }
   return text;

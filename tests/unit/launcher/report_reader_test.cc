@@ -189,7 +189,7 @@ TEST(ReportReader, VerdictWithoutBlocker_TakesItFromThePlaces) {
   summary["verdict"].erase("blocker");
   EXPECT_EQ(ReportOf(summary)->verdict.blocker, "thread prefetch of process 8, in sleep at data.py:17 fetch");
   summary["verdict"]["where"].erase(1);
-  EXPECT_EQ(ReportOf(summary)->verdict.blocker, "process 8, 60 % in queue.get at train.py:41 main < train.py:90");
+  EXPECT_EQ(ReportOf(summary)->verdict.blocker, "process 8, 60 % in queue.get at train.py:41 main, from train.py:90");
 }
 
 TEST(ReportReader, RankOfTheSameLauncher_HasWhatTheSummaryHasOfIt) {
