@@ -185,7 +185,7 @@ absl::StatusOr<ControlConnection::Received> ControlConnection::Receive(absl::Dur
       if (size <= 0) return Unavailable("tbprof's launcher has ended");
       return received;
     }
-    if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("tbprof's launcher gives no answer");
+    if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("tbprof's launcher does not answer");
   }
 }
 

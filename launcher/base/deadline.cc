@@ -92,7 +92,7 @@ absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Stat
   }
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  if (answer.empty()) return absl::InternalError("the process that was to look at the directory ended without a word");
+  if (answer.empty()) return absl::InternalError("the process that checks the directory ended without a result");
   return absl::Status(static_cast<absl::StatusCode>(answer[0]), absl::string_view(answer).substr(1));
 }
 

@@ -68,7 +68,7 @@ absl::Status ToAbsl(const grpc::Status& status) {
                       PrintableUtf8(status.error_message().substr(0, 2000)));
 }
 
-absl::Status Malformed() { return absl::DataLossError("what it sent is no answer of a profiler service"); }
+absl::Status Malformed() { return absl::DataLossError("its reply is not one of a profiler service"); }
 
 // Walks a ProfileResponse without holding it a second time.
 class Answer {
@@ -369,7 +369,7 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
           mine->status = Answer(&answer, mine, take).Take();
           mine->wrote_itself = mine->status.ok() && mine->bytes == 0 && !mine->empty;
           if (mine->status.ok() && mine->empty && mine->bytes == 0) {
-            mine->status = absl::NotFoundError("it says that nothing was recorded");
+            mine->status = absl::NotFoundError("the service reports that nothing was recorded");
           }
         } else {
           mine->status = ToAbsl(status);

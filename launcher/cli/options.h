@@ -142,6 +142,7 @@ struct Options : SessionOptions {
   std::string python;      // doctor: empty: the one in use
   std::string store;       // baseline: where baselines are kept
   bool add = false;        // baseline save
+  uint64_t keep = 100;     // baseline save: runs that a baseline has at most
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;

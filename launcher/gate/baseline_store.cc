@@ -151,7 +151,9 @@ absl::Status NoSuchBaseline(const Store& store, const std::string& name, const s
 }
 
 // The baseline's place in what its file holds.
-absl::Status Merge(const Baseline& saved, bool add, const std::string& path, std::vector<Baseline>* there) {
+absl::StatusOr<SavedBaseline> Merge(const Baseline& saved, const SaveOptions& options, const std::string& path,
+                                    std::vector<Baseline>* there) {
+  const size_t added = saved.side.runs.size();
   const auto found = std::ranges::find_if(*there, [&](const Baseline& one) { return one.name == saved.name; });
   if (found == there->end()) {
     if (there->size() >= kMostBaselines) {
@@ -159,23 +161,26 @@ absl::Status Merge(const Baseline& saved, bool add, const std::string& path, std
     }
     there->push_back(saved);
     std::ranges::stable_sort(*there, [](const Baseline& a, const Baseline& b) { return a.name < b.name; });
-    return absl::OkStatus();
+    return SavedBaseline{added, 0};
   }
-  if (!add) found->side.runs.clear();
+  std::vector<RunNumbers>& runs = found->side.runs;
+  if (!options.add) runs.clear();
   found->saved_unix_ns = saved.saved_unix_ns;
-  found->side.runs.insert(found->side.runs.end(), saved.side.runs.begin(), saved.side.runs.end());
-  if (found->side.runs.size() <= kMostBaselineRuns) return absl::OkStatus();
-  return InvalidArgument(StrCat("baseline ", saved.name, " would have ", found->side.runs.size(),
-                                " runs, the most are ", kMostBaselineRuns, ": save it anew, without --add"));
+  runs.insert(runs.end(), saved.side.runs.begin(), saved.side.runs.end());
+  const size_t dropped = runs.size() - std::min(runs.size(), options.keep);
+  runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(dropped));
+  return SavedBaseline{runs.size(), dropped};
 }
 
 }  // namespace
 
-absl::Status SaveBaseline(const std::string& store_path, const std::string& name, const Side& side, bool add) {
+absl::StatusOr<SavedBaseline> SaveBaseline(const std::string& store_path, const std::string& name, const Side& side,
+                                           const SaveOptions& options) {
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   if (side.runs.empty()) return InvalidArgument("no runs to save");
-  if (side.runs.size() > kMostBaselineRuns) {
-    return InvalidArgument(StrCat(side.runs.size(), " runs, a baseline has at most ", kMostBaselineRuns));
+  if (side.runs.size() > std::min(options.keep, kMostBaselineRuns)) {
+    return InvalidArgument(StrCat(Counted(side.runs.size(), "run"), ", and the baseline is to keep at most ",
+                                  std::min(options.keep, kMostBaselineRuns)));
   }
   const absl::StatusOr<Store> store = StoreAt(store_path);
   if (!store.ok()) return store.status();
@@ -189,11 +194,13 @@ absl::Status SaveBaseline(const std::string& store_path, const std::string& name
   // A damaged file holds what may be wanted back: it is not replaced.
   if (!there.ok()) return there.status();
   const Baseline saved{name, absl::ToUnixNanos(absl::Now()), side};
-  if (absl::Status status = Merge(saved, add, path, &*there); !status.ok()) return status;
+  const absl::StatusOr<SavedBaseline> merged = Merge(saved, options, path, &*there);
+  if (!merged.ok()) return merged.status();
   const std::string text = BaselinesAsJson(*there);
   // What cannot be read back is not written.
   if (const auto back = BaselinesFromJson(text, path); !back.ok()) return back.status();
-  return ReplaceFile(directory->get(), file, text, path);
+  if (const absl::Status replaced = ReplaceFile(directory->get(), file, text, path); !replaced.ok()) return replaced;
+  return merged;
 }
 
 absl::StatusOr<Baseline> ReadBaseline(const std::string& store_path, const std::string& name) {
@@ -221,6 +228,7 @@ absl::StatusOr<Baseline> ReadBaseline(const std::string& store_path, const std::
 absl::StatusOr<Side> LoadBaseline(const std::string& store, const std::string& name) {
   absl::StatusOr<Baseline> baseline = ReadBaseline(store, name);
   if (!baseline.ok()) return baseline.status();
+  for (RunNumbers& run : baseline->side.runs) run.of_baseline = true;
   return std::move(baseline->side);
 }
 

@@ -3,7 +3,7 @@
 // Baselines: runs that are kept under a name, to compare later ones with. The store is a directory with a file
 // NAME.json each, or one file with all of them, for a repository.
 //
-//   absl::Status saved = SaveBaseline(store, "main", side, /*add=*/false);
+//   absl::StatusOr<SavedBaseline> saved = SaveBaseline(store, "main", side, {.add = true});
 //   absl::StatusOr<Side> base = LoadBaseline(store, "main");
 //   std::optional<RunNoise> noise = NoiseOf(*base);
 //
@@ -31,8 +31,18 @@ inline constexpr char kDefaultStore[] = ".tbprof-baselines";
 // How `compare` names a baseline among paths: `baseline:main`.
 inline constexpr std::string_view kBaselinePrefix = "baseline:";
 
-// `store` ends in `.json` or is a file: one file for all. Else a directory. Relative to the working directory.
-absl::Status SaveBaseline(const std::string& store, const std::string& name, const Side& side, bool add);
+// `store` ends in `.json` or is a file: one file for all. Else a directory. Relative to the working directory. `add`:
+// the runs are added to those that the baseline has. It keeps the `keep` runs that were saved last.
+struct SaveOptions {
+  bool add = false;
+  size_t keep = kMostBaselineRuns;
+};
+struct SavedBaseline {
+  size_t runs = 0;     // that it has now
+  size_t dropped = 0;  // older ones that it had before
+};
+absl::StatusOr<SavedBaseline> SaveBaseline(const std::string& store, const std::string& name, const Side& side,
+                                           const SaveOptions& options);
 absl::StatusOr<Baseline> ReadBaseline(const std::string& store, const std::string& name);
 absl::StatusOr<Side> LoadBaseline(const std::string& store, const std::string& name);
 

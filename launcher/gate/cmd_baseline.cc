@@ -159,11 +159,14 @@ int Save(const Options& options) {
     }
     side.runs.push_back(*std::move(run));
   }
-  if (const absl::Status saved = SaveBaseline(options.store, name, side, options.add); !saved.ok()) {
-    return FailWith(saved, kExitUsage);
-  }
-  terminal.Say(PrintableUtf8(StrCat("baseline ", name, ": ", Counted(side.runs.size(), "run"),
-                                    options.add ? " added in " : " saved in ", options.store)));
+  const absl::StatusOr<SavedBaseline> saved =
+      SaveBaseline(options.store, name, side, {.add = options.add, .keep = options.keep});
+  if (!saved.ok()) return FailWith(saved.status(), kExitUsage);
+  std::string text = StrCat("baseline ", name, ": ", Counted(side.runs.size(), "run"),
+                            options.add ? " added in " : " saved in ", options.store);
+  if (options.add) StrAppend(&text, ", which has ", saved->runs, " now");
+  if (saved->dropped > 0) StrAppend(&text, "; dropped the oldest ", saved->dropped, " (--keep=", options.keep, ")");
+  terminal.Say(PrintableUtf8(text));
   return 0;
 }
 
@@ -203,6 +206,7 @@ int Show(const Options& options) {
 int CommandBaseline(const Options& options) {
   const std::string what = options.operands.empty() ? "" : options.operands[0];
   if (options.add && what != "save") return Fail("--add belongs to baseline save", kExitUsage);
+  if (options.keep != kMostBaselineRuns && what != "save") return Fail("--keep belongs to baseline save", kExitUsage);
   if (what == "save") return Save(options);
   if (what == "list") return List(options);
   if (what == "show") return Show(options);

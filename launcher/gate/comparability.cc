@@ -2,6 +2,7 @@
 #include "launcher/gate/comparability.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -62,16 +63,11 @@ std::string ProgramOf(const std::string& command) {
   return program;
 }
 
-std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
-  for (const RunNumbers* run : runs) {
-    if (run->unfit.empty()) continue;
-    // A damaged file is named already.
-    return run->unfit.starts_with(run->path) ? run->unfit : StrCat(run->path, ": ", run->unfit);
-  }
+// Other work, or another amount of it: neither times nor counts can be compared.
+std::string DifferentSetting(const std::vector<const RunNumbers*>& runs) {
   const std::pair<std::string_view, Text> equal[] = {
       {"what was recorded (--window)", WindowOf},
       {"the GPUs", [](const RunIdentity& identity) { return Join(identity.devices); }},
-      {"the CPU model", [](const RunIdentity& identity) { return identity.cpu_model; }},
       {"the number of CPUs",
        [](const RunIdentity& identity) {
          return Number(identity.cpus > 0 ? std::optional(identity.cpus) : std::nullopt);
@@ -86,6 +82,20 @@ std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
   if (std::ranges::any_of(runs, has_gpu) && !std::ranges::all_of(runs, has_gpu))
     return "some runs used a GPU, others none";
   return "";
+}
+
+// The same work at another speed.
+std::string DifferentCpu(const std::vector<const RunNumbers*>& runs) {
+  return FirstDifference(runs, "the CPU model", [](const RunIdentity& identity) { return identity.cpu_model; });
+}
+
+std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
+  for (const RunNumbers* run : runs) {
+    if (run->unfit.empty()) continue;
+    // A damaged file is named already.
+    return run->unfit.starts_with(run->path) ? run->unfit : StrCat(run->path, ": ", run->unfit);
+  }
+  return DifferentSetting(runs);
 }
 
 std::string NoTimesOf(const std::vector<const RunNumbers*>& runs) {
@@ -143,7 +153,55 @@ std::vector<std::string> WarningsOf(const std::vector<const RunNumbers*>& runs) 
   return warnings;
 }
 
+// What keeps a run from being compared with the new runs, the gravest first; empty: nothing.
+using Faults = std::array<std::string, 4>;
+
+// `runs`: the new ones and that of the baseline, which is the last.
+Faults FaultsOf(const std::vector<const RunNumbers*>& runs) {
+  return {DifferentSetting(runs), NoStepsOf(runs), DifferentCpu(runs), runs.back()->no_times};
+}
+
+// The place of the first fault that `a` has and `b` has not, if `a` is the worse one; else the number of places.
+size_t FirstWorse(const Faults& a, const Faults& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].empty() != b[i].empty()) return b[i].empty() ? i : a.size();
+  }
+  return a.size();
+}
+
 }  // namespace
+
+std::string LeaveOutOfBaseline(const Side& now, Side* base) {
+  std::vector<const RunNumbers*> runs;
+  for (const RunNumbers& run : now.runs) runs.push_back(&run);
+  runs.push_back(nullptr);
+  std::vector<Faults> faults;
+  const Faults* best = nullptr;
+  size_t of_baseline = 0;
+  faults.reserve(base->runs.size());
+  for (const RunNumbers& run : base->runs) {
+    runs.back() = &run;
+    faults.push_back(FaultsOf(runs));
+    if (!run.of_baseline) continue;
+    ++of_baseline;
+    if (best == nullptr || FirstWorse(*best, faults.back()) < best->size()) best = &faults.back();
+  }
+  if (best == nullptr) return "";
+  std::string first;
+  std::vector<RunNumbers> kept;
+  for (size_t i = 0; i < faults.size(); ++i) {
+    const size_t worse = FirstWorse(faults[i], *best);
+    if (!base->runs[i].of_baseline || worse == best->size()) {
+      kept.push_back(std::move(base->runs[i]));
+    } else if (first.empty()) {
+      first = faults[i][worse];
+    }
+  }
+  const size_t left_out = faults.size() - kept.size();
+  base->runs = std::move(kept);
+  if (left_out == 0) return "";
+  return StrCat(left_out, " of the baseline's ", Counted(of_baseline, "run"), " left out: ", first);
+}
 
 Comparability CheckComparable(const Side& base, const Side& now, bool any_program) {
   Comparability out;
@@ -170,7 +228,8 @@ Comparability CheckComparable(const Side& base, const Side& now, bool any_progra
   }
   if (!out.reason.empty()) return out;
   out.no_counts = NoStepsOf(runs);
-  out.no_times = out.no_counts.empty() ? NoTimesOf(runs) : out.no_counts;
+  out.no_wall = DifferentCpu(runs);
+  out.no_times = !out.no_counts.empty() ? out.no_counts : !out.no_wall.empty() ? out.no_wall : NoTimesOf(runs);
   out.warnings = WarningsOf(runs);
   return out;
 }

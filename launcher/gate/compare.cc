@@ -109,7 +109,8 @@ class Comparing {
     }
   }
 
-  void AddWall() {
+  void AddWall(const std::string& no_wall) {
+    if (!no_wall.empty()) return AddUnknown("wall_time", Unit::kSeconds, no_wall);
     AddLogs("wall_time", Unit::kSeconds, [](const RunNumbers& run) { return run.wall_s; });
   }
 
@@ -286,15 +287,17 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
   out.margin = options.margin;
   out.base = std::move(base);
   out.now = std::move(now);
+  const std::string left_out = LeaveOutOfBaseline(out.now, &out.base);
   const Comparability comparable = CheckComparable(out.base, out.now, options.any_program);
   out.reason = comparable.reason;
   if (!out.reason.empty()) return out;
   out.warnings = comparable.warnings;
+  if (!left_out.empty()) out.warnings.push_back(left_out);
   Comparing comparing(options, &out);
   comparing.AddTimes(comparable.no_times);
   comparing.AddMemory();
   comparing.AddCounts(comparable.no_counts);
-  comparing.AddWall();
+  comparing.AddWall(comparable.no_wall);
   out.answer = out.quantities.front().answer;
   out.reason = out.quantities.front().reason;
   if (comparable.no_times.empty()) Blame(&out);

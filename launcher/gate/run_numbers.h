@@ -63,7 +63,8 @@ struct RunNumbers {
   std::string path;  // as it was given
   RunIdentity identity;
   int64_t start_unix_ns = 0;
-  bool running = false;  // its command had not ended
+  bool running = false;      // its command had not ended
+  bool of_baseline = false;  // read from a baseline, which may hold runs of other machines and options
   // Why its times, or all of it, cannot be compared: one line. Empty: they can.
   std::string no_times, unfit;
   std::vector<double> steps_s;   // the regular ones, in order; none where a summary has no list (over 2000 steps)

@@ -29,7 +29,7 @@ std::string ReportAsMarkdown(const Report& report, size_t tokens);
 
 // ---- words, in report_words.cc
 
-// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step, confidence 0.95)`, as the end block has it.
+// `60 steps, median 52.1 ms and 2 irregular (confidence 0.95, found by Optimizer.step)`, as the end block has it.
 std::string StepsLine(const Report& report);
 // `input 62 %, operations 30 %`; empty: no split.
 std::string SplitLine(const VerdictAnswer& verdict);

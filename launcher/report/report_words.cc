@@ -38,10 +38,10 @@ std::string StepsLine(const Report& report) {
   std::string text = Plural(steps.count.value_or(0), "step", "steps");
   if (steps.median_s.has_value()) StrAppend(&text, ", median ", HumanSeconds(*steps.median_s));
   if (steps.irregular.value_or(0) > 0) StrAppend(&text, " and ", *steps.irregular, " irregular");
-  StrAppend(&text, " (found by ", steps.source);
+  text += " (";
   const double confidence = steps.confidence.value_or(0);
-  if (confidence > 0 && confidence < 1) StrAppend(&text, ", confidence ", absl::StrFormat("%.2f", confidence));
-  return StrCat(text, ")");
+  if (confidence > 0 && confidence < 1) StrAppend(&text, absl::StrFormat("confidence %.2f, ", confidence));
+  return StrCat(text, "found by ", steps.source, ")");
 }
 
 std::string SplitLine(const VerdictAnswer& verdict) {

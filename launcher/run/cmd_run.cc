@@ -263,7 +263,7 @@ class Run final : public CaptureRun {
   // The spool's file system hangs: reading it would, too.
   int GiveUp() {
     conversions_->Abandon();
-    terminal_.Error(StrCat("no profile: the raw records' directory gives no answer (",
+    terminal_.Error(StrCat("no profile: the raw records' directory does not answer (",
                            absl::FormatDuration(setup_.spool_limit()), "; a dead mount?)"));
     terminal_.Error(
         StrCat("what it has taken, when it answers again: tbprof recover ", ShellQuoted(session_->spool_path())));

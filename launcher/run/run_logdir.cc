@@ -96,7 +96,7 @@ absl::StatusOr<LogDirectory> RunLogdir::OpenLocal() const {
 }
 
 std::string RunLogdir::NoAnswer(absl::Duration limit) const {
-  return StrCat(PrintableUtf8(logdir_), " gives no answer (", absl::FormatDuration(limit), "; a dead mount?)");
+  return StrCat(PrintableUtf8(logdir_), " does not answer (", absl::FormatDuration(limit), "; a dead mount?)");
 }
 
 absl::Duration RunLogdir::PublishLimit(const std::string& logdir) const {

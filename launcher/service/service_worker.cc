@@ -148,7 +148,7 @@ class Launcher {
     while (status.ok() && !call.answered && !gone_) {
       changed_.wait_for(lock, absl::ToChronoMilliseconds(kCancelLook));
       if (call.until_ns != 0) until = call.until_ns + kLauncherPatienceNs;
-      if (ReadMonotonic() > until) status = absl::DeadlineExceededError("tbprof's launcher gives no answer");
+      if (ReadMonotonic() > until) status = absl::DeadlineExceededError("tbprof's launcher does not answer");
       if (!told && context->IsCancelled()) {
         told = true;
         lock.unlock();

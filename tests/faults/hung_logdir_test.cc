@@ -128,7 +128,7 @@ RunResult RunWhile(const RunOptions& options, const std::function<void()>& falls
 }
 
 void ExpectWrittenLocally(const RunResult& result, const TemporaryDirectory& local, const std::string& after) {
-  EXPECT_TRUE(result.Said("gives no answer (" + after)) << result.AllSaid();
+  EXPECT_TRUE(result.Said("does not answer (" + after)) << result.AllSaid();
   const std::vector<std::string> profiles = FilesBelow(local.path(), ".xplane.pb");
   ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
   const auto profile = Profile::Parse(profiles[0]);
@@ -144,7 +144,7 @@ TEST(F32, BeforeTheCommand_ProfileIsLocal) {
   if (!hang.hangs()) GTEST_SKIP() << "fanotify: " << hang.cause();
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, WithLocal(local, shared.path()));
   EXPECT_EQ(result.code(), 6);
-  EXPECT_TRUE(result.Said(shared.path() + " gives no answer (" + kOfADisk)) << result.AllSaid();
+  EXPECT_TRUE(result.Said(shared.path() + " does not answer (" + kOfADisk)) << result.AllSaid();
   EXPECT_TRUE(result.Said("writing to " + local.path())) << result.AllSaid();
   EXPECT_THAT(FilesBelow(local.path(), ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
@@ -175,7 +175,7 @@ TEST(FileServer, HangsWithTheSpool_IsRecoveredLater) {
   RunOptions options = WithLocal(local, logdir.path());
   options.tbprof.push_back("--spool-dir=" + served.path());
   const RunResult result = RunWhile(options, [&] { served.Hang(); });
-  EXPECT_TRUE(result.Said("no profile: the raw records' directory gives no answer (" + kOfAServer)) << result.AllSaid();
+  EXPECT_TRUE(result.Said("no profile: the raw records' directory does not answer (" + kOfAServer)) << result.AllSaid();
   EXPECT_TRUE(result.Said("tbprof recover " + served.path())) << result.AllSaid();
   served.Answer();
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir.path(), served.path()});

@@ -119,11 +119,12 @@ std::string StepsText(const Timeline& timeline) {
     steps = Plural(lengths.size(), "step", "steps");
     if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
     if (others > 0) StrAppend(&steps, " and ", others, " irregular");
-    StrAppend(&steps, " (found by ", PrintableUtf8(timeline.step_source_text));
+    steps += " (";
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
-      StrAppend(&steps, ", confidence ", absl::StrFormat("%.2f", timeline.step_confidence));
+      StrAppend(&steps, absl::StrFormat("confidence %.2f, ", timeline.step_confidence));
     }
-    steps += ")";
+    // The source stands last: a narrow line may cut it.
+    StrAppend(&steps, "found by ", PrintableUtf8(timeline.step_source_text), ")");
   }
   return steps;
 }

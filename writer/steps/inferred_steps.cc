@@ -154,7 +154,7 @@ Source FromCalls(const Timeline& timeline, uint32_t process) {
   const uint32_t main_thread = source.thread;
   source = FromLaunches(DetectLongSteps(calls), main_thread);
   source.found.confidence = std::min(source.found.confidence, kMostFromCalls);
-  source.name = StrCat("calls: ", source.found.source);
+  source.name = "repeated calls";
   const bool sure = source.found.confidence >= kLeastFromCalls;
   if (sure && IsOfATraining(timeline, process, kMostFromCalls, &source, &unknown)) return source;
   source.found = DetectStepsInBursts(timeline, process);

@@ -47,6 +47,7 @@ class BaselineStore : public ::testing::Test {
     EXPECT_EQ(status.message().find('\n'), std::string::npos);
     return std::string(status.message());
   }
+  static std::string ErrorOf(const absl::StatusOr<SavedBaseline>& saved) { return ErrorOf(saved.status()); }
 
   std::string directory_;
 };
@@ -54,7 +55,7 @@ class BaselineStore : public ::testing::Test {
 TEST_F(BaselineStore, Saved_ReadsBack) {
   for (const std::string& store : {At("store"), At("all.json")}) {
     const Side side = MakeSide("r", {0.03, 0.031});
-    ASSERT_EQ(SaveBaseline(store, "main", side, false), absl::OkStatus());
+    ASSERT_TRUE(SaveBaseline(store, "main", side, {}).ok());
     const absl::StatusOr<Side> back = LoadBaseline(store, "main");
     ASSERT_TRUE(back.ok()) << back.status();
     ASSERT_EQ(back->runs.size(), 2u);
@@ -89,7 +90,7 @@ TEST_F(BaselineStore, LargeRuns_AreCutToWhatIsKept) {
   side.runs[0].steps = 5000;
   for (int i = 0; i < 5000; ++i) side.runs[0].amounts.push_back({AmountKind::kWait, StrCat("w", i), 0.001 * i});
   side.runs[0].identity.command = "train.py --api-key=hunter2";
-  ASSERT_EQ(SaveBaseline(At("s"), "big", side, false), absl::OkStatus());
+  ASSERT_TRUE(SaveBaseline(At("s"), "big", side, {}).ok());
   const absl::StatusOr<Side> back = LoadBaseline(At("s"), "big");
   ASSERT_TRUE(back.ok()) << back.status();
   const RunNumbers& run = back->runs[0];
@@ -102,20 +103,43 @@ TEST_F(BaselineStore, LargeRuns_AreCutToWhatIsKept) {
 }
 
 TEST_F(BaselineStore, SaveAgain_ReplacesAndAddKeeps) {
-  ASSERT_EQ(SaveBaseline(At("s"), "main", MakeSide("a", {0.03}), true), absl::OkStatus());
-  ASSERT_EQ(SaveBaseline(At("s"), "main", MakeSide("b", {0.03, 0.04}), true), absl::OkStatus());
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("a", {0.03}), {.add = true}).ok());
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("b", {0.03, 0.04}), {.add = true}).ok());
   EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.size(), 3u);
-  ASSERT_EQ(SaveBaseline(At("s"), "main", MakeSide("c", {0.03}), false), absl::OkStatus());
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("c", {0.03}), {}).ok());
   EXPECT_EQ(LoadBaseline(At("s"), "main")->runs[0].path, "c0");
   EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.size(), 1u);
+}
+
+TEST_F(BaselineStore, AddBeyondKeep_DropsTheOldest) {
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("a", {0.03, 0.04}), {.add = true, .keep = 3}).ok());
+  const absl::StatusOr<SavedBaseline> saved =
+      SaveBaseline(At("s"), "main", MakeSide("b", {0.05, 0.06}), {.add = true, .keep = 3});
+  ASSERT_TRUE(saved.ok());
+  EXPECT_EQ(saved->runs, 3u);
+  EXPECT_EQ(saved->dropped, 1u);
+  const absl::StatusOr<Side> side = LoadBaseline(At("s"), "main");
+  ASSERT_EQ(side->runs.size(), 3u);
+  EXPECT_EQ(side->runs[0].path, "a1");
+  EXPECT_EQ(side->runs[2].path, "b1");
+}
+
+TEST_F(BaselineStore, AddToAFullOne_KeepsTheMost) {
   const Side many = MakeSide("m", std::vector<double>(kMostBaselineRuns, 0.03));
-  EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), "main", many, true)), HasSubstr("would have 101 runs, the most are 100"));
-  EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.size(), 1u) << "as it was";
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", many, {}).ok());
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("n", {0.03}), {.add = true}).ok());
+  EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.size(), kMostBaselineRuns);
+  EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.back().path, "n0");
+}
+
+TEST_F(BaselineStore, SaveMoreThanItKeeps_IsRefused) {
+  EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), "main", MakeSide("a", {0.03, 0.04}), {.keep = 1})),
+              HasSubstr("2 runs, and the baseline is to keep at most 1"));
 }
 
 TEST_F(BaselineStore, OneFile_HoldsSeveral) {
   for (const char* name : {"b", "a", "c"}) {
-    ASSERT_EQ(SaveBaseline(At("all.json"), name, MakeSide(name, {0.03}), false), absl::OkStatus());
+    ASSERT_TRUE(SaveBaseline(At("all.json"), name, MakeSide(name, {0.03}), {}).ok());
   }
   std::vector<std::string> faults;
   const absl::StatusOr<std::vector<Baseline>> all = ListBaselines(At("all.json"), &faults);
@@ -140,7 +164,7 @@ TEST_F(BaselineStore, ParallelAdds_AllSurvive) {
         if (read(start[0], &byte, 1) != 0) _exit(2);
         bool ok = true;
         for (int run = 0; run < 5; ++run) {
-          ok = ok && SaveBaseline(store, "main", MakeSide(StrCat(i, "-", run, "-"), {0.03}), true).ok();
+          ok = ok && SaveBaseline(store, "main", MakeSide(StrCat(i, "-", run, "-"), {0.03}), {.add = true}).ok();
         }
         _exit(ok ? 0 : 1);
       }
@@ -166,18 +190,17 @@ TEST_F(BaselineStore, ParallelAdds_AllSurvive) {
 
 TEST_F(BaselineStore, BadNames_AreRefused) {
   for (const std::string name : {"", ".", "..", "../x", "a/b", "-x", ".hidden", "a b", "x\n", "größe"}) {
-    EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), name, MakeSide("r", {0.03}), false)),
-                HasSubstr("is no name of a baseline"));
+    EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), name, MakeSide("r", {0.03}), {})), HasSubstr("is no name of a baseline"));
     EXPECT_THAT(ErrorOf(LoadBaseline(At("s"), name).status()), HasSubstr("is no name of a baseline"));
   }
   EXPECT_FALSE(fs::exists(At("s")));
-  EXPECT_FALSE(SaveBaseline(At("s"), std::string(101, 'a'), MakeSide("r", {0.03}), false).ok());
-  EXPECT_FALSE(SaveBaseline("", "a", MakeSide("r", {0.03}), false).ok());
-  EXPECT_FALSE(SaveBaseline(At("s"), "a", Side(), false).ok());
+  EXPECT_FALSE(SaveBaseline(At("s"), std::string(101, 'a'), MakeSide("r", {0.03}), {}).ok());
+  EXPECT_FALSE(SaveBaseline("", "a", MakeSide("r", {0.03}), {}).ok());
+  EXPECT_FALSE(SaveBaseline(At("s"), "a", Side(), {}).ok());
 }
 
 TEST_F(BaselineStore, UnknownName_SuggestsTheNearest) {
-  ASSERT_EQ(SaveBaseline(At("s"), "nightly", MakeSide("r", {0.03}), false), absl::OkStatus());
+  ASSERT_TRUE(SaveBaseline(At("s"), "nightly", MakeSide("r", {0.03}), {}).ok());
   EXPECT_THAT(ErrorOf(LoadBaseline(At("s"), "nightyl").status()), HasSubstr("did you mean nightly?"));
   EXPECT_THAT(ErrorOf(LoadBaseline(At("absent"), "main").status()), HasSubstr("tbprof baseline save main RUN..."));
 }
@@ -186,7 +209,7 @@ TEST_F(BaselineStore, Links_AreNotFollowed) {
   ASSERT_TRUE(fs::create_directory(At("s")));
   Write(At("precious"), "mine");
   fs::create_symlink(At("precious"), At("s/main.json"));
-  EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), false)), HasSubstr("a link"));
+  EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), {})), HasSubstr("a link"));
   EXPECT_THAT(ErrorOf(LoadBaseline(At("s"), "main").status()), HasSubstr("a link"));
   EXPECT_EQ(Read(At("precious")), "mine");
   ASSERT_EQ(mkfifo(At("s/fifo.json").c_str(), 0600), 0);
@@ -254,7 +277,7 @@ TEST_F(BaselineStore, ForeignFiles_AreOneLine) {
     }
     EXPECT_THAT(line, HasSubstr(error));
     if (error == "holds another baseline") continue;
-    line = ErrorOf(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), false));
+    line = ErrorOf(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), {}));
     EXPECT_EQ(Read(At("s/main.json")), text) << "what is damaged is not replaced";
   }
   Write(At("s/good.json"), with("\"name\": \"main\"", "\"name\": \"good\""));
@@ -269,10 +292,10 @@ TEST_F(BaselineStore, ForeignFiles_AreOneLine) {
 }
 
 TEST_F(BaselineStore, KilledSaves_LeaveNothing) {
-  ASSERT_EQ(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), false), absl::OkStatus());
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), {}).ok());
   Write(At("s/.main.json.0123456789abcdef.tmp"), "half");
   Write(At("s/.main.json.notours.tmp"), "x");
-  ASSERT_EQ(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), true), absl::OkStatus());
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("r", {0.03}), {.add = true}).ok());
   EXPECT_FALSE(fs::exists(At("s/.main.json.0123456789abcdef.tmp")));
   EXPECT_TRUE(fs::exists(At("s/.main.json.notours.tmp")));
 }

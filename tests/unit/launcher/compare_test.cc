@@ -64,6 +64,53 @@ TEST(CompareTest, Compare_WhatDiffers_CannotTellAndNamesIt) {
   }
 }
 
+// A hosted runner has another CPU from job to job.
+TEST(CompareTest, Compare_CpuModelDiffers_ComparesCountsAlone) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->counts = {{"allocations", is_new ? 2100.0 : 2000.0, CountBasis::kSteps}};
+    run->wall_s = 10;
+    if (is_new) run->identity.cpu_model = "another";
+  });
+  const Comparison comparison = CompareSides(sides);
+  ASSERT_NE(Find(comparison, "allocations_per_step"), nullptr);
+  EXPECT_EQ(Find(comparison, "allocations_per_step")->answer, Answer::kWorse);
+  for (const std::string_view time : {"step_time", "wall_time"}) {
+    EXPECT_EQ(Find(comparison, time)->answer, Answer::kCannotTell);
+    EXPECT_THAT(Find(comparison, time)->reason, HasSubstr("CPU model differs"));
+  }
+}
+
+TEST(CompareTest, Compare_BaselineOfSeveralMachines_TakesRunsLikeTheNewOnes) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) { run->of_baseline = !is_new; });
+  for (size_t i = 0; i < 4; ++i) sides.first.runs[i].identity.cpu_model = "another";
+  sides.first.runs[4].identity.steps_source = "NVTX";
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
+  EXPECT_EQ(comparison.base.runs.size(), 5u);
+  EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("5 of the baseline's 10 runs left out: the CPU model")));
+}
+
+TEST(CompareTest, Compare_BaselineOfNoneLikeTheNewOnes_KeepsAllAndNamesTheDifference) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->of_baseline = !is_new;
+    run->identity.world_size = is_new ? 2 : 4;
+  });
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.base.runs.size(), 10u);
+  EXPECT_THAT(comparison.reason, HasSubstr("the number of ranks differs: 4 and 2"));
+}
+
+TEST(CompareTest, Compare_RunsThatWereNamed_AreNeverLeftOut) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  sides.first.runs[0].identity.cpu_model = "another";
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.base.runs.size(), 10u);
+  EXPECT_THAT(comparison.reason, HasSubstr("CPU model differs"));
+}
+
 TEST(CompareTest, Compare_PathOfTheProgramDiffers_WarnsAndAnswers) {
   std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.1});
   ForEach(&sides,

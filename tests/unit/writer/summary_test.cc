@@ -164,7 +164,7 @@ TEST(SummaryText, SourceOfSteps_FitsEachWidth) {
   timeline.step_confidence = 0.95;
   timeline.steps[0].is_regular = true;
   const std::string counts = "2 processes, 17 threads, 1.23 M records";
-  const std::string steps = "1 step, median 12.3 s (found by Optimizer.step, confidence 0.95)";
+  const std::string steps = "1 step, median 12.3 s (confidence 0.95, found by Optimizer.step)";
   SummaryOptions options = InLogs();
   options.width = 120;
   EXPECT_EQ(SummaryText(timeline, {}, options)[1], counts + "; " + steps);
