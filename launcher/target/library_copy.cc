@@ -92,8 +92,11 @@ bool IsNeeded(const std::string& directory) {
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
     any = true;
     if (atoi(entry->d_name) == getpid()) continue;
-    const std::string environment = ReadText(StrCat("/proc/", std::string_view(entry->d_name), "/environ"));
-    if (environment.find(directory + "/") != std::string::npos) return true;
+    // A process that writes its title over its environment (setproctitle) still has the library mapped.
+    for (const std::string_view file : {"/environ", "/maps"}) {
+      const std::string text = ReadText(StrCat("/proc/", std::string_view(entry->d_name), file));
+      if (text.find(directory + "/") != std::string::npos) return true;
+    }
   }
   return !any;
 }

@@ -140,6 +140,19 @@ TEST_F(InstalledForRoot, CopyOfAKilledLauncher_IsSweptWhenNobodyNeedsIt) {
   EXPECT_THAT(Copies(), testing::IsEmpty());
 }
 
+TEST_F(InstalledForRoot, ProcessThatClearsItsEnvironment_KeepsTheCopy) {
+  const auto running = StartAt({Program("overwrites_environment")});
+  ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
+  ASSERT_THAT(Copies(), testing::SizeIs(1));
+  const std::string used = Copies()[0];
+  running->Signal(SIGKILL);
+  running->Wait();
+  EXPECT_EQ(StartAt({"/bin/true"})->Wait().code(), 0);
+  EXPECT_THAT(Copies(), testing::ElementsAre(used)) << "the process has the library mapped";
+  WriteFile(running->path() + "/stop", "");
+  while (StartAt({"/bin/true"})->Wait().code() == 0 && !Copies().empty()) usleep(20'000);
+}
+
 TEST_F(InstalledForRoot, NoPlaceThatOthersCannotChange_IsUsed) {
   chmod(places_.path().c_str(), 0777);  // not sticky: another user could put a library of his in place of ours
   const auto running = StartAt(AsNobody({"/bin/sh", "-c", "/bin/true; exit 4"}));
