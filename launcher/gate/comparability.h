@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether runs can be compared at all, and what makes it less sure.
+// Checks whether runs can be compared, and collects reasons for doubt.
 //
-// Process: launcher, for `tbprof compare` and its kin. Pure functions.
+// Process: launcher, for `tbprof compare`, `ab` and `run --baseline`. Pure functions.
 #ifndef TBPROF_LAUNCHER_GATE_COMPARABILITY_H_
 #define TBPROF_LAUNCHER_GATE_COMPARABILITY_H_
 
@@ -14,13 +14,13 @@
 namespace tbprof {
 
 struct Comparability {
-  std::string reason;                 // why nothing can be compared: one line. Empty: it can
-  std::string no_times;               // why times cannot be: one line
-  std::string no_counts;              // why counts per step cannot be, nor times: one line
-  std::vector<std::string> warnings;  // a line each
+  std::string reason;                 // why nothing can be compared: one line; empty: runs are comparable
+  std::string no_times;               // why times cannot be compared: one line
+  std::string no_counts;              // why neither counts per step nor times can be compared: one line
+  std::vector<std::string> warnings;  // one line each
 };
 
-// `any_program`: the commands of the two sides may be different programs.
+// `any_program`: allows different programs on the two sides.
 Comparability CheckComparable(const Side& base, const Side& now, bool any_program);
 
 }  // namespace tbprof
