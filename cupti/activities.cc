@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what activities.h states.
+// Rules: preload/RULES.md, with the exceptions in activities.h.
 #include "cupti/activities.h"
 
 #include <errno.h>
@@ -15,12 +15,12 @@ constexpr const char* kUnifiedMemory = "unified memory";
 constexpr uint32_t kMostFlushes = 20;
 constexpr uint64_t kBetweenFlushesNs = 1'000'000, kForFinishedNs = 2'500'000;
 
-// DEVICE, CONTEXT, STREAM and NAME first: their records explain the others.
+// DEVICE, CONTEXT, STREAM and NAME come first: records of the other kinds refer to their records.
 struct Wanted {
   uint32_t kind;
   const char* name;
-  bool needed;  // without it there is nothing to show
-  bool dumped;  // with records of what was made before, where CUPTI can
+  bool needed;  // recording fails without this kind
+  bool dumped;  // CUPTI also records the objects that exist already, where it can
 };
 constexpr Wanted kWanted[] = {
     {kActivityDevice, "devices", false, true},
@@ -40,7 +40,7 @@ constexpr const char* kKeptDriverCalls[] = {
     "cuLaunch",     "cuGraphLaunch",       "cuMemcpy",         "cuMemset",           "cuMemAlloc",
     "cuMemFree",    "cuStreamSynchronize", "cuCtxSynchronize", "cuEventSynchronize", "cuModuleLoad",
     "cuLibraryLoad"};
-// Several of them come with each operation of PyTorch, and none causes device work.
+// Not recorded: each operation of PyTorch makes several of these calls, and none causes device work.
 constexpr const char* kLeftRuntimeCalls[] = {"cudaGetDevice",           "cudaGetDeviceCount",  "cudaDeviceGetAttribute",
                                              "cudaGetLastError",        "cudaPeekAtLastError", "cudaStreamIsCapturing",
                                              "cudaStreamGetCaptureInfo"};
@@ -49,21 +49,21 @@ struct Activities {
   Subscriber subscriber;
   bool attached;
   bool subscribed;
-  bool names_known;         // the two sets below
-  bool driver_calls_on;     // each of its own
-  bool driver_kind_on;      // all of them
-  bool runtime_calls_left;  // some of them
+  bool names_known;         // the two bit sets below are filled
+  bool driver_calls_on;     // the calls of driver_calls are enabled one by one
+  bool driver_kind_on;      // all driver calls are enabled, as a kind
+  bool runtime_calls_left;  // the calls of left_runtime_calls are disabled
   uint64_t driver_calls[kMaxCallbacks / 64];
   uint64_t left_runtime_calls[kMaxCallbacks / 64];
   uint8_t zeroed_before;
   bool zeroed_changed;
   uint32_t thread_id_before;
   bool thread_id_changed;
-  uint32_t kinds_on;  // of kWanted, as bits
+  uint32_t kinds_on;  // bit i: kWanted[i] is enabled
   bool graph_kind_on;
   bool nodes_reported;
   bool unified_memory_on;
-  Result unified_memory_refusal;  // until it is ready; kSuccess: none
+  Result unified_memory_refusal;  // CUPTI's last result if it was not ready; else kSuccess
   size_t unread_bytes;            // not reported yet
   Result unread_result;
 };
@@ -76,7 +76,7 @@ bool HasOption(uint32_t option) { return (g_recorder.session.segment.header->gpu
 
 void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = g_recorder.pace.Records(reinterpret_cast<uintptr_t>(__builtin_thread_pointer()));
-  // The program records without having registered buffers: bare, its records are dropped.
+  // Not held: the program records without registered buffers. Without tbprof CUPTI would drop these records.
   const bool refuse = !IsHeld() && g_recorder.library.version >= kVersionCuda129;
   *buffer = refuse ? nullptr : g_recorder.buffers.Request();
   *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
@@ -85,7 +85,7 @@ void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
 void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid) {
   if (buffer == nullptr) return;
   if (!g_recorder.buffers.Owns(buffer)) {
-    // The program's, which CUPTI had kept: its own callback is to have it.
+    // CUPTI had kept a buffer of the program: the program's own callback must receive it.
     void *requested, *completed;
     auto* const registrar = reinterpret_cast<void*>(Cupti().register_callbacks);
     if (g_recorder.bridge->cupti_use->GetBufferCallbacks(registrar, &requested, &completed)) {
@@ -96,14 +96,14 @@ void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t size, si
   if (g_recorder.buffers.Complete(buffer, valid)) FutexWake(&g_recorder.session.process->gpu_flush_requested);
 }
 
-// 0: not known.
+// 0: unknown.
 uint64_t NodeNumber(void* node) {
   uint64_t number = 0;
   const bool known = node != nullptr && Cupti().get_graph_node(node, &number) == kSuccess;
   return known ? number : 0;
 }
 
-// On the program's thread that makes the node, which may have locks of the driver.
+// Runs on the program's thread that creates the node, which may hold locks of the driver.
 void RecordGraphNode(const GraphData& graph, bool cloned) {
   const Segment& segment = g_recorder.session.segment;
   if ((__atomic_load_n(&segment.header->control, __ATOMIC_RELAXED) & kFamilyGpu) == 0 || !IsOurProcess()) return;
@@ -136,11 +136,11 @@ void OnCallback(void*, uint32_t domain, uint32_t callback, const void* data) {
   if (graph != nullptr && graph->node_type == kNodeKernel) RecordGraphNode(*graph, cloned);
 }
 
-// ---- names of calls: numbers are CUPTI's, names are CUDA's
+// ---- calls: CUPTI assigns their numbers, CUDA their names
 
 bool IsOneOf(uint64_t* calls, uint32_t callback) { return (calls[callback / 64] >> (callback % 64) & 1) != 0; }
 
-// `name` may have the version that CUPTI adds: cudaGetDevice_v3020.
+// CUPTI may append a version to `name`: cudaGetDevice_v3020.
 bool IsCall(const char* name, const char* call) {
   if (!StartsWith(name, call)) return false;
   const char* const rest = name + TextLength(call);
@@ -176,7 +176,7 @@ bool Enable(uint32_t kind, const char* name, bool dumped = false) {
   return false;
 }
 
-// The calls of the driver interface that cause device work.
+// Enables kKeptDriverCalls.
 void EnableDriverCalls() {
   for (uint32_t callback = 1; callback < kMaxCallbacks; ++callback) {
     if (!IsOneOf(g_activities.driver_calls, callback)) continue;
@@ -185,13 +185,14 @@ void EnableDriverCalls() {
       g_activities.driver_calls_on = true;
     }
   }
-  // Before CUDA 12.5 there is all or nothing.
+  // Before CUDA 12.5 CUPTI records either all driver calls or none.
   if (!g_activities.driver_calls_on) {
     g_activities.driver_kind_on = Enable(kActivityDriver, "calls of the driver interface");
   }
 }
 
-// While the kind is on: off and on again it forgets the settings of single calls.
+// Call this while the runtime kind is enabled: CUPTI forgets the settings of single calls when the kind is turned off
+// and on again.
 void SetLeftRuntimeCalls(bool record) {
   if (Cupti().enable_runtime_call == nullptr || (record && !g_activities.runtime_calls_left)) return;
   g_activities.runtime_calls_left = !record;
@@ -212,18 +213,19 @@ void DisableDriverCalls() {
 
 // ---- attaching
 
-// That cuInit is over, and nodes of graphs: without these, kernels of graphs belong to what launched the graph.
+// Enables callbacks for the end of cuInit and for graph nodes. Without the latter, the kernels of a graph are
+// attributed to the call that launched the graph.
 void EnableCallbacks() {
   if (Cupti().enable_callback == nullptr) return;
   const auto enable = [](uint32_t callback) {
     return Cupti().enable_callback(1, g_activities.subscriber, kDomainResource, callback) == kSuccess;
   };
-  // Only the start is inside cuInit.
+  // Only the start, which has no writer yet, runs inside cuInit.
   g_recorder.init_end_is_reported = g_recorder.writer == nullptr && enable(kResourceInitFinished);
   if (g_recorder.init_end_is_reported) enable(kResourceContextCreated);
-  // Whole graphs: no kernel of theirs is recorded.
+  // With whole graphs CUPTI records none of their kernels.
   if (Cupti().get_graph_node == nullptr || HasOption(kGpuWholeGraphs)) return;
-  // Clones first: a copy must never pass for a node that was made by itself.
+  // The clone callback first: without it, a clone would look like a newly created node.
   if (enable(kResourceGraphNodeCloned)) enable(kResourceGraphNodeCreated);
 }
 
@@ -239,7 +241,7 @@ void SetAttributes() {
   const bool known = Cupti().get_attribute != nullptr &&
                      Cupti().get_attribute(kAttributeZeroedOut, &size, &g_activities.zeroed_before) == kSuccess;
   if (!known) g_activities.zeroed_before = 0;
-  // Otherwise CUPTI zeroes each buffer in the program's thread.
+  // Buffers are zeroed already: otherwise CUPTI zeroes each buffer on the program's thread.
   uint8_t zeroed = 1;
   size = sizeof(zeroed);
   g_activities.zeroed_changed = Cupti().set_attribute(kAttributeZeroedOut, &size, &zeroed) == kSuccess;
@@ -302,7 +304,7 @@ void Detach() {
 bool EnableAll() {
   bool good = true;
   FindCalls();
-  // Inside cuInit there is nothing yet, and the driver is not to be called.
+  // Inside cuInit there are no objects to dump yet, and the driver must not be called.
   const bool may_dump = g_recorder.writer != nullptr && Cupti().enable_and_dump != nullptr;
   for (uint32_t i = 0; i < sizeof(kWanted) / sizeof(kWanted[0]); ++i) {
     if (Enable(kWanted[i].kind, kWanted[i].name, may_dump && kWanted[i].dumped)) {
@@ -313,7 +315,7 @@ bool EnableAll() {
     }
   }
   EnableDriverCalls();
-  // Excludes the nodes' own records.
+  // With this kind CUPTI makes no records of single graph nodes.
   if (HasOption(kGpuWholeGraphs)) g_activities.graph_kind_on = Enable(kActivityGraphTrace, "whole graphs");
   return good;
 }
@@ -340,12 +342,12 @@ void DisableAll() {
 
 void EnableUnifiedMemory() {
   if (g_activities.unified_memory_on || g_recorder.by_hooks || !HasOption(kGpuUnifiedMemory)) return;
-  // Once for a window: what is refused stays refused.
+  // One attempt per window: after a refusal there is no other, unless CUPTI was not ready.
   g_activities.unified_memory_on = true;
   constexpr uint32_t kCounters = static_cast<uint32_t>(GpuUnifiedKind::kBetweenDevices);
   UnifiedMemoryConfig wanted[kCounters];
   for (uint32_t i = 0; i < kCounters; ++i) wanted[i] = {kUnifiedOfAllDevices, i + 1, 0, 1};
-  // Early CUPTIs know four counters.
+  // Early versions of CUPTI have four counters.
   constexpr uint32_t kFirstCounters = static_cast<uint32_t>(GpuUnifiedKind::kDeviceFault);
   Result result = kErrorNotSupported;
   if (Cupti().configure_unified_memory != nullptr) {
@@ -356,7 +358,7 @@ void EnableUnifiedMemory() {
   if (result == kSuccess) {
     Enable(kActivityUnifiedMemory, kUnifiedMemory);
   } else if (result == kErrorNotInitialized || result == kErrorNotReady) {
-    // Before there is a context, as a rule: asked again five times a second.
+    // Usually there is no context yet: tbprof's own thread tries again five times a second.
     g_activities.unified_memory_on = false;
     g_activities.unified_memory_refusal = result;
   } else {
@@ -364,7 +366,7 @@ void EnableUnifiedMemory() {
   }
 }
 
-// ---- what was recorded
+// ---- recorded data
 
 void ReadTimeRange() {
   TimeRange* const range = g_recorder.decoder.time_range();
@@ -381,7 +383,7 @@ size_t DecodeFilled() {
   Buffers::Filled filled;
   while (g_recorder.buffers.Take(&filled)) {
     bytes += filled.valid;
-    // After what is in it: the system's time may have been set since the last.
+    // Read the clock after the buffer was filled: the system time may have been set since the last reading.
     ReadTimeRange();
     const Decoder::Unread unread = g_recorder.decoder.TakeBuffer(Cupti().next_record, filled.data, filled.valid);
     if (unread.bytes > 0) {

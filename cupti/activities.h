@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// tbprof's use of CUPTI: subscriber, attributes, buffers, kinds. What Attach changes, Detach changes back: the program
-// finds CUPTI as it would be without us.
+// tbprof's use of CUPTI: subscriber, attributes, buffers and activity kinds. Detach undoes the changes of Attach: the
+// program finds CUPTI as it would be without tbprof.
 //
-// Process: target. The start inside cuInit, then tbprof's own thread; CUPTI is held (wire/cupti_use.h) but for
-// DiscardFilled. The program may be inside a callback of CUPTI's meanwhile: no lock is held across a call.
+// Process: target. Called by the start inside cuInit, then by tbprof's own thread; after that thread has ended, by the
+// program's thread that calls CUPTI (Suspend). tbprof holds CUPTI (wire/cupti_use.h) in all functions except
+// DiscardFilled. A program's thread may be inside a callback of CUPTI at the same time: no lock is held across a call.
 #ifndef TBPROF_CUPTI_ACTIVITIES_H_
 #define TBPROF_CUPTI_ACTIVITIES_H_
 
@@ -13,8 +14,8 @@
 
 namespace tbprof::cupti {
 
-// Buffers and attributes, and a subscriber where the program has none. False: CUPTI refused one of them, which is
-// reported.
+// Registers buffers, sets attributes, and subscribes if the program has no subscriber. False: CUPTI refused the buffers
+// or the subscriber; this is reported.
 bool Attach();
 void Detach();
 bool IsAttached();
@@ -22,20 +23,22 @@ bool IsAttached();
 // False: kernels cannot be recorded.
 bool EnableAll();
 void DisableAll();
-// That unified memory was not recorded to the end, if it is so.
+// Reports that unified memory was not recorded, if CUPTI was not ready for it until now.
 void ReportUnifiedMemory();
-// On tbprof's own thread, as CUPTI requires after cuInit.
+// Call it on tbprof's own thread: CUPTI requires that cuInit has finished.
 void EnableUnifiedMemory();
 
-// Reads CUPTI's clock for what times device work can have.
+// Reads CUPTI's clock to update the range of valid device times.
 void ReadTimeRange();
-// Records of what CUPTI has handed over; how many bytes that was.
+// Decodes the buffers that CUPTI has completed. Returns their number of bytes.
 size_t DecodeFilled();
-// Buffers that the program's own recording filled before it registered its own, without a request.
+// Returns, without decoding, the buffers that the program's own recording filled before the program registered its own
+// callbacks.
 void DiscardFilled();
-// A forced flush cuts what has not ended, for good: first the rest has some time to come by itself.
+// Gives unfinished work some time to end, with flushes that are not forced: a forced flush truncates unfinished records
+// for good.
 void FlushFinished();
-// Until CUPTI has none of our buffers, which it would hand to the program.
+// Flushes until CUPTI has returned all of tbprof's buffers: it would deliver them to the program's callback.
 void FlushUntilReturned();
 void ReportLosses();
 

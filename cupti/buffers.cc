@@ -19,7 +19,7 @@ bool Buffers::Start(bool may_refuse) {
 }
 
 uint8_t* Buffers::Request() {
-  // The lowest that is free: what was used before is in memory already.
+  // Takes the lowest free buffer: a buffer that was used before has its pages in memory already.
   uint32_t at = __atomic_load_n(&hint_, __ATOMIC_RELAXED);
   if (at >= count_) at = 0;
   for (uint32_t tried = 0; tried < count_; ++tried, at = at + 1 == count_ ? 0 : at + 1) {
@@ -47,14 +47,14 @@ bool Buffers::Complete(uint8_t* buffer, size_t valid) {
   } while (!__atomic_compare_exchange_n(&head_, &head, index + 1, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
   __atomic_fetch_sub(&lent_, 1, __ATOMIC_RELAXED);
   const size_t bytes = __atomic_add_fetch(&waiting_bytes_, added, __ATOMIC_RELAXED);
-  // Each flush brings a buffer for each thread, most of them nearly empty.
+  // Bytes alone do not show that buffers run out: each flush completes one per thread, most of them nearly empty.
   const bool few_left = __atomic_add_fetch(&waiting_, 1, __ATOMIC_RELAXED) % kWakeBuffers == 0;
   return few_left || bytes / kWakeBytes != (bytes - added) / kWakeBytes;
 }
 
 bool Buffers::Take(Filled* filled) {
   if (taken_ == 0) {
-    // The whole queue at once, turned round: no other thread takes from it.
+    // Takes the whole queue at once and reverses it to oldest first. No other thread takes from it.
     uint32_t at = __atomic_exchange_n(&head_, 0, __ATOMIC_ACQUIRE);
     while (at != 0) {
       const uint32_t next = slots_[at - 1].next;

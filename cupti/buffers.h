@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The buffers that CUPTI fills: a bounded pool, and the queue of those that it has given back.
+// The buffers that CUPTI fills: a bounded pool, and the queue of completed buffers.
 //
-// Process: target. Request runs on the program's threads inside its CUDA calls, Complete on CUPTI's or on the one that
-// flushes, Take and Return on tbprof's own. No lock, no allocation but address space once, no wait.
+// Process: target. Request runs on the program's threads inside CUDA calls, Complete on a thread of CUPTI or on the
+// thread that flushes, Take and Return on tbprof's own thread. No lock, no wait. Start reserves address space once;
+// nothing else allocates.
 #ifndef TBPROF_CUPTI_BUFFERS_H_
 #define TBPROF_CUPTI_BUFFERS_H_
 
@@ -14,30 +15,29 @@ namespace tbprof::cupti {
 
 class Buffers {
  public:
-  // CUDA 13 gives each thread that makes records a buffer of its own: 64 of them and as many on their way.
+  // CUDA 13 gives each thread that makes records its own buffer: enough for 64 threads, with as many again in transit.
   static constexpr uint32_t kBufferBytes = 384 * 1024;
   static constexpr uint32_t kCount = 144;  // 54 MB
-  // Where a refused buffer could crash CUPTI (before 12.9): so many beyond the bound.
+  // More buffers beyond kCount for versions before 12.9, where a refused buffer could crash CUPTI.
   static constexpr uint32_t kReserve = 1024;
 
-  // Reserves the addresses. False: there are none.
+  // Reserves the address space. False: none is available.
   bool Start(bool may_refuse);
 
   // A zeroed buffer; null: all are in use.
   uint8_t* Request();
-  // Whether it is one of these, and not the program's.
+  // Whether `buffer` is one of this pool, and not one of the program.
   bool Owns(const uint8_t* buffer) const { return buffer >= base_ && IndexOf(buffer) < count_; }
-  // `valid` bytes of it are records. True: many bytes, or many of the buffers, wait for their reader, which should
-  // come.
+  // Queues a buffer with `valid` bytes of records. True: many bytes or many buffers are queued, so wake the reader.
   bool Complete(uint8_t* buffer, size_t valid);
 
   struct Filled {
     uint8_t* data;
     size_t valid;
   };
-  // The next of those that were completed; false: none.
+  // The next completed buffer; false: none.
   bool Take(Filled* filled);
-  // Zeroes what was used of it.
+  // Zeroes the used part of the buffer and frees it.
   void Return(const Filled& filled);
 
   uint32_t refused() const { return __atomic_load_n(&refused_, __ATOMIC_RELAXED); }
@@ -64,22 +64,23 @@ class Buffers {
   uint32_t lent_;
   uint32_t waiting_;
   size_t waiting_bytes_;
-  uint32_t head_;   // completed, the latest first: index + 1
-  uint32_t taken_;  // completed, the oldest first: the reader's own
+  uint32_t head_;   // completed, latest first: index + 1
+  uint32_t taken_;  // completed, oldest first: index + 1; only the reader uses it
   Slot slots_[kCount + kReserve];
 };
 
-// How many records may go into a thread's next buffer. CUPTI hands a buffer on when it is full or flushed, and nothing
-// in it is unfinished: where the device is never idle, not before it is full. Its records would be lost with the
-// process, so no buffer is to take a thread much longer than two periods.
+// Limits the number of records in a thread's next buffer. CUPTI completes a buffer when it is full, or when it is
+// flushed and contains no unfinished record: if the device is never idle, only when it is full. If the process dies,
+// the records of a buffer that is not completed are lost, so no thread should need much longer than two periods to fill
+// a buffer.
 class Pace {
  public:
   static constexpr uint32_t kLeast = 2;
-  static constexpr uint32_t kMost = Buffers::kBufferBytes / 40;  // of the smallest records
+  static constexpr uint32_t kMost = Buffers::kBufferBytes / 40;  // the smallest records have 40 bytes
 
-  // By tbprof's own thread, once in a while.
+  // tbprof's own thread calls this periodically.
   void NextPeriod() { __atomic_fetch_add(&period_, 1, __ATOMIC_RELAXED); }
-  // `thread`: a number of the calling one. Two that meet in the table have each other's pace.
+  // `thread`: a number that identifies the calling thread. Two threads that share a slot reset each other to kLeast.
   uint32_t Records(uint64_t thread);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/call_observer.h"
 
 #include "cupti/contexts.h"
@@ -24,7 +24,7 @@ bool IsWork(CudaAction action) {
          action == CudaAction::kSet;
 }
 
-// 0: host memory, as far as CUDA knows.
+// 2: device memory; 0: other memory, or memory that CUDA does not know.
 int MemoryType(uint64_t address) {
   unsigned type = 0;
   const auto get = g_observer.driver.cuPointerGetAttribute;
@@ -41,21 +41,23 @@ void FindCopyKind(CudaOperation* operation) {
 }
 
 constexpr uint32_t kNoWork = 0;
-constexpr uint32_t kCaptured = UINT32_MAX;         // goes into a graph: the device does nothing now
-constexpr uint32_t kNotRecorded = UINT32_MAX - 1;  // of interest to us alone
+constexpr uint32_t kCaptured = UINT32_MAX;         // captured into a graph: the device does nothing now
+constexpr uint32_t kNotRecorded = UINT32_MAX - 1;  // observed, but not recorded
 
 bool HasEvents(const CudaOperation& operation) {
   return operation.work != kNoWork && operation.work != kCaptured && operation.work != kNotRecorded;
 }
 
-// A call may be left while it is in CUDA, which may wait for room in its queues: then this is what is taken back.
+// A call may be left while CUDA waits for room in its queues (CudaObserver::left). OnLeft then returns the works that
+// are stored here.
 void SetInFlight(const CudaOperation& operation, uint32_t work) {
   SignalFence();
   *const_cast<volatile uint32_t*>(operation.in_flight) = work;
   SignalFence();
 }
 
-// context index << 16 | work, counted from 1. Works in a thread's hands are in no list: those of one call are linked.
+// Returns context index << 16 | work index + 1. A work that a thread holds is in no list of its context; the works of
+// one call are linked.
 uint32_t BeginIn(Context* context, const CudaOperation& operation) {
   if (context == nullptr || !IsLive(context)) return kNoWork;
   const uint32_t at = PopUnused(context);
@@ -84,16 +86,16 @@ uint32_t BeginWork(const CudaOperation& operation) {
   if (capturing != 0) return kCaptured;
   Context* const context = CurrentContext();
   if (const uint32_t work = BeginIn(context, operation); work != kNoWork) return work;
-  // No event available is the usual reason; a query of the stream's own context would cost each such launch.
+  // Usually no event was available. Querying the context of the stream would then only slow each such launch.
   if (context != nullptr && __atomic_load_n(&context->available, __ATOMIC_RELAXED) == 0) return kNoWork;
-  // An event may not go into a stream of another context.
+  // CUDA refuses an event in a stream of another context.
   Context* const other = ContextOfStream(operation.stream);
   return other == context ? kNoWork : BeginIn(other, operation);
 }
 
 Work* WorkOf(uint32_t work) { return &g_observer.contexts[work >> 16].works[(work & 0xffff) - 1]; }
 
-// The launch on one device of a launch on several.
+// The i-th single launch of a launch on several devices.
 CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
   const CudaLaunch& launch = reinterpret_cast<const CudaLaunch*>(all.object)[i];
   CudaOperation one = all;
@@ -113,7 +115,7 @@ CudaOperation LaunchOf(const CudaOperation& all, uint32_t i) {
   return one;
 }
 
-// The first of them, in the order of the launches.
+// Returns the first work; the works are linked in the order of the launches.
 uint32_t BeginMany(const CudaOperation& operation) {
   for (auto i = static_cast<uint32_t>(operation.bytes); i-- > 0;) {
     const CudaOperation one = LaunchOf(operation, i);
@@ -124,7 +126,7 @@ uint32_t BeginMany(const CudaOperation& operation) {
   return *operation.in_flight;
 }
 
-// What must be seen also while nothing is recorded: the ends of contexts, and the names of handles.
+// The calls that are observed even while nothing is recorded: ends of contexts, green contexts, and names of handles.
 bool IsOurs(CudaAction action) {
   switch (action) {
     case CudaAction::kMakeGreen:
@@ -165,13 +167,13 @@ bool OnBegin(CudaOperation* operation) {
   } else if (operation->action == CudaAction::kLaunchMany) {
     operation->work = BeginMany(*operation);
   } else if (operation->action == CudaAction::kRelease) {
-    CudaMemoryProperties properties[2] = {};  // room for what a later version adds
+    CudaMemoryProperties properties[2] = {};  // room for members that a later version adds
     const auto get = g_observer.driver.cuMemGetAllocationPropertiesFromHandle;
     if (get != nullptr && get(properties, operation->object) == kDriverSuccess && properties->location.type == 1) {
       operation->value = static_cast<uint32_t>(properties->location.id) + 1;
     }
   } else if (operation->action == CudaAction::kFree) {
-    // Not the current one, perhaps.
+    // The memory may belong to another device than the current one.
     int device = 0;
     const auto get = g_observer.driver.cuPointerGetAttribute;
     if (get != nullptr && get(&device, kPointerDevice, operation->object) == kDriverSuccess && device >= 0) {
@@ -182,8 +184,8 @@ bool OnBegin(CudaOperation* operation) {
   return true;
 }
 
-// A copy from or to the host that has returned is over, and an event after it would have the program find its stream
-// busy.
+// A synchronous copy from or to the host is over when its call returns. An event after it would make the stream look
+// busy to the program.
 bool IsOverAtReturn(const CudaOperation& operation) {
   return operation.action == CudaAction::kCopy && !operation.asynchronous &&
          operation.copy_kind != GpuCopyKind::kDeviceToDevice && operation.copy_kind != GpuCopyKind::kPeerToPeer;
@@ -222,7 +224,7 @@ void EndWork(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   do {
     work->next = head;
   } while (!__atomic_compare_exchange_n(&context->ready, &head, at, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
-  // Early while there are few: to make more takes the other thread as long as a fast program takes for a hundred.
+  // Wakes the collector early while there are few works: a fast program submits about a hundred until it has made more.
   const uint32_t low = context->made < kWorks ? context->made / 2 : context->made / 4;
   if (__atomic_load_n(&context->available, __ATOMIC_RELAXED) < low &&
       __atomic_exchange_n(&g_observer.low, 1, __ATOMIC_ACQ_REL) == 0) {
@@ -245,7 +247,7 @@ void EndMany(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, 
   }
 }
 
-// What the thread has in its hands goes back.
+// Returns the works of this call, which are in no list, to their contexts.
 void ReturnEvents(const CudaOperation& operation) {
   if (!HasEvents(operation)) return;
   uint32_t work = operation.work;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Around the program's calls of the driver: events before and after its work, records of the calls.
+// Observes the program's driver calls: records the calls, and records CUDA events before and after the submitted work.
 //
 // Process: target, the calling thread of the program.
 #ifndef TBPROF_CUPTI_CALL_OBSERVER_H_

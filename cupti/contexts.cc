@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/contexts.h"
 
 #include "cupti/event_pool.h"
@@ -18,12 +18,13 @@ Context* KnownContext(const void* handle) {
   return nullptr;
 }
 
-// By the thread that first uses it; the work of others has no times meanwhile. Null: no room.
+// The first thread that uses a context calls this. Meanwhile the work of other threads in it gets no times. Null: no
+// room.
 Context* RegisterContext(void* handle) {
   for (Context& context : g_observer.contexts) {
     if (!ChangeState<kFree, kStarting>(&context.state)) continue;
     SetHandle(&context, handle);
-    // Of two threads that bring the same one, the one with the lower place has it.
+    // If two threads register the same handle, the entry with the lower index stays.
     if (Context* const first = KnownContext(handle); first != &context) {
       SetHandle(&context, nullptr);
       StoreState<kStarting, kFree>(&context.state);
@@ -48,7 +49,7 @@ Context* RegisterContext(void* handle) {
     if (good) {
       StoreState<kStarting, kLive>(&context.state);
     } else {
-      // Its work has no times; another attempt would fail, too.
+      // The work of this context gets no times; another attempt would fail, too.
       StoreState<kStarting, kDead>(&context.state);
     }
     return &context;
@@ -56,7 +57,7 @@ Context* RegisterContext(void* handle) {
   return nullptr;
 }
 
-// Of a context that need not be current. Null: no room.
+// `handle` need not be the current context. Null: no room, or the driver does not make it current.
 Context* ContextBy(void* handle) {
   Context* const known = KnownContext(handle);
   if (known != nullptr) return known;
@@ -72,8 +73,8 @@ void RequestFromOwnThread(Context* context, ContextState requested) {
   FutexWaitFor(&context->state, kEndOfContextNs, [requested](uint32_t state) { return state != requested; });
 }
 
-// Its events end with it: tbprof's own thread destroys them first. The thread that takes the state out of kClosing
-// decides, so that nothing is touched after a wait that timed out.
+// The events end with the context, so tbprof's own thread destroys them first. Only one thread can take the state out
+// of kClosing: after this thread's wait has timed out, tbprof's own thread does not touch the context.
 void Close(Context* context) {
   if (!ChangeState<kLive, kClosing>(&context->state)) return;
   RequestFromOwnThread(context, kClosing);
@@ -81,7 +82,7 @@ void Close(Context* context) {
   FutexWaitFor(&context->state, kEndOfContextNs, [](uint32_t state) { return state != kReleasing; });
 }
 
-// A reference to the primary context of a device is dropped, which may be the last.
+// The program drops a reference, perhaps the last, to the primary context of a device.
 void Pause(Context* context) {
   if (!ChangeState<kLive, kPausing>(&context->state)) return;
   RequestFromOwnThread(context, kPausing);
@@ -135,7 +136,7 @@ Context* ContextOfStream(uint64_t stream) {
   void *const handle = reinterpret_cast<void*>(stream), *context = nullptr, *green = nullptr;
   if (stream <= kCudaThreadStream) return nullptr;
   if (driver.cuStreamGetCtx_v2 != nullptr) {
-    // The primary one of a green context.
+    // For a stream of a green context, this returns the primary context.
     return driver.cuStreamGetCtx_v2(handle, &context, &green) == kDriverSuccess && context != nullptr
                ? ContextBy(context)
                : nullptr;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The part of CUPTI's binary interface that tbprof uses, written out so that one binary serves every CUPTI from 11.0 on
-// and no toolkit is needed to build: numbers that have kept their meaning, the prefix of each record that has never
-// moved, and the fields behind it with the version that brought them. tests/unit/cupti/cupti_abi_test.cc compares all
-// of it with NVIDIA's headers where they are installed.
+// and no toolkit is needed to build: numbers that never changed their meaning, the prefix of each record, which never
+// changed its layout, and the fields behind it with the CUDA version that added them.
+// tests/unit/cupti/cupti_abi_test.cc compares all of it with NVIDIA's headers where they are installed.
 //
-// Source: cupti_activity.h, cupti_result.h, cupti_callbacks.h of CUDA 13.0, cupti_activity_deprecated.h for the
-// generations before.
+// Source: cupti_activity.h, cupti_result.h, cupti_callbacks.h of CUDA 13.0, cupti_activity_deprecated.h for the earlier
+// versions of records.
 //
-// Process: target; plain structs, read only. A record may be shorter than the struct here: fields behind the prefix
-// only after CUPTI's version has been checked.
+// Process: target; plain structs, read only. A record may be shorter than the struct here: check CUPTI's version before
+// reading a field behind the prefix.
 #ifndef TBPROF_CUPTI_CUPTI_ABI_H_
 #define TBPROF_CUPTI_CUPTI_ABI_H_
 
@@ -61,7 +61,7 @@ inline constexpr uint32_t kVersionCuda116 = 16;
 inline constexpr uint32_t kVersionCuda118 = 17;
 inline constexpr uint32_t kVersionCuda129 = 27;  // since then a refused buffer drops records and never crashes
 
-// Every record begins with its kind. All of them lie on 8 bytes.
+// Every record begins with its kind. Records are aligned to 8 bytes.
 struct Activity {
   uint32_t kind;
 };
@@ -171,7 +171,7 @@ struct Memory {
   uint32_t is_asynchronous;
 };
 
-// The first of the generations of 12.8 and before; the mask of devices behind it is not read.
+// The layout of CUDA 12.8 and before. Later versions append a mask of devices, which is not read.
 struct UnifiedMemory {
   uint32_t kind;
   uint32_t counter;
@@ -195,7 +195,7 @@ struct Device {
   uint32_t max_block[3], max_grid[3];
   uint32_t compute_major, compute_minor, id, ecc;
   uint8_t uuid[16];
-  const char* name;  // ours to free by the header; released with the process
+  const char* name;  // the header makes the client free it; tbprof does not
   // 11.6
   uint8_t is_visible, is_mig, reserved[6];
 };
@@ -219,7 +219,7 @@ struct Name {
   const char* name;
 };
 
-// What a callback of the resource domain is given; of a graph's node `descriptor` is a GraphData.
+// The data of a callback of the resource domain. For a graph node, `descriptor` points to a GraphData.
 struct ResourceData {
   void* context;
   void* handle;

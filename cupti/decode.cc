@@ -118,12 +118,12 @@ void Decoder::TakeKernel(const Kernel& kernel) {
   record->reserved = 0;
   record->reserved1 = 0;
   Commit(reservation, RecordKind::kGpuKernel, kernel.device);
-  // One that has not ended has a start alone.
+  // A kernel that has not ended has a start and no end.
   const bool timed = possible && kernel.start != 0 && (kernel.end == 0 || kernel.end >= kernel.start);
   kernels_without_times_ = timed ? 0 : kernels_without_times_ + 1;
 }
 
-// What copies and sets have in common. Null: no room.
+// Fills the members that copies and sets have in common. Null: no room.
 template <typename Transfer>
 GpuCopyRecord* Decoder::BeginTransfer(const Transfer& transfer, Reservation* reservation) {
   auto* record = Begin<GpuCopyRecord>(reservation);
@@ -276,7 +276,7 @@ void Decoder::TakeUnifiedMemory(const UnifiedMemory& unified) {
       has_end = false;
       break;
     case GpuUnifiedKind::kThrashing:
-      // A mask of those that fight for the page.
+      // `source` is a mask of the devices that compete for the page.
       device = (unified.flags & kUnifiedOnHost) != 0 || unified.source == 0
                    ? kNoDevice
                    : static_cast<uint32_t>(__builtin_ctz(unified.source));
@@ -398,8 +398,8 @@ Decoder::Unread Decoder::TakeBuffer(Result (*next_record)(uint8_t* buffer, size_
     last = activity;
     Take(activity);
   }
-  // Only this means that there is no more: an incomplete record, or one of a kind that this CUPTI does not have, ends
-  // the walk, too (21 from 12.4, 13.0 and 13.1).
+  // Only this result means that all records were read. An incomplete record, or a record of a kind that this CUPTI does
+  // not have, also ends the iteration (with result 21 in 12.4, 13.0 and 13.1).
   if (result == kErrorMaxLimitReached) return {result, 0};
   return {result, last == nullptr ? valid : valid - static_cast<size_t>(reinterpret_cast<uint8_t*>(last) - buffer)};
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUPTI's activity records into records of ours.
+// Converts CUPTI's activity records to tbprof's records.
 //
 //   Decoder decoder;                       // zeroed, in .bss: 1.2 MB
-//   decoder.Start(segment, writer, version);
+//   decoder.Start(segment, writer, version, callback_name);
 //   const Decoder::Unread unread = decoder.TakeBuffer(next_record, buffer, valid);
 //
-// Process: target, tbprof's own thread. No allocation, no system call, no CUPTI call but for the names of callbacks.
+// Process: target, tbprof's own thread. No allocation, no system call; of CUPTI, only the functions that the caller
+// passes.
 #ifndef TBPROF_CUPTI_DECODE_H_
 #define TBPROF_CUPTI_DECODE_H_
 
@@ -19,19 +20,19 @@
 
 namespace tbprof::cupti {
 
-// Text to number, the same in the whole process. A table of fixed size: names beyond it are given as `(too many
-// names)`.
+// Maps each text to one number, which holds in the whole process. The table has a fixed size: further names are
+// recorded as `(too many names)`.
 class NameTable {
  public:
   static constexpr uint32_t kMost = 32768;
   static constexpr uint32_t kNone = 0;
 
-  // The number of `text`; *is_new: no record of it was written yet; Forget removes it again if that fails.
+  // The number of `text`. *is_new: write a record of this name now, and call Forget if that fails.
   uint32_t Find(const char* text, uint32_t* length, bool* is_new);
   void Forget(uint32_t number);
-  // The one that all share that found no room.
+  // The number that all names share for which the table has no room.
   static constexpr bool IsLast(uint32_t number) { return number == kMost; }
-  // CUPTI may give a name's address to another name once a module is unloaded: addresses hold for one buffer.
+  // Cached addresses are valid for one buffer: after a module is unloaded, CUPTI may reuse the address of a name.
   void BeginBuffer() { ++buffer_; }
 
  private:
@@ -55,7 +56,7 @@ class NameTable {
 
 class Decoder {
  public:
-  // `version`: of CUPTI, as it gives it. `callback_name`: null, or cuptiGetCallbackName.
+  // `version`: the result of cuptiGetVersion. `callback_name`: null, or cuptiGetCallbackName.
   void Start(const Segment& segment, ChunkWriter* writer, uint32_t version,
              Result (*callback_name)(uint32_t domain, uint32_t callback, const char** name));
 
@@ -63,26 +64,26 @@ class Decoder {
   // False: a kind that was not requested.
   bool Take(const Activity* activity);
 
-  // What of a buffer could not be read, and why; kErrorMaxLimitReached: nothing.
+  // The part of a buffer that could not be read, and the cause. kErrorMaxLimitReached: all of it was read.
   struct Unread {
     Result result;
-    size_t bytes;  // from the last record that was read
+    size_t bytes;  // counted from the start of the last record that was read
   };
   Unread TakeBuffer(Result (*next_record)(uint8_t* buffer, size_t valid, Activity** record), uint8_t* buffer,
                     size_t valid);
 
   uint64_t unknown() const { return unknown_; }
 
-  // Work outside of it loses its times, and is counted as untimed.
+  // Work outside of this range is recorded without times and counted as untimed.
   TimeRange* time_range() { return &time_range_; }
 
-  // The latest kernels, one after the other, whose times make no sense: CUPTI 13.0 comes to that after millions of
+  // How many of the latest kernels, without a gap, have invalid times: CUPTI 13.0 gives such times after millions of
   // graph kernels (parcagpu#23).
   uint32_t kernels_without_times() const { return kernels_without_times_; }
   void ForgetKernelsWithoutTimes() { kernels_without_times_ = 0; }
 
-  // Only these calls of the driver interface are kept where CUPTI has no filter for calls: those that the runtime makes
-  // for each of its own are noise.
+  // Of the driver calls, only those given here are recorded, even if CUPTI cannot filter calls: the driver calls that
+  // the runtime makes inside each runtime call are noise.
   void KeepDriverCall(uint32_t callback) {
     if (callback < kCallbacks) kept_driver_calls_[callback / 64] |= uint64_t{1} << (callback % 64);
   }

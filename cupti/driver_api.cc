@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/driver_api.h"
 
 extern "C" {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The functions of the CUDA driver that the observer calls itself, by pointers.
+// Pointers to the functions of the CUDA driver that the observer itself calls.
 //
 // Process: target.
 #ifndef TBPROF_CUPTI_DRIVER_API_H_
@@ -76,7 +76,7 @@ enum : int {
 };
 inline constexpr int kPointerMemoryType = 2, kPointerDevice = 9;
 
-// False: the driver is not loaded, or lacks one that is needed.
+// False: the driver is not loaded, or lacks a needed function.
 bool FindDriver(Driver* driver);
 
 }  // namespace tbprof::cupti

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/event_pool.h"
 
 #include "cupti/futex.h"
@@ -64,12 +64,12 @@ bool RecordClockAnchor(Context* context, uint64_t limit_ns) {
   uint32_t nothing = 0;
   uint64_t query_ns;
   do {
-    // Read before the query: a thread that was descheduled queries once more.
+    // Read before the query: a thread that was descheduled beyond the limit queries once more.
     query_ns = ReadMonotonic();
     const int result = driver.cuEventQuery(anchor->event);
     const uint64_t after = ReadMonotonic();
     if (result == kDriverSuccess) {
-      // On an idle device it is there when the call has handed it over; else at some time until it was seen.
+      // An idle device reaches the event during cuEventRecord; a busy device, between that call and the last query.
       const bool at_once = after - before < kGoodAnchorNs;
       anchor->ns = at_once ? before + (recorded - before) / 2 : recorded + (after - recorded) / 2;
       __atomic_store_n(&context->anchor, at, __ATOMIC_RELEASE);

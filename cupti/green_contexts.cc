@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/green_contexts.h"
 
 namespace tbprof::cupti {
@@ -60,7 +60,7 @@ void* PrimaryOfGreen(void* context, void* stream) {
   if (known != nullptr) {
     void* primary = __atomic_load_n(&known->primary, __ATOMIC_ACQUIRE);
     if (primary != nullptr) return primary;
-    // The green one has a reference, so that this is not the last.
+    // The green context holds a reference to the primary context, so the release below does not drop the last one.
     const int device = static_cast<int>(known->device);
     if (known->device == kAnyDevice || driver.cuDevicePrimaryCtxRetain == nullptr ||
         driver.cuDevicePrimaryCtxRelease_v2 == nullptr ||

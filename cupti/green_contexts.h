@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GreenContext contexts: parts of a device, whose streams take the primary context's events.
+// Green contexts: parts of a device, whose streams accept events of the primary context.
 //
 // Process: target, the calling thread of the program.
 #ifndef TBPROF_CUPTI_GREEN_CONTEXTS_H_
@@ -10,13 +10,14 @@
 
 namespace tbprof::cupti {
 
-// Null: not known.
+// Null: unknown.
 GreenContext* GreenOf(uint64_t handle);
 GreenContext* GreenBy(const void* context);
-// `context`, `primary` null: not known. Where there is no room it is taken for a context of its own.
+// `context`, `primary` null: unknown. If there is no room, the green context is treated as an ordinary context.
 void RegisterGreen(uint64_t handle, void* context, void* primary, uint32_t device);
 void UnregisterGreen(uint64_t handle);
-// Of a context that is not known: the primary one, where it is green. `stream` is in it. Null: it is not green.
+// Returns the primary context if `context` is a green one; null: it is not, or the driver failed. `stream` is a stream
+// of `context`.
 void* PrimaryOfGreen(void* context, void* stream);
 
 }  // namespace tbprof::cupti

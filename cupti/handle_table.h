@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of handles that threads fill without a lock. A place is never given back.
+// Tables of handles that threads fill without a lock. A place is never freed.
 //
 // Process: target, any thread.
 #ifndef TBPROF_CUPTI_HANDLE_TABLE_H_
@@ -12,7 +12,7 @@ namespace tbprof::cupti {
 
 inline uint64_t Scatter(uint64_t handle) { return handle * 0x9e3779b97f4a7c15 >> 32; }
 
-// The place of `handle` in a table of places, taken now (*is_new) or before. Null: too many are near it.
+// The place of `handle` in a table; *is_new: it was taken by this call. Null: the 64 places it may have are all taken.
 template <typename Place, uint32_t size>
 Place* PlaceOf(Place (&table)[size], uint64_t handle, bool* is_new) {
   *is_new = false;

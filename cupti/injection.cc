@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door: the CUDA driver loads this library inside the first cuInit, because CUDA_INJECTION64_PATH names it, and
-// calls InitializeInjection. The library that the variable named before is served first.
+// The entry point: the CUDA driver loads this library inside the first cuInit, because CUDA_INJECTION64_PATH names it,
+// and calls InitializeInjection. If the variable named another library before, that library is initialized first.
 //
-// Rules: preload/RULES.md, but for the loader's lock.
+// Rules: preload/RULES.md, except that it takes the loader's lock.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>

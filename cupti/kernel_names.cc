@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/kernel_names.h"
 
 #include "cupti/handle_table.h"
@@ -13,7 +13,7 @@ uint64_t HashText(const char* text) {
   return hash;
 }
 
-// A handle that was got before we came, or by another way.
+// For a handle that the program received before the observer started, or by a call that is not observed.
 void QueryName(ChunkWriter* writer, uint64_t handle) {
   const char* text = nullptr;
   void* const function = reinterpret_cast<void*>(handle);
@@ -26,7 +26,7 @@ void QueryName(ChunkWriter* writer, uint64_t handle) {
   NameFunction(writer, handle, named ? text : "(no name)", named);
 }
 
-// After its first launch, which has loaded it.
+// Call this after the first launch, which loads the function.
 void QueryAttributes(Function* function, int device) {
   if (__atomic_load_n(&function->known, __ATOMIC_ACQUIRE) != 0) return;
   const Driver& driver = g_observer.driver;

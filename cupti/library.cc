@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what library.h states.
+// Rules: preload/RULES.md, with the exceptions in library.h.
 #include "cupti/library.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ class Search {
     return false;
   }
 
-  // Whatever of the CUDA runtime or of Python's packages is in this process.
+  // Searches near the libraries of this process that belong to the CUDA runtime or to Python packages.
   bool BesideMapped() {
     dl_iterate_phdr(
         [](dl_phdr_info* info, size_t, void* search) {
@@ -57,7 +57,7 @@ class Search {
     return false;
   }
 
-  // Where the toolkit is by default. After the loader, so that LD_LIBRARY_PATH comes first.
+  // The default directory of the toolkit. It is tried after the loader's search, so that LD_LIBRARY_PATH comes first.
   bool UsualPlace() { return In("/usr/local/cuda/extras/CUPTI/lib64") || In("/usr/local/cuda/lib64"); }
 
   bool Loader() {
@@ -147,7 +147,7 @@ class Search {
 
   void Tried(const char* path, const char* why) {
     if (library_->tried_count >= Library::kMostTried) return;
-    // The loader's texts begin with the path.
+    // An error text of the loader already begins with the path.
     const Path text = StartsWith(why, path) ? Path().Add(why) : Path().Add(path).Add(": ").Add(why);
     char* const to = library_->tried[library_->tried_count++];
     for (uint32_t i = 0; i <= text.length(); ++i) to[i] = text.get()[i];
@@ -182,7 +182,7 @@ bool OpenLibrary(int driver_version, Library* library) {
   g_search.Start(driver_version, library);
   const bool found =
       g_search.Mapped() || g_search.BesideMapped() || g_search.Toolkit() || g_search.Loader() || g_search.UsualPlace();
-  // Clears the loader's last error of this thread, which is not one of the program's.
+  // Clears this thread's dlerror: the error is not one of the program.
   dlerror();
   return found;
 }

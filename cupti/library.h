@@ -2,12 +2,12 @@
 //
 // Finds and opens the CUPTI that suits this process.
 //
-// Two different copies in one process compete for one slot in the driver, so a copy that is mapped already comes first;
-// then the one that belongs to the CUDA runtime in use, those of Python wheels, the toolkit, the loader's own search.
-// Not one that is newer than the driver: it would refuse.
+// Two different copies in one process compete for one slot in the driver, so a copy that is mapped already comes first.
+// Then follow the copy of the CUDA runtime in use, the copies of Python wheels, the toolkit of CUDA_HOME or CUDA_PATH,
+// the loader's search, and /usr/local/cuda. A copy that is newer than the driver is not used: it would refuse to work.
 //
-// Process: target, inside the first cuInit. Takes the loader's lock and allocates (in the program's heap, as any
-// dlopen).
+// Process: target, inside the first cuInit. Takes the loader's lock and allocates in the program's heap, as any dlopen
+// does.
 #ifndef TBPROF_CUPTI_LIBRARY_H_
 #define TBPROF_CUPTI_LIBRARY_H_
 
@@ -24,16 +24,16 @@ struct Library {
   Functions functions;
   uint32_t version;  // as cuptiGetVersion returns
   char path[kTextBytes];
-  // What was tried, and what came of it: `PATH: no such file`.
+  // Each path that was tried, and the result: `PATH: no such file`.
   char tried[kMostTried][kTextBytes];
   uint32_t tried_count;
 };
 
-// How many there are in this process already. The driver refuses all but the first that records, until the end of the
-// process: cuptiFinalize changes nothing (H200, CUPTI 12.9 after 13.0).
+// The number of copies of CUPTI in this process. The driver refuses all but the first copy that records, until the end
+// of the process: cuptiFinalize does not change that (H200, CUPTI 12.9 after 13.0).
 uint32_t LoadedCopies();
 
-// False: none will do; `tried` has the reasons. `driver_version`: as cuDriverGetVersion gives it, 0 if not known.
+// False: no copy is usable; `tried` has the reasons. `driver_version`: from cuDriverGetVersion, 0 if unknown.
 bool OpenLibrary(int driver_version, Library* library);
 
 }  // namespace tbprof::cupti

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GpuName records: what a number in other records stands for.
+// GpuName records: the names for which numbers stand in other records.
 //
 // Process: target, any thread with a writer. No allocation.
 #ifndef TBPROF_CUPTI_NAME_RECORD_H_
@@ -13,7 +13,7 @@
 
 namespace tbprof::cupti {
 
-// A demangled template can have pages; what is beyond is cut, and the record is marked.
+// Longer names are truncated: a demangled template can fill pages. The record keeps the length that was given.
 inline constexpr uint32_t kMaxName = 4096;
 
 // False: no room.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Streams by their handles, as records number them.
+// Maps the handles of streams to their numbers in records.
 //
 // Process: target, any thread.
 #ifndef TBPROF_CUPTI_OBSERVED_STREAMS_H_
@@ -10,11 +10,11 @@
 
 namespace tbprof::cupti {
 
-// Null: a default stream, or one too many.
+// Null: a default stream, or no room.
 Stream* StreamOf(uint64_t handle);
-// 0: not known by a number.
+// 0: the stream has no number.
 uint32_t StreamNumber(uint64_t handle);
-// The default streams of a green context are not those of another, though they have the same names.
+// A key that distinguishes the default streams of green contexts: all contexts use the same handles for them.
 uint64_t StreamKey(uint64_t stream);
 
 }  // namespace tbprof::cupti

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/observer.h"
 
 #include "cupti/call_observer.h"
@@ -26,7 +26,7 @@ void ServeContexts() {
     if (ChangeState<kClosing, kReleasing>(&context.state)) {
       ReleaseContext(&context);
     } else if (__atomic_load_n(&context.state, __ATOMIC_ACQUIRE) == kPausing) {
-      // What is over is taken along: this may be the end of it all.
+      // Records the finished work first: the context may end now.
       Collect(&context);
       ChangeState<kPausing, kPaused>(&context.state);
       FutexWake(&context.state);
@@ -73,7 +73,7 @@ uint32_t CollectWork() {
     const bool anchored = HasAnchor(&context);
     if (context.pending == 0 && !few && anchored) continue;
     if (!PushContext(context.handle)) continue;
-    // First: what finds none has no times.
+    // First of all, make works: a launch that finds no free work gets no times.
     if (few) MakeWorks(&context, kWorksAtOnce);
     if (!anchored) {
       EnsureAnchor(&context);
@@ -94,7 +94,7 @@ void StopObserving(uint64_t limit_ns, bool at_end) {
   const uint64_t begun = ReadMonotonic();
   for (Context& context : g_observer.contexts) {
     ServeContexts();
-    // In turns: another thread may be waiting to end its context.
+    // Polls in short turns and serves other contexts between them: a thread may be waiting to end its context.
     bool over = false;
     while (!over && IsLive(&context) && PushContext(context.handle)) {
       const uint64_t spent = ReadMonotonic() - begun;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the GPUs do, where CUPTI is unavailable: by the calls of CUDA's driver interface and by events around the work
-// that they submit. The host's times are exact, the device's approximate: an event is a piece of work itself, and an
-// idle device passes the first before the work has come.
+// Records GPU activity without CUPTI: from the calls of CUDA's driver interface, and from CUDA events around the work
+// that they submit. Host times are exact, device times approximate: an event is itself a piece of work, and an idle
+// device passes the first event before the work arrives.
 //
 //   if (PrepareObserving(bridge, session, 0)) StartObserving();   // inside cuInit
 //   BeginObserving(writer);                                    // the rest on tbprof's own thread
 //   while (...) pending = CollectWork();
 //   StopObserving(limit_ns, at_end);
 //
-// Process: target. A program's thread allocates only what CUDA allocates for an event; it waits for us in one place,
-// for at most a second, where it ends a context whose events are in use.
+// Process: target. On a program's thread nothing allocates but CUDA, for an event. Such a thread waits for tbprof's own
+// thread only in a call that ends a context or drops a reference to one: at most one second until tbprof's own thread
+// takes the context, and at most one more until it has released the events.
 #ifndef TBPROF_CUPTI_OBSERVER_H_
 #define TBPROF_CUPTI_OBSERVER_H_
 
@@ -20,31 +21,32 @@
 
 namespace tbprof::cupti {
 
-// False: this session hooks nothing, or the driver lacks what it takes.
-// `offset`: the records' clock is ahead of CLOCK_MONOTONIC by that much, in ns. From here on the ends of
-// contexts are seen, whether calls are recorded or not.
+// False: this session has no hooks on CUDA, or the driver lacks a needed function. `offset`: the clock of the records
+// minus CLOCK_MONOTONIC, in ns. After this call the ends of contexts are observed, whether calls are recorded or not.
 bool PrepareObserving(const GpuBridge* bridge, const GpuSession& session, uint64_t offset);
 
-// From here on calls are recorded; again after a stop, too.
+// Starts to record calls. It may be called again after StopObserving.
 void StartObserving();
 
-// Records the names of calls, once.
+// Call this once: records the names of calls, and keeps the writer of tbprof's own thread.
 void BeginObserving(ChunkWriter* writer);
 
-// Records what has ended, and keeps events available. Returns how many works have not ended.
+// Records the work that has ended, and makes more events when few are available. Returns the number of unfinished
+// works.
 uint32_t CollectWork();
 
-// Releases contexts that other threads end. Part of the other two; for when nothing is recorded.
+// Releases contexts that other threads are ending. CollectWork and StopObserving include it: call it while nothing is
+// recorded.
 void ServeContexts();
 
-// No call is recorded from here on. Waits for what has not ended, and records what does not in time as not over.
-// `at_end`: this thread will not come again.
+// Stops recording calls. Waits up to `limit_ns` for unfinished work, then records the rest as unfinished. `at_end`:
+// tbprof's own thread serves no context after this call.
 void StopObserving(uint64_t limit_ns, bool at_end);
 
-// A name that the program has given to a stream.
+// Records a name that the program has given to a stream.
 void NameObservedStream(ChunkWriter* writer, void* stream, const char* name);
 
-// There is no thread of tbprof's own, or no more.
+// Stops observing if tbprof's own thread did not start, or has ended: no thread waits for it any more.
 void AbandonObserving();
 
 }  // namespace tbprof::cupti

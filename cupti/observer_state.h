@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of the observer share: one of it in a process. Each part is a pair of files; observer.h is the front.
+// The state that the parts of the observer share, one per process. Each part is a pair of files; observer.h is the
+// interface for the rest of the library.
 //
-// Process: target. What is written by more than one thread is atomic.
+// Process: target. Members that several threads write are accessed atomically.
 #ifndef TBPROF_CUPTI_OBSERVER_STATE_H_
 #define TBPROF_CUPTI_OBSERVER_STATE_H_
 
@@ -17,30 +18,30 @@
 namespace tbprof::cupti {
 
 inline constexpr uint32_t kMostContexts = 32;
-inline constexpr uint32_t kWorks = 1024;  // of a context
+inline constexpr uint32_t kWorks = 1024;  // per context
 inline constexpr uint32_t kAnchors = 8;
 inline constexpr uint32_t kFunctions = 16384;
 inline constexpr uint32_t kStreams = 4096;
 inline constexpr uint32_t kGreens = 64;
 inline constexpr uint32_t kAnyDevice = UINT32_MAX;
-// CUPTI's own numbers of calls and names are below; a process may have had both.
+// The observer's numbers begin above CUPTI's own numbers: one process may have records of both.
 inline constexpr uint32_t kFirstCall = 8192;
 inline constexpr uint32_t kFirstName = 1u << 24;
 inline constexpr uint32_t kFirstStream = 16;
 
-// A moment on both clocks: the device's by an event.
+// One moment on both clocks; an event marks it on the device.
 struct ClockAnchor {
   void* event;
-  uint64_t ns;     // 0: none
-  uint32_t users;  // works that are placed by it
+  uint64_t ns;     // CLOCK_MONOTONIC; 0: none
+  uint32_t users;  // number of works whose times refer to it
 };
 
 struct Work {
   void *before, *after;
-  uint32_t next;  // index + 1, of the list it is in
+  uint32_t next;  // index + 1 of the next work in its list
   uint32_t anchor;
   uint32_t name;      // of a kernel
-  uint64_t ended_ns;  // 0: known by the second event
+  uint64_t ended_ns;  // 0: the second event marks the end
   CudaOperation operation;
 };
 
@@ -48,16 +49,16 @@ struct Context {
   uint32_t state;  // ContextState
   int device;
   void* handle;
-  void* stream;  // the anchors'
+  void* stream;  // for the events of the anchors
   bool is_recorded;
-  uint64_t legacy_end;  // as Stream::last_end
+  uint64_t legacy_end;  // Stream::last_end of the legacy default stream
   ClockAnchor anchors[kAnchors];
-  uint32_t anchor;  // the latest
-  uint64_t unused;  // free works: index + 1 | changes << 32
+  uint32_t anchor;  // index of the latest
+  uint64_t unused;  // free works: index + 1 | number of changes << 32
   uint32_t available;
   uint32_t made;
-  uint32_t ready;           // submitted, the latest first: index + 1
-  uint32_t oldest, newest;  // submitted, in order: tbprof's own thread's
+  uint32_t ready;           // submitted, latest first: index + 1
+  uint32_t oldest, newest;  // submitted, in order: index + 1; only for tbprof's own thread
   uint32_t pending;
   Work works[kWorks];
 };
@@ -67,21 +68,21 @@ struct Function {
   uint64_t text;  // hash of its name
   uint32_t name;
   uint32_t is_kernel;
-  uint32_t known;  // the rest is
+  uint32_t known;  // the members below are set
   int registers, shared, local;
 };
 
 struct Stream {
   uint64_t handle;
-  uint64_t last_end;  // of its work: tbprof's own thread's
+  uint64_t last_end;  // end of its latest work; only for tbprof's own thread
   uint32_t number;
 };
 
-// A part of a device, whose streams take the primary context's events ("from the same primary context", cuda.h on
-// cuGreenCtxRecordEvent). It may be current to one thread at a time: only the program makes it so.
+// A part of a device, whose streams accept events of the primary context ("from the same primary context", cuda.h on
+// cuGreenCtxRecordEvent). It may be current to only one thread at a time, so tbprof never makes it current.
 struct GreenContext {
-  uint64_t handle;  // of CUgreenCtx; 0: free
-  void* context;    // what it was converted to; null: no conversion was seen
+  uint64_t handle;  // CUgreenCtx; 0: free
+  void* context;    // the result of its conversion; null: no conversion was observed
   void* primary;    // null: not queried yet
   uint32_t device;
 };
@@ -91,19 +92,19 @@ struct Observer {
   GpuSession session;
   Driver driver;
   ChunkWriter* writer;  // of tbprof's own thread
-  uint64_t offset;      // of the records' clock to CLOCK_MONOTONIC
+  uint64_t offset;      // clock of the records minus CLOCK_MONOTONIC, in ns
   uint32_t active;      // calls are recorded
   uint32_t thread_gone;
   uint32_t correlation;
   uint32_t names;
   uint32_t low;  // atomic: tbprof's own thread was woken because few events are available
   uint64_t recorded_devices;
-  void* handles[kMostContexts];  // of contexts, close together
+  void* handles[kMostContexts];  // of the contexts, close together for the search
   Context contexts[kMostContexts];
   Function functions[kFunctions];
   Stream streams[kStreams];
   uint32_t stream_count;
-  uint32_t green_end;  // the places below have been used
+  uint32_t green_end;  // only places below this index were ever used
   GreenContext greens[kGreens];
 };
 extern Observer g_observer;
@@ -112,7 +113,7 @@ inline void WakeCollector() { WakeOwnThread(g_observer.session.process); }
 
 inline uint64_t Now() { return ReadMonotonic() + g_observer.offset; }
 
-// No hook records what CUDA does for the observer.
+// Hooks do not record the calls that CUDA makes for the observer.
 class ScopedHookBypass {
  public:
   ScopedHookBypass() : state_(g_observer.bridge->begin_bypass()) {}
@@ -122,7 +123,7 @@ class ScopedHookBypass {
   uint64_t state_;
 };
 
-// Another thread may be capturing a graph in global mode, where calls like these would end the capture.
+// Permits the observer's CUDA calls while another thread captures a graph in global mode: they would end that capture.
 class ScopedRelaxedCapture {
  public:
   ScopedRelaxedCapture() {
@@ -138,7 +139,7 @@ class ScopedRelaxedCapture {
   int mode_ = kCaptureRelaxed;
 };
 
-// A record of the calling thread's. Null: no room.
+// Begins a zeroed record of the calling thread. Null: no room.
 template <typename Record>
 Record* BeginFor(ChunkWriter* writer, Reservation* reservation) {
   const bool has_room = BeginRecord(g_observer.session.segment, writer, sizeof(Record) / kSlotBytes, reservation);

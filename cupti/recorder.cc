@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One thread of the library's own makes every CUPTI call after the start, so that no two flushes ever meet, and turns
-// what CUPTI hands back into records. It wakes every 200 ms and on requests of the launcher (ProcessSlot).
+// After the start, one thread of the library (tbprof's own thread) makes the CUPTI calls, so that two flushes never
+// overlap, and converts the completed buffers to records. It wakes every 200 ms and on requests of the launcher
+// (ProcessSlot).
 //
-// Rules: preload/RULES.md, but for the start, which runs inside the program's cuInit, and that one thread, which waits.
+// Rules: preload/RULES.md, except for the start, which runs inside the program's cuInit, and that thread, which waits.
 #include "cupti/recorder.h"
 
 #include <errno.h>
@@ -31,7 +32,7 @@ namespace {
 constexpr uint64_t kFlushPeriodNs = 200'000'000;
 constexpr uint64_t kLongestInitNs = 30'000'000'000;
 constexpr uint64_t kBusyPeriodNs = 5'000'000;
-// What an exit waits for the last flush: a device that is lost may never answer.
+// An exit waits this long for the last flush: a lost device may never respond.
 constexpr uint64_t kLastFlushNs = 2'000'000'000;
 constexpr uint64_t kLastWorkNs = 1'500'000'000;
 constexpr uint32_t kManyWithoutTimes = 1000;
@@ -44,16 +45,16 @@ void WakeOwnThread() { cupti::WakeOwnThread(g_recorder.session.process); }
 
 bool HasEnded() { return __atomic_load_n(&g_recorder.phase, __ATOMIC_ACQUIRE) == static_cast<uint32_t>(Phase::kEnded); }
 
-// Until the own thread has set it so, or has had its time.
+// Waits until tbprof's own thread has set `*word` to `wanted`, or for kLastFlushNs.
 void WaitUntil(uint32_t* word, uint32_t wanted) {
   FutexWaitFor(word, kLastFlushNs, [wanted](uint32_t value) { return value == wanted; });
 }
 
-// ---- on the library's own thread
+// ---- on tbprof's own thread
 
 void RecordClock() {
   if (g_recorder.writer == nullptr) return;
-  // The narrowest of a few: a reading that was interrupted is imprecise.
+  // Keeps the narrowest of four readings: a reading that was interrupted is imprecise.
   GpuClockRecord best{};
   uint64_t width = UINT64_MAX;
   for (int i = 0; i < 4; ++i) {
@@ -80,13 +81,14 @@ void RecordClock() {
   CommitRecord(g_recorder.session.segment, g_recorder.writer, reservation, RecordKind::kGpuClock, 0, 0);
 }
 
-// A flush takes locks that the thread in cuInit may have. A driver that never reports its end has had its time.
+// A flush takes locks that the thread inside cuInit may hold. If the driver never reports the end of cuInit, flushes
+// start after kLongestInitNs.
 bool MayFlush() {
   if (!g_recorder.init_end_is_reported || __atomic_load_n(&g_recorder.init_is_over, __ATOMIC_ACQUIRE)) return true;
   return ReadMonotonic() - g_recorder.started_ns >= kLongestInitNs;
 }
 
-// Whether there is much to do: filled buffers, or work that has not ended.
+// True: many bytes were decoded, or observed work has not ended, so the next turn comes soon.
 bool Flush(uint32_t flags) {
   RecordClock();
   if (g_recorder.by_hooks) return CollectWork() > 0;
@@ -118,10 +120,10 @@ void Release() {
   FutexWake(use->wait_word());
 }
 
-// False: there are no hooks in this session, or they will not do.
+// Records by hooks from now on. False: the session has no hooks, or the driver lacks functions for them.
 bool FallBack() {
   if (!MayObserve()) return false;
-  // Where CUPTI's clock was recorded already, there is to be but one.
+  // CUPTI's clock may be in records already. Hooks continue on it: all GPU records of a process use one clock.
   uint64_t gpu = 0;
   if (g_recorder.library.functions.get_timestamp != nullptr &&
       g_recorder.library.functions.get_timestamp(&gpu) == kSuccess) {
@@ -135,14 +137,14 @@ bool FallBack() {
   if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) != 0) {
     Report(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
   }
-  // Our calls of the driver would be in the program's own profile.
+  // The program's own CUPTI client would record the driver calls that tbprof makes.
   g_recorder.bridge->set_yield(Suspend);
   if (!Hold()) ReportPaused(kAside);
   if (g_recorder.writer != nullptr) BeginObserving(g_recorder.writer);
   return true;
 }
 
-// On: from here on. False: it cannot be.
+// Starts to record. False: recording is impossible.
 bool StartKinds() {
   if (g_recorder.by_hooks) {
     StartObserving();
@@ -178,14 +180,14 @@ void StopKinds(const char* why) {
   ReportPaused(why);
 }
 
-// A call of the program's is waiting.
+// Stops and releases CUPTI: a call of the program is waiting for it.
 void GiveWay() {
   StopKinds(kAside);
   if (IsAttached()) {
     if (g_recorder.buffers.lent() != 0) FlushUntilReturned();
     Detach();
   }
-  // Also where no window is open: one may open, or be over, before the program is done.
+  // Also reported while no window is open: one may open or end before the program has finished with CUPTI.
   ReportPaused(kAside);
   Release();
 }
@@ -197,7 +199,7 @@ void* EndRun(uint32_t seen) {
   __atomic_store_n(&g_recorder.session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
   __atomic_store_n(&g_recorder.phase, static_cast<uint32_t>(Phase::kEnded), __ATOMIC_RELEASE);
   FutexWake(&g_recorder.phase);
-  // What is attached stays so until the program calls CUPTI: a process that ends has no time for more.
+  // tbprof stays attached unless the program calls CUPTI (Suspend): a process that ends has no time to detach.
   if (!IsAttached()) {
     Release();
   } else {
@@ -218,32 +220,32 @@ void* EndOfProcess(uint32_t seen) {
     }
   }
   if (g_recorder.paused_for == kAside) ReportPaused(kAside);
-  // Nothing is missing at the end.
+  // A pause with this reason is no gap in the recording.
   Report(GpuInfoKey::kPaused, "end");
   SetState(GpuState::kPaused);
   return EndRun(seen);
 }
 
-// Kinds that are turned off and on again begin anew in CUPTI.
+// Disables and enables the kinds if many kernels have no valid times: CUPTI then starts anew.
 void AnswerInvalidTimes() {
   Decoder& decoder = g_recorder.decoder;
   if (g_recorder.by_hooks || decoder.kernels_without_times() < kManyWithoutTimes) return;
   decoder.ForgetKernelsWithoutTimes();
-  // A clock of the program's costs kernels their times in CUPTI 12.6 U2 to 13.0, however it is restarted.
+  // If the program sets its own clock, CUPTI 12.6 U2 to 13.0 gives kernels no valid times, and a restart does not help.
   if (g_recorder.bridge->cupti_use->HasClock()) return;
   switch (g_recorder.restarts.OnInvalidTimes()) {
     case Restarts::Answer::kNothing:
-    // The next turn stops, unless a window is open.
+    // The next turn of Run stops the recording, unless a window is open.
     case Restarts::Answer::kLimit:
       return;
     case Restarts::Answer::kRestart:
       StopKinds(kRestart);
-      // What fails is reported, and tried again by the next turn.
+      // A failure is reported, and the next turn of Run tries again.
       if (!StartKinds()) ReportPaused(kRestart);
   }
 }
 
-// Null: it may be recorded now.
+// The reason why nothing may be recorded now; null: it may.
 const char* WhyNot() {
   const SegmentHeader& header = *g_recorder.session.segment.header;
   if ((__atomic_load_n(&header.control, __ATOMIC_RELAXED) & kFamilyGpu) == 0) {
@@ -253,8 +255,8 @@ const char* WhyNot() {
   return g_recorder.restarts.MayRecord(__atomic_load_n(&header.gpu_windows, __ATOMIC_ACQUIRE)) ? nullptr : kLimited;
 }
 
-// Flushes on request, and five times a second; between, takes what CUPTI hands over by itself. Whether there
-// is more to come soon.
+// Flushes on request, and five times a second; between flushes, decodes the buffers that CUPTI completes by itself.
+// True: more is expected soon.
 bool Collect(bool asked, uint64_t* last_flush_ns) {
   const uint64_t now = ReadMonotonic();
   const bool due = now - *last_flush_ns >= kFlushPeriodNs;
@@ -308,7 +310,8 @@ void* Run() {
     if (g_recorder.by_hooks && !g_recorder.recording) ServeContexts();
     __atomic_store_n(&session.process->gpu_flush_done, seen, __ATOMIC_RELEASE);
     if (!exit_registered) {
-      // Once more after cuInit: the driver registers its own end there, and exit handlers run in reverse.
+      // Registered once more after cuInit: the driver registers its own exit handler there, and handlers run in
+      // reverse.
       exit_registered = true;
       __cxa_atexit(Exit, nullptr, nullptr);
     }
@@ -393,7 +396,7 @@ void* Start(void*) {
   } else {
     g_recorder.decoder.Start(g_recorder.session.segment, writer, g_recorder.library.version,
                              g_recorder.library.functions.get_callback_name);
-    // Before any kernel.
+    // The range of valid times must begin before the first kernel.
     ReadTimeRange();
   }
   return Run();
@@ -411,7 +414,7 @@ void ReportUsedLibrary(int driver) {
                                        reinterpret_cast<void*>(library.functions.register_callbacks));
 }
 
-// True: there is a CUPTI, and it records if a window is open.
+// True: a usable CUPTI was found, and it records if a window is open and the program does not use it.
 bool Prepare() {
   Library* const library = &g_recorder.library;
   const int driver = DriverVersion();
@@ -445,8 +448,8 @@ bool Prepare() {
   return (g_recorder.session.segment.header->control & kFamilyGpu) == 0 || StartKinds();
 }
 
-// Before CUDA 12.9 CUPTI cannot be refused a buffer: it has one of ours where the program recorded without buffers of
-// its own. Nothing of the program's is in CUPTI then, so that a flush takes nothing from it.
+// Before CUDA 12.9 tbprof cannot refuse CUPTI a buffer: if the program recorded without registered buffers, CUPTI has
+// buffers of tbprof. CUPTI has no buffer of the program then, so a flush takes nothing from the program.
 void TakeBuffersBack() {
   void *requested, *completed;
   auto* const registrar = reinterpret_cast<void*>(g_recorder.library.functions.register_callbacks);
@@ -468,8 +471,8 @@ void StartRecording(const GpuBridge* bridge) {
   if ((options & (kGpuByCupti | kGpuByHooks)) == 0) return;
   g_recorder.started_ns = ReadMonotonic();
   const uint64_t bypass = bridge->begin_bypass();
-  // On this thread: it is in the middle of cuInit, where CUPTI would have any other wait, and before the first context,
-  // which kinds that are turned on later would miss.
+  // Runs on this thread, which is inside cuInit: CUPTI would make any other thread wait. It runs before the first
+  // context is created: kinds that are enabled later would miss that context.
   bool good = (options & kGpuByCupti) != 0 && Prepare();
   if (!good && (options & kGpuByCupti) == 0) Report(GpuInfoKey::kByHooks, kHooksAskedFor);
   if (!good && FallBack()) {
@@ -483,10 +486,10 @@ void StartRecording(const GpuBridge* bridge) {
     bridge->at_end(End);
     bridge->set_stream_namer(NameStream);
   } else if (started) {
-    // A program that finds no GPU may end at once, and the reason with it.
+    // Waits until the reason is recorded: a program that finds no GPU may end at once, and the reason would be lost.
     WaitUntil(&g_recorder.pending_written, 1);
   } else if (good) {
-    // Delivered buffers would not be read.
+    // No thread would read the completed buffers.
     if (g_recorder.by_hooks) {
       AbandonObserving();
     } else {
@@ -507,7 +510,7 @@ void Suspend() {
   WakeOwnThread();
   FutexWaitFor(use->wait_word(), kLastFlushNs, [](uint32_t word) { return !CuptiUse::IsHeldIn(word) || HasEnded(); });
   if (!HasEnded() || __atomic_exchange_n(&g_recorder.abandoned, 1, __ATOMIC_ACQ_REL) != 0) return;
-  // tbprof's own thread is gone, and an exit handler of the program's uses CUPTI.
+  // tbprof's own thread has ended, and an exit handler of the program uses CUPTI: this thread detaches.
   const uint64_t bypass = g_recorder.bridge->begin_bypass();
   if (IsAttached()) {
     DisableAll();

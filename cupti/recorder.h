@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records what the GPUs do for this process, from the first cuInit to its end.
+// Records the GPU activity of this process, from its first cuInit to its end.
 //
 // Process: target.
 #ifndef TBPROF_CUPTI_RECORDER_H_
@@ -10,12 +10,12 @@
 
 namespace tbprof::cupti {
 
-// Inside the first cuInit, before there is a context. Whatever is in the way is recorded for the profile; the program
-// goes on.
+// Call this inside the first cuInit, before the first context. Failures are recorded for the profile; the program goes
+// on.
 void StartRecording(const GpuBridge* bridge);
 
-// The program is about to call CUPTI, which tbprof holds: returns when it does not, or after two seconds. Errno may
-// change.
+// Called when the program is about to call CUPTI. Returns when tbprof does not hold CUPTI any more, or after two
+// seconds. errno may change.
 void Suspend();
 
 }  // namespace tbprof::cupti

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of the recorder share: one of it in a process.
+// The state that the parts of the recorder share, one per process.
 //
-// Process: target. Written by the start, inside the program's cuInit, then by tbprof's own thread, unless stated
-// otherwise.
+// Process: target. The start writes it inside the program's cuInit, then tbprof's own thread, unless stated otherwise.
 #ifndef TBPROF_CUPTI_RECORDER_STATE_H_
 #define TBPROF_CUPTI_RECORDER_STATE_H_
 
@@ -33,23 +32,23 @@ struct Recorder {
   Decoder decoder;
   ChunkWriter* writer;
   CuptiShare share;           // of CUPTI, while it is held
-  bool recording;             // kinds are on
-  bool by_hooks;              // and not by CUPTI: observer.h
+  bool recording;             // activity is being recorded
+  bool by_hooks;              // recorded by hooks, not by CUPTI: observer.h
   bool init_is_over;          // atomic: cuInit has returned
-  bool init_end_is_reported;  // a call reports that cuInit has returned
+  bool init_end_is_reported;  // a callback will set init_is_over
   uint64_t started_ns;
   Restarts restarts;
   uint64_t hooks_clock_offset;
   uint32_t phase;            // Phase, atomic
-  uint32_t abandoned;        // atomic: detached by a thread of the program, after our own has ended
-  uint32_t pending_written;  // atomic: what came up before there was a thread that writes
+  uint32_t abandoned;        // atomic: a thread of the program detaches, as tbprof's own thread has ended
+  uint32_t pending_written;  // atomic: tbprof's own thread has written `pending`, or cannot write
   bool flush_is_reported;
   uint64_t unknown_reported;
-  const char* paused_for;   // the last that was reported; null: nothing, or that it records
-  CuptiLeft left_reported;  // in this pause, of the program's use of CUPTI
+  const char* paused_for;   // the reason that was reported last; null: none, or recording was reported
+  CuptiLeft left_reported;  // the last report, in this pause, of the program's use of CUPTI
   CuptiUse::FirstCall first_reported;
 
-  // Reports from before the library had a thread that writes.
+  // Reports made before tbprof's own thread could write records.
   static constexpr uint32_t kMostPending = 48;
   struct Pending {
     GpuInfoKey key;
@@ -62,7 +61,7 @@ struct Recorder {
 extern Recorder g_recorder;
 
 inline bool IsHeld() { return g_recorder.bridge->cupti_use->IsHeld(); }
-// Only this process: a fork child has none of the threads, and CUDA is dead in it.
+// False in a fork child: it has none of the threads, and CUDA does not work in it.
 inline bool IsOurProcess() { return g_recorder.bridge->epoch() == g_recorder.session.epoch; }
 
 }  // namespace tbprof::cupti

@@ -35,7 +35,7 @@ void TellLeft() {
   const CuptiUse::FirstCall first = use.GetFirstCall();
   const bool known = left == g_recorder.left_reported && first.call == g_recorder.first_reported.call &&
                      first.caller == g_recorder.first_reported.caller;
-  // Nothing: a call has ended since tbprof tried to hold CUPTI.
+  // kNothing: the program's last call has ended since tbprof tried to hold CUPTI.
   if (known || left == CuptiLeft::kNothing) return;
   g_recorder.left_reported = left;
   g_recorder.first_reported = first;

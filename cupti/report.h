@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How recording goes: records of kind kGpuInfo, and the state that the launcher shows.
+// Reports on the recording: records of kind kGpuInfo, and the state that the launcher shows.
 //
-// Process: target. The start inside cuInit, then tbprof's own thread.
+// Process: target. Called by the start inside cuInit, then by tbprof's own thread.
 #ifndef TBPROF_CUPTI_REPORT_H_
 #define TBPROF_CUPTI_REPORT_H_
 
@@ -21,16 +21,16 @@ void Report(GpuInfoKey key, const Text<size>& text) {
 void SetState(GpuState state);
 bool MayObserve();  // hooks are allowed in this session
 
-// Nothing is recorded, or not by CUPTI. `result`: kSuccess: no call of CUPTI failed.
+// Nothing is recorded, or hooks record instead of CUPTI. `result` kSuccess: no CUPTI call failed.
 void ReportUnavailable(const char* what, Result result);
 // One activity is not recorded.
 void ReportMissing(const char* name, Result result);
-// What a flush came to: once, if it failed.
+// Reports the first flush that failed.
 void ReportFlush(Result result);
-// So many bytes of a buffer could not be read.
+// `bytes` bytes of buffers could not be read.
 void ReportUnread(size_t bytes, Result result);
 void ReportRecording();
-// While it is for the program, also what is left of its use of CUPTI, whenever that has changed.
+// If `why` is kAside, also reports how the program still uses CUPTI, whenever that has changed.
 void ReportPaused(const char* why);
 
 }  // namespace tbprof::cupti

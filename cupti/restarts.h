@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What to do about kernels without valid times: start recording again; and where that has not helped for long, record
-// only in windows.
+// The response to kernels without valid times: restart the recording; after kMost restarts, record only in windows.
 //
 //   if (invalid) switch (restarts.OnInvalidTimes()) {...}
 //   if (!restarts.MayRecord(header->gpu_windows)) stop();
@@ -21,7 +20,8 @@ class Restarts {
   static constexpr uint32_t kMost = 8;
   enum class Answer { kNothing, kRestart, kLimit };
 
-  // In a window that has had its restarts recording goes on: work and bytes are still counted, as the user requested.
+  // After kMost restarts the recording goes on until the end of the window: work and bytes are still counted, as the
+  // user requested.
   Answer OnInvalidTimes() {
     if (count_ < kMost) {
       ++count_;
@@ -42,7 +42,7 @@ class Restarts {
     return !limited_ || (windows & kGpuWindowOpen) != 0;
   }
 
-  // Nothing is recorded now: what the next window turns on is fresh.
+  // Nothing is recorded now: the next window enables the kinds anew.
   void OnDisarmed() {
     count_ = 0;
     limited_ = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text in a fixed place, without libc's formatting, which allocates and takes locks.
+// Text in a buffer of fixed size, without libc's formatting, which allocates and takes locks.
 //
 // Process: target. No allocation.
 #ifndef TBPROF_CUPTI_TEXT_H_
@@ -30,7 +30,7 @@ inline const char* FindText(const char* text, const char* part) {
   return nullptr;
 }
 
-// Always terminated; what does not fit is left out.
+// Always null-terminated; text that does not fit is truncated.
 template <uint32_t size>
 class Text {
  public:

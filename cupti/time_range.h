@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which times on CUPTI's clock device work of this process can have: from its cuInit until now, on every clock that was
-// read meanwhile. Beyond them a time is CUPTI's mistake (2^63: legion#1800), not a long or an early kernel.
+// The times on CUPTI's clock that device work of this process can have: from its cuInit until now, with every offset
+// between the clocks that was read meanwhile. A time outside of this range is an error of CUPTI (2^63: legion#1800),
+// not a long or an early kernel.
 //
 // Process: target, tbprof's own thread.
 #ifndef TBPROF_CUPTI_TIME_RANGE_H_
@@ -13,10 +14,11 @@ namespace tbprof::cupti {
 
 class TimeRange {
  public:
-  // More than GPU clocks err.
+  // Larger than the error of GPU clocks.
   static constexpr uint64_t kMarginNs = 60'000'000'000;
 
-  // One reading of the two clocks. The system's time may be set, and CUPTI's with it: each clock that was is valid.
+  // Adds one reading of the two clocks. If the system time is set, CUPTI's clock jumps, too: times before and after the
+  // jump are valid.
   void Add(uint64_t monotonic_ns, uint64_t gpu_ns) {
     const auto offset = static_cast<int64_t>(gpu_ns - monotonic_ns);
     if (given_up_) return;
@@ -31,7 +33,7 @@ class TimeRange {
     latest_ = monotonic_ns + static_cast<uint64_t>(highest_) + kMarginNs;
   }
 
-  // Another clock took the place of CUPTI's: nothing is known of it.
+  // The program has replaced CUPTI's clock by its own, which is unknown: every time is possible.
   void GiveUp() {
     first_ns_ = 0;
     given_up_ = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/work_collector.h"
 
 #include "cupti/contexts.h"
@@ -10,8 +10,8 @@
 namespace tbprof::cupti {
 namespace {
 
-// When the device came to the work. By the anchor before it, or by a later one that is much nearer: clocks drift, and
-// CUDA reports long times coarsely. 0: not known.
+// The time when the device reached the work; 0: unknown. It is measured from the anchor before the work, or from a
+// later anchor that is much nearer: clocks drift, and CUDA reports long times coarsely.
 uint64_t StartOf(const Context& context, const Work& work) {
   const Driver& driver = g_observer.driver;
   const uint64_t submitted = work.operation.start - g_observer.offset;
@@ -20,7 +20,7 @@ uint64_t StartOf(const Context& context, const Work& work) {
   float ms = 0;
   uint64_t start = 0;
   if (anchor.ns == 0) {
-    // Begun before there was one. Negative: the work came after it, nevertheless.
+    // The work was submitted before the first anchor. `ms` is negative if the device reached it after that anchor.
     if (latest.ns == 0 || driver.cuEventElapsedTime(&ms, work.before, latest.event) != kDriverSuccess) return 0;
     start = latest.ns - static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(ms) * 1e6));
   } else if (submitted > anchor.ns + 2 * kAnchorPeriodNs && latest.ns > submitted &&
@@ -46,7 +46,7 @@ void RecordEnded(Context* context, const Work& work) {
   } else {
     start = end = 0;
   }
-  // One after the other in a stream, which two roundings can hide.
+  // Works of a stream run one after the other; rounded times can overlap and are corrected here.
   Stream* const stream = StreamOf(work.operation.stream);
   uint64_t* const last_end = stream != nullptr                            ? &stream->last_end
                              : work.operation.stream == kCudaLegacyStream ? &context->legacy_end
@@ -59,7 +59,7 @@ void RecordEnded(Context* context, const Work& work) {
   RecordWork(g_observer.writer, work.operation, context, work.name, start, end);
 }
 
-// All that was submitted and not recorded, the first first; they are available again.
+// Passes all submitted works that are not recorded to `record`, oldest first, and frees them.
 template <typename Record>
 void TakeAll(Context* context, Record record) {
   while (context->oldest != 0) {
@@ -142,7 +142,7 @@ void PollFor(Context* context, uint64_t limit_ns) {
   for (;;) {
     TakeReady(context);
     Poll(context);
-    // Some may be in the hands of threads that are about to submit them.
+    // Threads may hold some works that they are about to submit.
     const bool all = __atomic_load_n(&context->available, __ATOMIC_ACQUIRE) == context->made;
     if ((context->pending == 0 && all) || ReadMonotonic() - begun >= limit_ns) return;
     FutexWait(&nothing, 0, 500'000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the device has done: looks at events, and records the work that has ended.
+// Queries events, and records the device work that has ended.
 //
 // Process: target, tbprof's own thread.
 #ifndef TBPROF_CUPTI_WORK_COLLECTOR_H_
@@ -10,21 +10,22 @@
 
 namespace tbprof::cupti {
 
-inline constexpr uint64_t kReleaseNs = 200'000'000;  // what the end of a context waits for its work
+inline constexpr uint64_t kReleaseNs = 200'000'000;  // the end of a context waits this long for its work
 
-// Appends what was submitted to what is pending, the first first.
+// Appends the submitted works to the pending works, oldest first.
 void TakeReady(Context* context);
-// What has ended. A stream's work ends in order: one look at each that has not is enough.
+// Records the pending works that have ended. The works of a stream end in order: one query per busy stream is enough.
 void Poll(Context* context);
-// Not longer than the context is ours to look at.
+// Polls for up to `limit_ns`; stops when another thread changes the state of the context.
 void PollFor(Context* context, uint64_t limit_ns);
-// The rest, which is no longer waited for. `end_ns`: it was not over then; 0: the process ends before it does.
+// Records the pending works without waiting for them. `end_ns`: they were unfinished at this time; 0: the process ends
+// before they do.
 void RecordUnfinished(Context* context, uint64_t end_ns);
 
 void Collect(Context* context);
-// The context ends when this returns: not before its events are destroyed, but for those of a work in flight.
+// Destroys the events of a context, except those of works in flight. The program ends the context after this.
 void ReleaseContext(Context* context);
-// Of a context that is no more: works in flight come back, without times.
+// For a context that no longer exists: works that were in flight are recorded without times and freed.
 void Drain(Context* context);
 
 }  // namespace tbprof::cupti

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: preload/RULES.md, but for what observer.h states.
+// Rules: preload/RULES.md, with the exceptions in observer.h.
 #include "cupti/work_records.h"
 
 #include "cupti/kernel_names.h"
@@ -8,7 +8,7 @@
 namespace tbprof::cupti {
 namespace {
 
-// A record with what all kinds of work have. Null: no room.
+// Fills the members that records of all kinds of work have. Null: no room.
 template <typename Record>
 Record* BeginWorkRecord(ChunkWriter* writer, const CudaOperation& operation, const Context* context, uint64_t start,
                         uint64_t end, Reservation* reservation) {
@@ -46,7 +46,7 @@ void RecordDevice(int device) {
   if (driver.cuDeviceGetUuid_v2 != nullptr) driver.cuDeviceGetUuid_v2(record->uuid, device);
   record->core_clock_khz = get(kDeviceClock);
   record->memory_clock_khz = get(kDeviceMemoryClock);
-  // Two transfers a clock, as CUPTI reckons it.
+  // Two transfers per clock cycle, as CUPTI calculates it.
   record->memory_bandwidth = uint64_t{2} * record->memory_clock_khz * get(kDeviceBusWidth) / 8;
   record->compute_major = static_cast<uint16_t>(get(kDeviceMajor));
   record->compute_minor = static_cast<uint16_t>(get(kDeviceMinor));
@@ -96,7 +96,7 @@ void RecordMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t 
   Reservation reservation;
   auto* record = BeginFor<GpuMemoryRecord>(writer, &reservation);
   if (record == nullptr) return;
-  // Another thread may be given the address before the call has returned.
+  // A release counts from its start: another thread may receive the address before the call has returned.
   record->time = release ? operation.start : now;
   record->address = address;
   record->bytes = bytes;

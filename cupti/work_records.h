@@ -13,10 +13,10 @@ namespace tbprof::cupti {
 void RecordCall(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, int result);
 void RecordMemory(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context);
 void RecordWait(ChunkWriter* writer, const CudaOperation& operation, uint64_t now, const Context* context);
-// `start` 0: not known when; `end` 0: not over.
+// `start` 0: unknown; `end` 0: not over.
 void RecordWork(ChunkWriter* writer, const CudaOperation& operation, const Context* context, uint32_t name,
                 uint64_t start, uint64_t end);
-// Once, by tbprof's own thread.
+// Records the context once. Called by tbprof's own thread.
 void RecordContext(Context* context);
 
 }  // namespace tbprof::cupti

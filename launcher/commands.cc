@@ -167,8 +167,8 @@ FAIL, else 0; with --strict, 1 with a NOTE or WARN.
     {"help", "tbprof help [SUBCOMMAND]", "This text, or that of a subcommand", "", CommandHelp},
 };
 
-// A file of ours must not become descriptor 0, 1 or 2 and be taken for the terminal. Close-on-exec: the target finds
-// them closed, as we did.
+// Prevents files that tbprof opens from getting descriptor 0, 1 or 2 and receiving terminal output. Close-on-exec: the
+// target finds them closed, as tbprof did.
 void OccupyStandardDescriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -223,7 +223,7 @@ int RunTbprof(int argc, char** argv) {
   if (options->help) return CommandHelp(*options);
   if (options->disabled) return PlainExec(*options);
   if (options->subcommand != "run" && !options->quiet) {
-    // `run` prints them when it is known which rank prints.
+    // `run` prints the warnings later, when the printing rank is known.
     for (const std::string& warning : options->warnings) Terminal().Warn(warning);
   }
   return FindCommand(options->subcommand)->run(*options);

@@ -10,18 +10,18 @@
 namespace tbprof {
 namespace {
 
-// Numbers of the names that were recorded, by open addressing. Unused pages are never mapped. A fork child has
-// its parent's, whose names hold for it, too.
+// Hash table (open addressing) of the numbers of recorded names. Unused pages are never mapped. A fork child inherits
+// its parent's table, and the parent's records of the names are valid for the child, too.
 constexpr uint32_t kNamePlaces = 1u << 16;
 constexpr uint32_t kMostNames = kNamePlaces / 4 * 3;
 constexpr uint32_t kMaxProbes = 64;
 uint64_t g_told[kNamePlaces];
 uint32_t g_told_count;
 
-uint64_t g_domains[kMaxDomains];  // hashes of their names
+uint64_t g_domains[kMaxDomains];  // hashes of the domains' names
 bool g_domain_told[kMaxDomains];
 
-// A text as it is recorded: the beginning of what the program gave.
+// A text as it is recorded: cut to the maximum length of a name.
 struct Name {
   const char* text;
   size_t length;
@@ -46,7 +46,8 @@ bool RecordText(ThreadState* thread, AnnotationNameKey key, uint64_t number, con
 
 __attribute__((noinline)) uint64_t TellName(ThreadState* thread, uint64_t hash, const char* text, size_t length) {
   if (__atomic_load_n(&g_told_count, __ATOMIC_RELAXED) >= kMostNames) return 0;
-  // Recorded before it counts as recorded: two threads may both record a name, a lost one is recorded again.
+  // The name is recorded before it enters the table: two threads may both record a name, and a name whose record was
+  // dropped is recorded again.
   if (!RecordText(thread, AnnotationNameKey::kName, hash, text, length)) return 0;
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
     uint64_t* place = &g_told[(hash + probe) % kNamePlaces];
@@ -60,7 +61,7 @@ __attribute__((noinline)) uint64_t TellName(ThreadState* thread, uint64_t hash, 
   return 0;
 }
 
-// The counter of the ranges that a thread has open in a domain; null where they are not counted.
+// Counter of the open ranges of a thread in a domain; null if the domain's ranges are not counted.
 uint16_t* LevelOf(ThreadState* thread, uint16_t domain) {
   if (domain == kTorchDomain) return &thread->torch_level;
   if (domain == kTensorFlowDomain) return &thread->tensorflow_level;
@@ -81,7 +82,7 @@ uint64_t NumberOf(ThreadState* thread, const Name& name) {
 uint64_t NameNumber(ThreadState* thread, const char* text) {
   const Name name(text);
   const uint64_t number = NumberOf(thread, name);
-  // Waited for also where there is no room to record it.
+  // A window that waits for this name must open even if there is no room to record the name.
   return __builtin_expect(number == 0, 0) && IsWaitedFor(name.hash) ? name.hash : number;
 }
 
@@ -101,7 +102,7 @@ uint16_t DomainNumber(ThreadState* thread, const char* text) {
         known != name.hash) {
       continue;
     }
-    // Once more, where there was no thread or no room.
+    // Recorded again if an earlier attempt had no thread or no room.
     if (thread != nullptr && !__atomic_load_n(&g_domain_told[i], __ATOMIC_RELAXED) &&
         RecordText(thread, AnnotationNameKey::kDomain, i, name.text, name.length)) {
       __atomic_store_n(&g_domain_told[i], true, __ATOMIC_RELAXED);
@@ -125,11 +126,12 @@ inline __attribute__((always_inline)) void Record(ThreadState* thread, Annotatio
   const uint32_t slots = payload == nullptr ? 1 : 1 + SlotsFor(sizeof(*payload));
   uint16_t level = kNoLevel;
   if (uint16_t* counter = LevelOf(thread, domain); counter != nullptr) {
-    // Counted whether or not the record finds room: what follows a lost one is not taken for what it would have closed.
+    // The level changes even if the record is dropped, so that later pushes and pops are not matched with the wrong
+    // range.
     if (action == AnnotationAction::kPush) level = (*counter)++;
     if (action == AnnotationAction::kPop) level = --*counter;
   }
-  // A range counts once, with its beginning.
+  // A range is counted once, when it begins.
   const bool ends = action == AnnotationAction::kPop || action == AnnotationAction::kEnd;
   const uint32_t counted_as = domain == kTorchDomain ? kCountedTorch : kCountedAnnotation;
   if (!ends) CountMade(thread, counted_as);
@@ -148,7 +150,8 @@ inline __attribute__((always_inline)) void Record(ThreadState* thread, Annotatio
                static_cast<uint8_t>(action), domain);
 }
 
-// The record of a push or a pop lies inside the range that it begins or ends.
+// The border is reported before a push is recorded and after a pop is recorded, so that both records lie inside the
+// range.
 __attribute__((noinline)) void RecordAtBorder(ThreadState* thread, AnnotationAction action, uint16_t domain,
                                               uint64_t name, uint32_t category, const AnnotationPayload* payload) {
   if (action == AnnotationAction::kPush) {

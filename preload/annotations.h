@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program, or a library in it, marks of its own work: ranges and marks with names. Names are recorded once and
-// numbers from then on; whose ranges belong together is found by the converter.
+// Records the annotations that a program or its libraries make: named ranges and marks. Each name is recorded once and
+// then referred to by its number. The converter pairs the beginnings and ends of ranges.
 //
 //   ThreadState* thread = CurrentThread();
 //   Annotate(thread, AnnotationAction::kPush, domain, NameNumber(thread, text), category);
@@ -19,25 +19,26 @@
 
 namespace tbprof {
 
-// Whether anything is, or may still be, recorded in this process.
+// Whether this process records, or may still start to record (the constructor has not finished).
 bool MayAnnotate();
 
-// Domains beyond these share the last number.
+// All further domains share the last number.
 inline constexpr uint16_t kMaxDomains = 255;
 
-// The number of a name, recorded if it is new. 0: it could not be recorded, or there are too many names.
-// `thread` of the next two: null where there is none, then nothing is recorded.
+// Returns the number of a name and records the name if it is new. 0: the name could not be recorded, or there are too
+// many names.
 uint64_t NameNumber(ThreadState* thread, const char* text);
 
-// The same for a name that the program keeps the number of: never 0, and recorded however many there are.
+// Like NameNumber, for a name whose number the program keeps: never 0, and the name is recorded even if there are too
+// many. Null `thread`: nothing is recorded.
 uint64_t KeptNameNumber(ThreadState* thread, const char* text);
 
-// The number of the domain of that name, which is recorded.
+// Returns the number of the domain with that name and records the name. Null `thread`: nothing is recorded.
 uint16_t DomainNumber(ThreadState* thread, const char* text);
 
 void NameCategory(ThreadState* thread, uint16_t domain, uint32_t category, const char* text);
 
-// Has its time taken inside. `payload`: null, or what is to be recorded besides.
+// Records an annotation with the current time. `payload`: additional content, or null.
 void Annotate(ThreadState* thread, AnnotationAction action, uint16_t domain, uint64_t name, uint32_t category,
               const AnnotationPayload* payload = nullptr);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From exec to the first record: read the session variable, make the segment, report to the launcher. Runs once, in the
-// constructor, before main. Anything in the way leaves the library inert: hooks then pass everything through.
-// Rules: RULES.md.
+// Attaches this process to the session: reads the session variable, creates the segment, reports to the launcher. Runs
+// once, in the constructor, before main. After any failure the library stays inert: the hooks then only call the real
+// functions. Rules: RULES.md.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -71,7 +71,7 @@ bool HasText(const char* text, const char* part) {
 
 bool IsError(long result) { return result < 0 && result > -4096; }
 
-// What stands in the way of a segment; `reason` 0: nothing.
+// Why no segment can be created; `reason` 0: no obstacle.
 struct Obstacle {
   uint32_t reason;  // InertReason
   int32_t error;
@@ -104,7 +104,7 @@ uint32_t AllowedChunks(uint32_t wanted, Obstacle* obstacle) {
   return wanted;
 }
 
-// At a multiple of kFaultAround, where there is room to look for one.
+// Maps at a multiple of kFaultAround if enough address space can be reserved for the alignment, else at any address.
 long MapAligned(int fd, long bytes) {
   constexpr long kAround = static_cast<long>(kFaultAround);
   const long room =
@@ -124,7 +124,7 @@ long MapAligned(int fd, long bytes) {
   return address;
 }
 
-// The segment's descriptor, sealed and mapped at *base; negative: error.
+// Creates, seals and maps the segment. Returns its descriptor, and its address in *base; negative: error.
 int MakeSegment(uint32_t chunks, void** base, Obstacle* obstacle) {
   const uint64_t bytes = LayoutFor(chunks).bytes;
   const long fd = raw::Call(SYS_memfd_create, raw::Pointer("tbprof"), MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -147,7 +147,7 @@ int MakeSegment(uint32_t chunks, void** base, Obstacle* obstacle) {
     raw::Close(static_cast<int>(fd));
     return -1;
   }
-  // The program's core files stay as large as they were.
+  // Keeps the segment out of the program's core files.
   raw::Call(SYS_madvise, address, static_cast<long>(bytes), MADV_DONTDUMP);
   *base = reinterpret_cast<void*>(address);
   return static_cast<int>(fd);
@@ -167,8 +167,8 @@ bool Connect(int socket, const char* path, bool abstract) {
   return !IsError(raw::Call(SYS_connect, socket, raw::Pointer(&address), size));
 }
 
-// The launcher is root's, or of the user that this process is or was started by. When it has ended, any process may
-// take its name, and one that outlives it still has that name.
+// Accepts only a launcher that runs as root or as this process's real or effective user. After the launcher has ended,
+// any process may bind its socket name, and a target that outlives the launcher still has that name.
 bool IsOfLauncher(int socket, ucred* peer) {
   socklen_t size = sizeof(*peer);
   if (IsError(raw::Call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, raw::Pointer(peer), raw::Pointer(&size)))) {
@@ -178,7 +178,7 @@ bool IsOfLauncher(int socket, ucred* peer) {
          peer->uid == static_cast<uid_t>(raw::Call(SYS_getuid));
 }
 
-// A connection to the launcher; negative: no connection.
+// Connects to the launcher; negative: no connection.
 int Dial(const SessionVariable& session, ucred* launcher) {
   constexpr bool kAbstract[] = {false, true};
   for (const bool abstract : kAbstract) {
@@ -223,7 +223,7 @@ void TellInert(const SessionVariable& session, const Obstacle& obstacle) {
   raw::Close(socket);
 }
 
-// Also returns who the launcher is, as seen from here; 0 in a pid namespace that does not show it.
+// *launcher_pid: the launcher's pid as this process sees it; 0 in a pid namespace that does not show the launcher.
 bool SendHello(const SessionVariable& session, const Segment& segment, int segment_fd, int* launcher_pid) {
   *launcher_pid = 0;
   ucred launcher{};
@@ -232,7 +232,7 @@ bool SendHello(const SessionVariable& session, const Segment& segment, int segme
   *launcher_pid = launcher.pid;
   Hello hello{kHelloMagic, kAbiVersion, raw::GetPid(), session.nonce, segment.header->segment_bytes};
   const long result = Send(socket, &hello, sizeof(hello), segment_fd);
-  // Too many descriptors of this user are on their way (ETOOMANYREFS), or a filter forbids to send one.
+  // The user has too many descriptors in flight (ETOOMANYREFS), or a seccomp filter forbids sending one.
   if (IsError(result)) SendInert(session, socket, Because(InertReason::kSend, result));
   raw::Close(socket);
   return result == static_cast<long>(sizeof(hello));
@@ -267,7 +267,7 @@ void FillOperations(Operation* operations) {
 void OnThreadExit(void* value) {
   auto* thread = static_cast<ThreadState*>(value);
   if (thread != &t_thread) return;
-  // Destructors of other keys still allocate and lock: stay until the last round.
+  // Destructors of other keys may still allocate and lock, so the thread stays registered until the last round.
   if (++thread->exit_rounds < 4) {
     pthread_setspecific(g_attachment.exit_key, value);
     return;
@@ -287,25 +287,26 @@ void RecordProcess(ThreadState* thread, int argc, char** argv, char** environmen
   for (const char* name : kRankVariables) {
     const char* value = FindVariable(environment, name);
     if (value == nullptr) continue;
-    // The entry begins with the name and `=`.
+    // `value` points into the entry, which begins with the name and `=`.
     const size_t name_length = TextLength(name, 64);
     const char* entry = value - name_length - 1;
     RecordProcessInfo(thread, ProcessInfoKey::kRank, entry, TextLength(entry, 4096));
   }
 }
 
-// Which of our functions the program really calls: what the loader finds for the program must be ours. A program with
-// an allocator of its own (linked statically, or preloaded before us) never calls ours.
+// Checks which hooks the program really calls: the loader must find this library's function for the program. A program
+// with its own allocator (linked statically or preloaded before this library) never calls the allocator hooks.
 class SelfTest {
  public:
-  // Read from the program: from a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own.
+  // Looks up from the program's handle: in a library linked with -Bsymbolic, RTLD_DEFAULT finds the library's own
+  // functions.
   SelfTest() : program_(dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD)) {}
 
   struct Function {
     const char* name;
     const void* hook;
   };
-  // By the first of them that reports.
+  // The first function whose look-up does not return a stub of the program decides.
   template <size_t count>
   bool FindsOurs(uint32_t family, const Function (&functions)[count]) {
     for (const Function& function : functions) {
@@ -338,8 +339,8 @@ class SelfTest {
   }
 
  private:
-  // A program at a fixed address that takes a function's address has a stub of its own for it, and the loader gives
-  // that address to all callers: it is no proof of who is behind it.
+  // A program at a fixed address that takes a function's address contains a stub for the function, and the loader
+  // returns the stub's address to all callers. The stub does not show which function it calls.
   static bool IsStub(const void* function) {
     Dl_info info;
     void* symbol = nullptr;
@@ -358,7 +359,7 @@ class SelfTest {
   Other others_[kMost] = {};
 };
 
-// Of a function whose address hardly a program takes.
+// execveat, because hardly any program takes its address (IsStub).
 void* ExecveatOfTheProgram() {
   void* const program = dlopen(nullptr, RTLD_LAZY | RTLD_NOLOAD);
   return program == nullptr ? nullptr : RealDlsym(program, "execveat");
@@ -366,7 +367,8 @@ void* ExecveatOfTheProgram() {
 
 bool IsFoundByTheProgram() { return ExecveatOfTheProgram() == reinterpret_cast<const void*>(&Hook_execveat); }
 
-// Whether a copy of this library (another path of LD_PRELOAD) comes before this one: it records, and we hand on.
+// Whether a copy of this library (another path in LD_PRELOAD) precedes this one. Then the copy records, and this
+// library only calls the next function.
 bool ComesBehindACopy() {
   void* const found = ExecveatOfTheProgram();
   Dl_info info;
@@ -381,7 +383,7 @@ bool ComesBehindACopy() {
   return kPreloadFileName[i] == name[i];
 }
 
-// Of PYTHONMALLOC: Python's small objects come from malloc, too.
+// `value`: of PYTHONMALLOC. True: Python allocates small objects with malloc, too.
 bool IsPlainAllocator(const char* value) {
   static constexpr char kPlain[] = "malloc";
   for (size_t i = 0; value != nullptr; ++i) {
@@ -391,8 +393,8 @@ bool IsPlainAllocator(const char* value) {
   return false;
 }
 
-// A filter that came after the launcher's may end the process at a call that this program never makes. The calls made
-// here were made by the dynamic linker before.
+// A seccomp filter that was installed after the launcher's may kill the process at a system call that the program
+// itself never makes. The dynamic linker has already made the system calls that are used here.
 uint32_t OwnSeccompFilters() {
   const long fd = raw::Call(SYS_openat, AT_FDCWD, raw::Pointer("/proc/self/status"), O_RDONLY | O_CLOEXEC, 0);
   if (IsError(fd)) return 0;
@@ -404,9 +406,9 @@ uint32_t OwnSeccompFilters() {
   return SeccompFilters(status);
 }
 
-// Whether this process is to be recorded. One that is not stays silent, or reports why.
+// Whether this process is to be recorded. If not, it stays silent or reports the reason to the launcher.
 bool IsWanted(const SessionVariable& session, char** environment) {
-  // Opened later, by NVTX, in a program that was started without LD_PRELOAD: our functions are not called.
+  // NVTX loaded this library into a program that was started without LD_PRELOAD: the program does not call the hooks.
   if (!HasText(FindVariable(environment, kPreloadVariable), kPreloadFileName) && !IsFoundByTheProgram()) return false;
   if (OwnSeccompFilters() > session.seccomp_filters || ComesBehindACopy()) return false;
   if (session.only_child_of != 0 && session.only_child_of != static_cast<uint32_t>(raw::Call(SYS_getppid)))
@@ -423,7 +425,7 @@ bool IsWanted(const SessionVariable& session, char** environment) {
 
 void Unmap(long address, uint64_t bytes) { raw::Call(SYS_munmap, address, static_cast<long>(bytes)); }
 
-// A page that a fork child finds empty; 0: there is none, and `obstacle` says why.
+// Maps a page that the kernel zeroes in a fork child. 0: failed; `obstacle` holds the reason.
 long MakeForkPage(Obstacle* obstacle) {
   const long page = raw::Call(SYS_mmap, 0, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   const long wiped = IsError(page) ? page : raw::Call(SYS_madvise, page, kPage, MADV_WIPEONFORK);
@@ -454,7 +456,7 @@ void FillHeader(const SessionVariable& session, const Segment& segment) {
   FillOperations(segment.operations);
 }
 
-// From here on hooks record.
+// Enables recording in the hooks. Returns the index of the process slot.
 uint32_t Enable(const SessionVariable& session, const Segment& segment, long page, bool records_allocator,
                 char** environment) {
   g_attachment.segment = segment;
@@ -464,7 +466,7 @@ uint32_t Enable(const SessionVariable& session, const Segment& segment, long pag
   rlimit stack;
   g_attachment.default_stack_bytes =
       getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kUnlimitedStack ? stack.rlim_cur : kUnlimitedStack;
-  // Above the kernel's random bytes lie the texts of arguments and environment: no snapshot may hold those.
+  // The texts of arguments and environment lie above the AT_RANDOM bytes: no stack snapshot may contain them.
   g_attachment.main_stack_top = getauxval(AT_RANDOM) & ~uint64_t{15};
   uint32_t slot, serial;
   ClaimProcessSlot(0, 0, &slot, &serial);
@@ -474,14 +476,14 @@ uint32_t Enable(const SessionVariable& session, const Segment& segment, long pag
   g_fork_page->process_slot = slot;
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   if (session.malloc_stamp_every != 0) g_allocator_way = AllocatorWay::kExact;
-  // Valgrind puts its own allocator behind glibc's addresses, and reports who reads beside a block.
+  // Valgrind replaces the allocator at glibc's addresses and reports reads outside of a block.
   if (!HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_")) CompareBlockSizes();
   __atomic_store_n(&g_control, segment.header, __ATOMIC_RELEASE);
   if (records_allocator) __atomic_store_n(&g_allocator_control, segment.header, __ATOMIC_RELEASE);
   return slot;
 }
 
-// ProcessFlag: which hooks the program's own lookups find.
+// Returns ProcessFlag bits: which hooks the program's own look-ups find.
 uint32_t TestHooks(bool records_allocator, char** environment, SelfTest* self_test) {
   SelfTest& test = *self_test;
 #define TBPROF_OURS(name) {#name, reinterpret_cast<const void*>(&Hook_##name)}
@@ -510,7 +512,7 @@ void RecordSelf(int argc, char** argv, char** environment, const SessionVariable
                                 sizeof(executable) - 1);
   size_t executable_length = IsError(length) ? 0 : static_cast<size_t>(length);
   if (executable_length == 0) {
-    // No /proc: the kernel also has what was given to exec.
+    // Without /proc: AT_EXECFN holds the path that was passed to exec.
     const auto* given = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
     for (; given != nullptr && *given == '/' && given[executable_length] != '\0'; ++executable_length) {
       if (executable_length == sizeof(executable) - 1) break;
@@ -570,7 +572,7 @@ bool g_started;
 __attribute__((constructor)) void Start(int argc, char** argv, char** environment) {
   const int saved = errno;
   ResolveRealFunctions();
-  HideLateNames();  // unless the first hook has
+  HideLateNames();  // does nothing if the first hook has already called it
   FindDriverAtStart();
   Attach(argc, argv, environment);
   g_started = true;

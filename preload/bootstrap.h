@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations made before the real allocator is known: by dlsym (glibc before 2.34), by other preloads' constructors,
-// by allocators that start up. A bump arena; blocks are never given back.
+// A bump arena for allocations that happen before the real allocator is known: by dlsym (glibc before 2.34), by
+// constructors of other preloaded libraries, by allocators during their start. Blocks are never freed.
 //
 // Process: target, any thread. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_BOOTSTRAP_H_

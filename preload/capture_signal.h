@@ -8,8 +8,9 @@
 
 namespace tbprof {
 
-// From here on, `signo` (SIGUSR1 or SIGUSR2; anything else: nothing happens) adds to the segment's capture_requests
-// where it would have ended the program. Over the default action only. `launcher_pid`: as this process sees it, or 0.
+// Installs a handler for `signo` (SIGUSR1 or SIGUSR2; for any other value nothing happens) if the signal has its
+// default action. Instead of ending the program, the signal then increments the segment's capture_requests.
+// `launcher_pid`: the launcher's pid as this process sees it, or 0.
 void HandleCaptureSignal(int signo, int launcher_pid);
 
 }  // namespace tbprof

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hooks on CUDA's driver interface and what stands behind each of them.
+// The hooks on CUDA's driver interface and the real function behind each hook.
 //
-//   Hook_cuLaunchKernel     what a look-up gives; calls the one pointer that it stands for
-//   Linked_cuLaunchKernel   exported, for references of programs that are linked with the driver; finds out whose
-//                           function the caller means, and goes by the hook only where that is the same pointer
+//   Hook_cuLaunchKernel     returned by look-ups; calls the one real function that the hook stands for
+//   Linked_cuLaunchKernel   exported for programs that are linked with the driver; finds the function that the caller's
+//                           reference means, and calls the hook only if the hook stands for that function
 //
-// A process can have several drivers: a forwarding one (WSL2, shims that share a GPU) beside the one that it forwards
-// to, or copies. A hook stands for the first pointer that it was given, and never for another.
+// A process can contain several drivers: a forwarding driver (WSL2, shims that share a GPU) beside the driver that it
+// forwards to, or copies. A hook stands for the first pointer that it was given, and never for another.
 //
 // Process: target. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_CUDA_FUNCTIONS_H_
@@ -23,7 +23,7 @@ namespace tbprof {
 
 inline constexpr int kCudaNotFound = 500;
 
-// X(symbol, parameters, arguments): those that are no rows of cuda_calls.def.
+// X(symbol, parameters, arguments): hooked functions that have no row in cuda_calls.def.
 #define TBPROF_CUDA_OTHERS(X)                                                                           \
   X(cuGetProcAddress, (const char* name, void** function, int version, uint64_t flags),                 \
     (name, function, version, flags))                                                                   \
@@ -43,7 +43,7 @@ struct CudaFunctions {
 #undef TBPROF_CUDA_OTHER
 };
 
-// The pointer that the hook of a function stands for; set once.
+// The real function that each hook stands for; set once.
 extern __attribute__((visibility("hidden"))) CudaFunctions g_cuda;
 
 #define TBPROF_CUDA_CALL(symbol, name, since, until, parameters, ...) \

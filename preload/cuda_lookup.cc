@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who gets a hook on CUDA's driver interface: look-ups by cuGetProcAddress and dlsym, and linked references
-// (docs/decisions/037-one-pointer-for-each-hook.md).
+// Decides which callers get a hook on CUDA's driver interface: look-ups by cuGetProcAddress and dlsym, and linked
+// references (docs/decisions/037-one-pointer-for-each-hook.md).
 //
 // Rules: RULES.md.
 #include <dlfcn.h>
@@ -23,17 +23,17 @@ bool AreCudaHooksWanted() {
          t_thread.phase != ThreadPhase::kOwn;
 }
 
-// Also where CUDA's calls are recorded by CUPTI, or not at all.
+// Also true if CUPTI records CUDA's calls, or if nothing records them.
 bool IsProfilerSwitchWanted() { return IsCudaProfilerWaitedFor() && t_thread.phase != ThreadPhase::kOwn; }
 
 namespace {
 
 constexpr char kDriver[] = "libcuda.so.1\0";
 
-// What a linked reference leads to where that is the same for every caller.
+// Targets of linked references that are the same for every caller.
 CudaFunctions g_linked;
 
-// That of the global scope, which comes before whatever is loaded later.
+// The driver in the global scope, which precedes every driver that is loaded later.
 const link_map* g_driver_at_start;
 
 template <typename Function>
@@ -54,8 +54,8 @@ int TakeDriver(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// The driver whose calls are recorded: its recorder creates events there, so the streams must be its own. Found
-// without the loader's lock: a constructor that dlopen runs may wait for this thread.
+// Returns the driver whose calls are recorded. The recorder creates events in this driver, so the streams must belong
+// to it. Takes no loader lock: a constructor that dlopen runs may wait for this thread.
 const link_map* Driver() {
   static const link_map* driver;
   const link_map* found = __atomic_load_n(&driver, __ATOMIC_ACQUIRE);
@@ -79,7 +79,8 @@ bool IsExportOf(const void* function, const char* symbol) {
 
 bool IsOurs(const void* function) { return ObjectAt(function) == ObjectAt(Address(&Hook_cuProfilerStart)); }
 
-// The first pointer is the hook's for good. Any other is a function of another driver, or another function.
+// A hook stands for its first pointer for good. Any other pointer is a function of another driver or a different
+// function; the caller gets it unchanged.
 void* Take(void** slot, void* found, void* hook) {
   void* first = nullptr;
   const bool taken = __atomic_compare_exchange_n(slot, &first, found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
@@ -103,7 +104,7 @@ int AskSecond(const char* name, void** function, int version, uint64_t flags) {
   return g_cuda.cuGetProcAddress_v2(name, function, version, flags, &status);
 }
 
-// Whether the interface of `since` is the one that was found. A driver newer than this table may have another one.
+// Whether the found function has the interface of version `since`. A driver newer than this table may have another one.
 bool IsSameSince(const Request& request, int since) {
   void* first = nullptr;
   return request.version == since ||
@@ -128,13 +129,13 @@ void* TakeFound(const Request& request, const Candidate& candidate) {
 
 void* TakeFound(const Request& request, const Candidate& plain, const Candidate& suffixed) {
   if ((request.flags & kThreadStreams) == 0) return TakeFound(request, plain);
-  // For a version before the second body came, the driver gives one of the two.
+  // For a version older than the suffixed body, the driver returns either of the two.
   if (IsExportOf(request.found, plain.symbol)) return Take(plain.slot, request.found, plain.hook);
   if (request.version >= suffixed.since) return TakeFound(request, suffixed);
   return IsExportOf(request.found, suffixed.symbol) ? Take(suffixed.slot, request.found, suffixed.hook) : request.found;
 }
 
-// Out of line: there are 150 rows.
+// Not inlined: there are 150 rows.
 __attribute__((noinline)) bool Asks(const Request& request, const char* rest, int since, int until) {
   return request.version >= since && request.version < until && SameText(request.name + 2, rest);
 }
@@ -151,8 +152,8 @@ void* HookOf(const Request& request) {
   return request.found;
 }
 
-// Those of no row: the two that switch a window on and off, and cuGetProcAddress itself, or every later look-up would
-// pass by.
+// Hooks for functions without a row: cuProfilerStart and cuProfilerStop, which switch a window on and off, and
+// cuGetProcAddress itself; otherwise every later look-up would bypass the hooks.
 void* OtherHookOf(const Request& request) {
   constexpr int kNever = 14000;
   if (Asks(request, "GetProcAddress", 12000, kNever)) {
@@ -205,7 +206,7 @@ struct Named {
   bool is_wanted, is_callers;
 };
 
-// A program that is linked with the driver finds by name what its references lead to.
+// In a program that is linked with the driver, a look-up by name must return the target of the program's references.
 void* TakeNamed(void* found, const Named& named) {
   if (named.is_callers) return named.linked;
   void* const next = RealDlsym(RTLD_NEXT, named.symbol);
@@ -240,7 +241,7 @@ void* CudaHookOf(const char* symbol, void* found, bool is_callers) {
 // ---- linked references
 
 void FindDriverAtStart() {
-  // A look-up in vain allocates memory.
+  // A failed look-up would allocate memory.
   if (Driver() == nullptr) return;
   const void* const found = RealDlsym(RTLD_NEXT, "cuInit");
   if (found == nullptr) dlerror();
@@ -249,8 +250,8 @@ void FindDriverAtStart() {
 
 namespace {
 
-// What the caller's reference to `symbol` leads to; null: no longer there. Where all callers' lead to the same
-// it is kept in `everyones`.
+// Returns the target of the caller's reference to `symbol`; null: it is no longer loaded. A target that is the same for
+// all callers is stored in `everyones`.
 __attribute__((noinline)) void* FindLinked(const char* symbol, void** everyones, void** slot, void* linked,
                                            const void* caller) {
   bool is_everyones = false;

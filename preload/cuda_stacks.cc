@@ -12,7 +12,7 @@ __attribute__((noinline)) void RecordCudaCallStack(uint64_t begin) {
   ThreadState* const thread = CurrentThread();
   if (thread == nullptr) return;
   const uint64_t now = Ticks();
-  // Waits have a stack from 100 us on (Session::Variable).
+  // Waits carry a stack from 100 us on (Session::Variable): half of that is 50 us.
   if (now - thread->cuda_stack_ticks < g_control->python_wait_ticks / 2) return;
   thread->cuda_stack_ticks = now;
   const uint32_t number = PythonStackOf(thread, now);

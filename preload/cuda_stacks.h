@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which line of Python calls the CUDA driver: neither CUPTI's records nor those of the observer have room for it.
+// Records the Python stacks of calls of the CUDA driver: the records of CUPTI and of the observer have no room for
+// them.
 //
 //   const uint64_t begin = BeginCudaCall();
 //   const int result = g_cuda.cuStreamSynchronize(stream);
 //   EndCudaCall(begin);
 //
-// At most one stack each 50 us of a thread, so that launches of a few microseconds are slowed down by less than 1 %. A
-// call that waits for that long always has one. The converter finds the call by its time.
+// A thread records at most one stack every 50 us, so that launches of a few microseconds are slowed down by less than 1
+// %. A call that waits for 50 us always has a stack. The converter finds the call by its time.
 //
 // Process: target, any thread, any signal handler. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_CUDA_STACKS_H_

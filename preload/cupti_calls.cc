@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program's own calls of CUPTI (torch.profiler, jax.profiler, a tool of its own). Each is counted in CuptiUse;
-// where tbprof holds CUPTI, the first one has it release CUPTI before the call is handed on. tbprof comes back by its
-// own thread (cupti/recorder.cc).
+// Hooks on the program's own calls of CUPTI (torch.profiler, jax.profiler, other tools). Each call is counted in
+// CuptiUse. While tbprof holds CUPTI, the first call makes tbprof release CUPTI before the real call. tbprof's own
+// thread takes CUPTI again later (cupti/recorder.cc).
 //
-// Rules: RULES.md, but that a call may wait for our last flush: it is a start of profiling, which takes longer still.
+// Rules: RULES.md, with one exception: a call may wait for tbprof's last flush. Such a call starts profiling, which
+// takes even longer.
 #include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/modules.h"
@@ -20,7 +21,7 @@ CuptiUse g_cupti_use;
 
 namespace {
 
-// As FindLate takes them; a table of pointers would be one more page that the loader writes in every process.
+// The format of FindLate. A table of pointers would be one more page that the loader writes in every process.
 constexpr auto kCuptiList = [] {
   struct {
     char names[256];
@@ -33,14 +34,15 @@ constexpr auto kCuptiList = [] {
   return list;
 }();
 constexpr int kCuptiSuccess = 0;
-constexpr int kCuptiUnknown = 999;  // what CUPTI answers where nothing works
+constexpr int kCuptiUnknown = 999;  // CUPTI_ERROR_UNKNOWN: the real function was not found
 
 void (*g_suspend)();
 
-// One call of the program. A thread that is cancelled in the call leaves it in flight: tbprof does not come back then.
+// One call of the program. If a thread is cancelled in the call, the call stays in flight, and tbprof does not take
+// CUPTI again.
 class ProgramCall {
  public:
-  // What tbprof's own thread has CUPTI call in itself is not the program's.
+  // Calls that CUPTI makes to itself on tbprof's own thread are not calls of the program.
   ProgramCall(CuptiCall call, const void* caller) : counted_(t_thread.phase != ThreadPhase::kOwn) {
     if (!counted_) return;
     if (g_cupti_use.BeginCall(call, caller)) RecordModuleOf(caller);
@@ -63,7 +65,7 @@ class ProgramCall {
   bool Changed(int result) const { return counted_ && result == kCuptiSuccess; }
 
  private:
-  // The converter names the module of a gap's first call.
+  // Records the caller's module: the converter names the module of the first call in a gap.
   static __attribute__((noinline)) void RecordModuleOf(const void* caller) {
     ThreadState* const thread = CurrentThread();
     if (thread == nullptr || thread->phase != ThreadPhase::kLive) return;
@@ -83,7 +85,7 @@ class ProgramCall {
 #define TBPROF_PROGRAM_CALL(name) \
   const ProgramCall call { CuptiCall::k_##name, __builtin_return_address(0) }
 
-// `change` is what a call that succeeds changes of g_cupti_use.
+// `change`: how a successful call changes g_cupti_use.
 #define TBPROF_CUPTI_CALL(name, parameters, arguments, change) \
   int Hook_##name parameters {                                 \
     auto* const real = TBPROF_REAL(name);                      \
@@ -133,7 +135,7 @@ int Hook_cuptiActivityRegisterCallbacks(void* requested, void* completed) {
   auto* const real = TBPROF_REAL(cuptiActivityRegisterCallbacks);
   if (real == nullptr) return kCuptiUnknown;
   TBPROF_PROGRAM_CALL(cuptiActivityRegisterCallbacks);
-  // Buffers of ours that CUPTI still has would go to the program's callback from here on.
+  // Otherwise CUPTI would pass tbprof's remaining buffers to the program's callback.
   call.GiveWay();
   const int result = real(requested, completed);
   call.Note(reinterpret_cast<void*>(real), result);
@@ -151,12 +153,12 @@ int Hook_cuptiActivityFlushAll(uint32_t flag) {
   return result;
 }
 
-// Of a context and a stream in the library's first versions; since then as cuptiActivityFlushAll.
+// In CUPTI's first versions it flushed one context and stream; in later versions it acts like cuptiActivityFlushAll.
 TBPROF_CUPTI_CALL(cuptiActivityFlush, (void* context, uint32_t stream, uint32_t flag), (context, stream, flag), (void)0)
 
 }  // namespace tbprof
 
-// References to CUPTI have a version, its soname, with the minor version up to CUDA 11.
+// References to CUPTI carry a symbol version: CUPTI's soname, which up to CUDA 11 includes the minor version.
 #define TBPROF_EXPORT_11(name, minor) TBPROF_EXPORT_AS(name, "tbprof_export_11_" #minor "_", "libcupti.so.11." #minor)
 #define TBPROF_TIMED(...)
 #define TBPROF_CUSTOM(...)

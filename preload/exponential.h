@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distances between samples of a Poisson process, without libm: that is not ours to call.
+// Distances between the samples of a Poisson process. Computed without libm, which this library must not call.
 //
 // Process: target, any thread. A pure function.
 #ifndef TBPROF_PRELOAD_EXPONENTIAL_H_
@@ -12,8 +12,9 @@ namespace tbprof {
 
 inline constexpr int kExponentialBits = 53;
 
-// -ln(u) for u = bits / 2^53, which must be above 0, to 0.0001: of even `bits` an exponential distribution of mean 1.
-// The logarithm of the mantissa, in [1, 2), is a polynomial.
+// -ln(u) for u = bits / 2^53, with an error of at most 0.0001; `bits` must be above 0. Uniformly distributed `bits`
+// give an exponential distribution of mean 1. The logarithm of the mantissa, in [1, 2), is approximated by a
+// polynomial.
 inline double ExponentialOf(uint64_t bits) {
   constexpr double kLn2 = 0.6931471805599453;
   const int exponent = 63 - __builtin_clzll(bits);

@@ -14,7 +14,7 @@
 namespace tbprof {
 namespace {
 
-// CUPTI's own functions run on it.
+// CUPTI's own functions run on this stack.
 constexpr size_t kStackBytes = 1024 * 1024;
 
 bool GetSession(GpuSession* session) {
@@ -35,7 +35,7 @@ struct OwnThread {
 OwnThread g_own_thread;
 
 void* RunOwnThread(void* argument) {
-  // Before anything that a hook might see.
+  // Set before the first call that a hook might record.
   t_thread.phase = ThreadPhase::kOwn;
   SignalFence();
   const OwnThread own = *static_cast<OwnThread*>(argument);
@@ -48,8 +48,9 @@ bool StartOwnThread(void* (*routine)(void*), void* argument) {
   if (pthread_attr_init(&attributes) != 0) return false;
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kStackBytes);
-  // A thread is born with its creator's mask, and none of the program's handlers may run on this one. libc's own two
-  // signals stay: setuid waits until each thread has answered. The kernel's set has 64 signals, from bit 0.
+  // A new thread inherits its creator's signal mask, and no handler of the program may run on this thread. libc's own
+  // two signals stay unblocked: setuid waits until each thread has handled its signal. In the kernel's set, signal N is
+  // bit N - 1.
   const uint64_t all = ~(uint64_t{3} << 31);
   uint64_t before = 0;
   raw::Call(SYS_rt_sigprocmask, SIG_SETMASK, raw::Pointer(&all), raw::Pointer(&before), 8);
@@ -101,14 +102,14 @@ void (*g_gpu_at_end)();
 void CallGpuAtEnd() {
   auto* const routine = __atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE);
   if (routine == nullptr || !g_attachment.attached) return;
-  // Not the end of this process where a child runs in its memory, as after vfork.
+  // After vfork a child runs in this process's memory: the child ends, not this process.
   if (g_attachment.segment.process_slots[g_fork_page->process_slot].pid != raw::GetPid()) return;
   routine();
 }
 
 void NameGpuStream(void* stream, const char* name) {
   auto* const routine = __atomic_load_n(&g_name_stream, __ATOMIC_ACQUIRE);
-  // 0 to 2 are the default streams, of no context of their own.
+  // Handles 0 to 2 are the default streams, which belong to no particular context.
   if (routine != nullptr && name != nullptr && reinterpret_cast<uint64_t>(stream) > 2) routine(stream, name);
 }
 

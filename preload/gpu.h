@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU recording as far as it is in every process: almost nothing.
+// The part of GPU recording that is present in every process. Without CUDA it does almost nothing.
 //
 // Process: target. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_GPU_H_
@@ -8,35 +8,37 @@
 
 namespace tbprof {
 
-extern __attribute__((visibility("hidden"))) void (*g_gpu_at_end)();  // null where no CUDA is used
+extern __attribute__((visibility("hidden"))) void (*g_gpu_at_end)();  // null if CUDA is not used
 void CallGpuAtEnd();
 
-// Before this process ends without exit handlers or becomes another program. May take as long as a flush of device
-// activity is given. A load and a branch without CUDA, here: a fork child on its way out has no page of other code.
+// Call this before the process ends without exit handlers or executes another program. May take as long as the time
+// limit of a flush of device activity. Without CUDA it is a load and a branch, inlined: an ending fork child has not
+// mapped other pages of this library's code.
 inline void TellGpuOfEnd() {
   if (__builtin_expect(__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) != nullptr, 0)) CallGpuAtEnd();
 }
 
-// What the program has of CUPTI.
+// The program's own use of CUPTI.
 class CuptiUse;
 extern __attribute__((visibility("hidden"))) CuptiUse g_cupti_use;
-// What is called before a call of the program's is handed on while tbprof holds CUPTI; it returns when it does not.
+// Sets the function that a hook calls before a CUPTI call of the program while tbprof holds CUPTI. `suspend` returns
+// when tbprof has released CUPTI.
 void SetYield(void (*suspend)());
 
-// In the constructor: takes the loader's lock.
+// Call only in the constructor: takes the loader's lock.
 void FindDriverAtStart();
 
-// The program has named a stream, by its handle.
+// The program has given a name to the stream with this handle.
 void NameGpuStream(void* stream, const char* name);
 
-// Who receives CUDA's calls from now on. False: this session hooks none.
+// Sets the observer that receives CUDA's calls from now on. False: this session does not hook them.
 struct CudaObserver;
 bool SetObserver(const CudaObserver* observer);
-// What NVTX looks up in this library.
+// The function that NVTX looks up in this library.
 void* NvtxInjection();
 
-// What a look-up of `symbol` in the driver's library gives, that has found `found`. `is_callers`: it was found where
-// the caller's own references lead.
+// Returns the result for a look-up of `symbol` in the driver's library that has found `found`: a hook or `found`.
+// `is_callers`: the caller's own references have the target `found`.
 void* CudaHookOf(const char* symbol, void* found, bool is_callers);
 
 }  // namespace tbprof

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The hook table expanded: operation numbers, pointers to the real functions, declarations of the wrappers.
+// Expands the hook table: operation numbers, pointers to the real functions, declarations of the wrappers.
 //
-//   g_real.read(fd, data, size)      the function the program would have called without us
+//   g_real.read(fd, data, size)      the function that the program would call without tbprof
 //   kOp_read                         its operation number in the segment
-//   Hook_read                        our wrapper, exported as `read` by its assembler label
+//   Hook_read                        the wrapper, exported as `read` by its assembler label
 //
-// The label keeps our definitions apart from libc's declarations, whose exception specifications and attributes differ.
+// The label keeps the wrappers apart from libc's declarations, whose exception specifications and attributes differ.
 //
 // Process: target. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_HOOKS_H_
@@ -36,8 +36,9 @@
 
 #define TBPROF_EXPORT extern "C" __attribute__((visibility("default")))
 
-// In the file that defines `tbprof_name`: exports it as `name` of a hidden version. glibc takes one of the first node
-// for a reference without a version, and for no look-up by name (check_match in its dl-lookup.c); late_names.h.
+// Use this in the file that defines `tbprof_name`: exports it as `name` with a hidden version. glibc binds references
+// without a version to a hidden version of the first node, but look-ups by name never find it (check_match in glibc's
+// dl-lookup.c). See late_names.h.
 #define TBPROF_EXPORT_AS(name, alias, version)  \
   __asm__(".globl " alias #name                 \
           "\n"                                  \
@@ -59,16 +60,16 @@ enum OperationNumber : uint16_t {
 };
 static_assert(kOperationCount <= kMaxOperations);
 
-// By operation: what its calls are counted as. For operations that the compiler knows, and where a call is seldom:
-// the table's page is one that a fork child would have to fetch.
+// The CountedKind of each operation's calls. Only for operations that are known at compile time, and for rare calls: a
+// fork child would have to fetch the table's page.
 inline constexpr uint8_t kCountedAs[] = {
 #define TBPROF_TIMED(family, name, ...) CountedKindOf(kFamily##family),
 #define TBPROF_CUSTOM(family, name, ...) CountedKindOf(kFamily##family),
 #include "preload/hooks.def"
 };
 
-// The versions of what libc has twice, the newer one. Programs linked before it still bind to the older code: a
-// condition variable was a pointer to one, posix_spawn gave a file that is no program to the shell.
+// The newer versions of functions that libc has twice. Programs that were linked earlier still bind to the older code:
+// there a condition variable is a pointer to one, and posix_spawn passes a file that is not a program to the shell.
 #define TBPROF_VERSION_pthread_cond_wait "GLIBC_2.3.2"
 #define TBPROF_VERSION_pthread_cond_timedwait "GLIBC_2.3.2"
 #define TBPROF_VERSION_posix_spawn "GLIBC_2.15"
@@ -87,10 +88,11 @@ struct RealFunctions {
   size_t (*malloc_usable_size)(void*);
 };
 
-// The allocator's rows are never null: until the real ones are known they lead to the bootstrap arena (bootstrap.h).
+// The allocator's pointers are never null: until the real functions are known, they point to stubs that use the
+// bootstrap arena (bootstrap.h).
 extern __attribute__((visibility("hidden"))) RealFunctions g_real;
 
-// Finds every real function in one go. A late look-up, one by one, would take the loader's lock inside a hook.
+// Finds all real functions at once. A later look-up of each function would take the loader's lock inside a hook.
 void ResolveRealFunctions();
 
 enum class AllocatorWay : uint32_t {
@@ -100,17 +102,18 @@ enum class AllocatorWay : uint32_t {
   kExactQuick,  // the same, and g_blocks_to_compare is 0
 };
 extern __attribute__((visibility("hidden"))) AllocatorWay g_allocator_way;
-// 0: the size of a block is the word in front of it; kAlwaysAsk: malloc_usable_size returns it; else how many blocks of
-// glibc's are still to be compared.
+// 0: the size of a block is read from the word in front of it. kAlwaysAsk: malloc_usable_size returns it. Else the
+// number of glibc's blocks that are still to be compared.
 extern __attribute__((visibility("hidden"))) uint32_t g_blocks_to_compare;
 inline constexpr uint32_t kAlwaysAsk = UINT32_MAX;
-// Once, in the constructor: from now on blocks are compared, where the allocator is glibc's.
+// Called once, in the constructor: starts the comparison of block sizes if the allocator is glibc's.
 void CompareBlockSizes();
 
-// Whether the allocator behind our hooks gives the size of a block; else all sizes count as 0.
+// Whether the real allocator returns the size of a block. If not, all sizes count as 0.
 bool KnowsBlockSizes();
 
-// For all but the allocator, which has its stubs: one load and a branch that is never taken after the constructor.
+// For all hooks except the allocator's, which have stubs: one load and a branch that is never taken after the
+// constructor.
 #define TBPROF_RESOLVED(name)                                                                    \
   do {                                                                                           \
     if (__builtin_expect(::tbprof::g_real.name == nullptr, 0)) ::tbprof::ResolveRealFunctions(); \

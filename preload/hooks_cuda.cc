@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CUDA's driver interface, for where CUPTI is unavailable. Without an observer a hook is a load, a branch and the
-// real call. Who gets a hook: cuda_lookup.cc.
+// Hooks on CUDA's driver interface, used where CUPTI is unavailable. Without an observer a hook is a load, a branch and
+// the real call. cuda_lookup.cc decides which callers get a hook.
 //
 // Rules: RULES.md.
 #include <dlfcn.h>
@@ -22,14 +22,14 @@ namespace {
 
 const CudaObserver* g_observer;
 
-// The call of this thread that is observed. CUDA calls itself: what happens inside is part of it.
+// The observed call of this thread. CUDA calls its own functions: nested calls are part of the observed call.
 struct Observed {
-  uint64_t frame;  // the caller's stack pointer; 0: there is none
+  uint64_t frame;  // the caller's stack pointer; 0: no call is observed
   const CudaOperation* operation;
-  uint64_t mark;      // what it holds as long as it is on the stack
-  bool in_observer;   // which silences the thread
-  ThreadPhase phase;  // these two to be restored then
-  CudaAction action;  // the rest: to be taken back
+  uint64_t mark;      // equals operation->mark as long as the operation is on the stack
+  bool in_observer;   // the thread is in the observer, which bypasses the hooks
+  ThreadPhase phase;  // phase and epoch: restored if the call was left in the observer
+  CudaAction action;  // action, value and in_flight: passed to CudaObserver::left
   uint32_t epoch;
   uint32_t value, in_flight;
 };
@@ -73,7 +73,7 @@ struct Descriptions {
     Launch(function, config->stream, 0, config->grid_x, config->grid_y, config->grid_z, config->block_x,
            config->block_y, config->block_z, config->shared_bytes);
   }
-  // The block's shape was set by calls before.
+  // Earlier calls have set the block's shape.
   void LaunchGrid(void* function, int width, int height, void* stream = nullptr) const {
     Launch(function, stream, 0, static_cast<unsigned>(width), static_cast<unsigned>(height), 1, 0, 0, 0, 0);
   }
@@ -152,8 +152,8 @@ struct Descriptions {
     CopyBox(copy, stream...);
     if (operation->copy_kind == GpuCopyKind::kDeviceToDevice) operation->copy_kind = GpuCopyKind::kPeerToPeer;
   }
-  // A batch is one operation to the device's clock; events cannot separate its parts. Its kind is
-  // that of its first part.
+  // A batch is recorded as one operation, because events cannot separate its parts on the device's clock. Its kind is
+  // the kind of its first part.
   void CopyBatch(const uint64_t* destinations, const uint64_t* sources, const size_t* sizes, size_t count,
                  void* stream) const {
     if (destinations == nullptr || sources == nullptr || sizes == nullptr || count == 0) return Call();
@@ -161,7 +161,7 @@ struct Descriptions {
     for (size_t i = 0; i < count; ++i) bytes += sizes[i];
     CopyByAddress(destinations[0], sources[0], bytes, stream);
   }
-  // The extents of arrays are in elements of a size that is not known here.
+  // The extents of arrays are given in elements, whose size is not known here.
   void CopyBatch(const CudaBatchCopy3d* copies, size_t count, void* stream) const {
     if (copies == nullptr || count == 0) return Call();
     uint64_t bytes = 0;
@@ -194,7 +194,7 @@ struct Descriptions {
     Stream(stream);
     operation->asynchronous = true;
   }
-  // The pitch is known afterwards: `bytes` rows of it.
+  // The pitch is known after the call: `bytes` holds the number of rows.
   void AllocatePitch(const uint64_t* address, const size_t* pitch, size_t height) const {
     Allocate(kMemoryDevice, address, height);
     operation->addresses[0] = reinterpret_cast<uint64_t>(pitch);
@@ -263,16 +263,17 @@ struct Descriptions {
   }
 };
 
-// Which may lie in the thread's own, in a function's frame.
+// The alternate stack may lie within the thread's own stack, in a function's frame.
 bool IsOnAlternateStack() {
   stack_t stack = {};
   return raw::Call(SYS_sigaltstack, 0, raw::Pointer(&stack)) == 0 && (stack.ss_flags & SS_ONSTACK) != 0;
 }
 
-// A call that is left by longjmp, an exception or a cancellation never comes to its end, and its thread would be silent
-// for good. That it is gone is certain where it was on the thread's own stack, if this call is not below it, or if what
-// it held is overwritten. On other stacks (alternate ones of signals, coroutines) nothing is: outside the observer it
-// is then taken for gone, which at worst counts what is inside it, too; in the middle of a record it is not.
+// Whether the observed call was left by longjmp, an exception or a cancellation, so that it never ends and its thread
+// would stay silent for good. This is certain for a call on the thread's own stack if the current call is not below it,
+// or if the memory that held it is overwritten. On other stacks (alternate signal stacks, coroutines) nothing is
+// certain: outside of the observer a call that the current one is not below is assumed to be gone, which at worst
+// counts nested calls, too; in the middle of a record it is assumed to be still there.
 __attribute__((noinline)) bool WasLeft(const CudaObserver* observer, uint64_t frame) {
   Observed* const left = &t_observed;
   ThreadState* const thread = &t_thread;
@@ -307,7 +308,7 @@ __attribute__((noinline)) bool WasLeft(const CudaObserver* observer, uint64_t fr
   return true;
 }
 
-// Not inlined into 200 hooks: all of them together would be larger than the rest of the library.
+// Not inlined: in 200 hooks the code would be larger than the rest of the library.
 __attribute__((noinline)) bool Begin(const CudaObserver* observer, CudaOperation* operation, uint64_t frame) {
   Observed* const call = &t_observed;
   const ThreadState* const thread = &t_thread;
@@ -367,7 +368,7 @@ bool SetObserver(const CudaObserver* observer) {
     describe.description;                                                                       \
     const auto frame = reinterpret_cast<uint64_t>(__builtin_dwarf_cfa());                       \
     if (!Begin(observer, &operation, frame)) return g_cuda.symbol arguments;                    \
-    /* Behind what the observer does first, which takes microseconds: it is not in the call. */ \
+    /* After the observer's begin, which takes microseconds and is not part of the call. */     \
     const uint64_t begin = BeginCudaCall();                                                     \
     const int result = g_cuda.symbol arguments;                                                 \
     End(observer, &operation, result);                                                          \
@@ -381,7 +382,7 @@ bool SetObserver(const CudaObserver* observer) {
   TBPROF_CUDA_HOOK(symbol##suffix, symbol, kCudaThreadStream, parameters, arguments, description)
 #include "wire/cuda_calls.def"
 
-// cudaProfilerStart and cudaProfilerStop lead here. What happens in them is inside the window.
+// cudaProfilerStart and cudaProfilerStop call these two. The driver's work inside them belongs to the window.
 int Hook_cuProfilerStart() {
   if (IsProfilerSwitchWanted()) SwitchCudaProfiler(true);
   return g_cuda.cuProfilerStart();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a look-up by name gives: our hook for a function that the library has.
+// The hook on dlsym: a look-up by name returns a hook for a function that the library has.
 //
 // Rules: RULES.md.
 #include <dlfcn.h>
@@ -14,8 +14,8 @@
 namespace tbprof {
 namespace {
 
-// A process may have a library twice. The hook stands for one that was looked up, the first; not if the program's own
-// references lead to another.
+// A process may contain a library twice. The hook stands for the first function that was looked up, unless the
+// program's own references are bound to another one. In all other cases the caller gets the function that was found.
 void* OneOf(const char* name, void* found, void* hook, void** looked_up) {
   if (found == hook) return found;
   void* const linked = RealDlsym(RTLD_NEXT, name);
@@ -29,8 +29,8 @@ void* OneOf(const char* name, void* found, void* hook, void** looked_up) {
   return hook;
 }
 
-// What a look-up of `name` that has found `found` gives: our hook where we have one for it. `is_callers`: the caller's
-// own references lead to the same.
+// Returns the hook for `name`, or `found` if there is no hook. `is_callers`: the caller's own references are bound to
+// `found`.
 void* LateHookOf(const char* name, void* found, bool is_callers) {
 #define TBPROF_TIMED(...)
 #define TBPROF_CUSTOM(...)
@@ -49,10 +49,11 @@ void* LateHookOf(const char* name, void* found, bool is_callers) {
 
 // ---- dlsym
 
-// A pure jump, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, but for names that begin with `cu`,
-// `nc` or `In`. Those go by an exact-name table: a prefix would swallow cuDNN's and cuBLAS's functions. For
-// RTLD_DEFAULT a hook stands for what is in the global scope, which is every caller's, or for what the caller is linked
-// with; for RTLD_NEXT for what is behind us, if the caller is before us. Else the jump decides.
+// Jumps to the real dlsym, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, except for names that
+// begin with `cu`, `nc` or `In`. These are compared with a table of exact names: a prefix would also match functions of
+// cuDNN and cuBLAS. For RTLD_DEFAULT a hook replaces a function of the global scope, which every caller gets, or one
+// that the caller is linked with; for RTLD_NEXT a function behind this library, if the caller is before this library.
+// Otherwise the jump gives libc's result.
 extern "C" {
 
 __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
@@ -61,9 +62,9 @@ __attribute__((visibility("hidden"))) void* (*tbprof_find_dlsym())(void*, const 
   return tbprof::FindRealDlsym();
 }
 
-// The real look-up comes first: what the library does not have, we do not have.
+// The real look-up comes first: a name that the library lacks must not be found here either.
 __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, const char* name) {
-  // NVTX calls the library that its variable names, which is this one.
+  // NVTX looks this name up in the library that its variable names, which is this library.
   if (name[0] == 'I') {
     if (!tbprof::SameText(name, "InitializeInjectionNvtx2") || handle != tbprof::ObjectAt(tbprof::NvtxInjection())) {
       return tbprof_real_dlsym(handle, name);
@@ -75,7 +76,7 @@ __attribute__((visibility("hidden"))) void* tbprof_watched_dlsym(void* handle, c
   return tbprof::LateHookOf(name, found, false);
 }
 
-// For RTLD_DEFAULT and RTLD_NEXT. Null: libc's answer is the right one.
+// For RTLD_DEFAULT and RTLD_NEXT. Null: libc's result is the right one.
 __attribute__((visibility("hidden"))) void* tbprof_hook_of_scope(void* handle, const char* name, const void* caller) {
   using namespace tbprof;
   if (name[0] == 'I' || t_thread.phase == ThreadPhase::kOwn) return nullptr;

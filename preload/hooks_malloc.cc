@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The allocator: every call is counted; calls of large blocks are timed and recorded when large or slow enough; about
-// every malloc_interval bytes a sample with a stack is taken. free is recorded before the real call, because another
-// thread may get the address at once; allocations after it. Rules: RULES.md.
+// The allocator hooks. Every call is counted. Calls for large blocks are timed, and recorded if the block is large
+// enough or the call slow enough. About every malloc_interval bytes a sample with a stack is taken. free is recorded
+// before the real call, because another thread may get the address at once; allocations are recorded after it. Rules:
+// RULES.md.
 #include "preload/bootstrap.h"
 #include "preload/hooks.h"
 #include "preload/modules.h"
@@ -12,27 +13,28 @@
 #include "preload/stack.h"
 #include "preload/torch_observer.h"
 
-// In a function that is always inline: of the hook that it is part of.
+// In an always_inline function this is the return address of the hook that contains it.
 #define TBPROF_SITE __builtin_return_address(0)
 
 namespace tbprof {
 namespace {
 
-// From here on a call is timed: below, the clock would cost more than the call. glibc maps blocks of 128 KiB and more.
+// Calls for blocks of at least this size are timed: for smaller blocks the clock would cost more than the call. glibc
+// maps blocks of 128 KiB and more.
 constexpr size_t kTimedBytes = 64 * 1024;
 constexpr int64_t kFlushBytes = 64 * 1024;
 constexpr uint64_t kFlushFrees = 256;
 
-// glibc's malloc_usable_size reads the word before the block, after questions that cost more than all else the hook
-// does. So that word is read here, once the first blocks have shown that it is the size. Of mapped blocks (bit 1) it is
-// not, and those are few.
+// glibc's malloc_usable_size reads the word before the block, after checks that cost more than the rest of the hook. So
+// the hook reads that word itself, once the first blocks have shown that the word is the size. It is not the size for
+// mapped blocks (bit 1), which are few.
 size_t SizeInFront(const void* block, bool* mapped) {
   const size_t word = __atomic_load_n(static_cast<const size_t*>(block) - 1, __ATOMIC_RELAXED);
   *mapped = (word & 2) != 0;
   return (word & ~size_t{7}) - sizeof(size_t);
 }
 
-// Whether a block's size may be read and a call of the usual kind is only counted.
+// Whether a block's size may be read from the word before it, and a usual call is only counted.
 inline bool QuickWay() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kQuick; }
 inline bool ExactQuickWay() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) == AllocatorWay::kExactQuick; }
 inline bool RecordsBlocks() { return __atomic_load_n(&g_allocator_way, __ATOMIC_RELAXED) >= AllocatorWay::kExact; }
@@ -42,11 +44,11 @@ void CompareSizes(const void* block, size_t usable, uint32_t left) {
   const size_t in_front = SizeInFront(block, &mapped);
   if (mapped) return;
   const uint32_t now = in_front == usable ? left - 1 : kAlwaysAsk;
-  // By exchange, so that no other thread's count takes a `kAlwaysAsk` back.
+  // Compare-and-exchange, so that another thread's count cannot overwrite `kAlwaysAsk`.
   if (!__atomic_compare_exchange_n(&g_blocks_to_compare, &left, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
   if (now != 0) return;
   if (!RecordsBlocks()) return __atomic_store_n(&g_allocator_way, AllocatorWay::kQuick, __ATOMIC_RELAXED);
-  // Blocks of Python have their stack, for which there is no quick way.
+  // In a Python program each block is recorded with its Python stack, which the quick path does not support.
   const bool has_python = __atomic_load_n(&g_python, __ATOMIC_RELAXED) != nullptr;
   if (!has_python) __atomic_store_n(&g_allocator_way, AllocatorWay::kExactQuick, __ATOMIC_RELAXED);
 }
@@ -63,7 +65,7 @@ size_t BlockSize(void* block) {
   return usable;
 }
 
-// A thread past its last destructor, or one that got no slot: the totals stay right, by shared counters.
+// For a thread past its last destructor or without a slot: shared counters keep the totals right.
 void CountLate(bool allocation, uint64_t bytes) {
   if (!g_attachment.attached) return;
   const uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
@@ -93,7 +95,7 @@ void RecordSampledFree(ThreadState* thread, uint16_t operation, uint8_t flags, u
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kSampledFree, flags, operation);
 }
 
-// From here on the free of `block` is recorded.
+// Makes the hooks record the free of `block`.
 void FollowSampled(ThreadState* thread, uint16_t operation, const void* block, uint64_t ticks) {
   const uint64_t evicted = AddSampledBlock(block, thread->random >> 32);
   if (evicted != 0) RecordSampledFree(thread, operation, kRecordNotFollowed, evicted, ticks);
@@ -154,27 +156,28 @@ __attribute__((noinline)) void Sample(ThreadState* thread, uint16_t operation, v
   for (uint64_t i = 0; i < bytes / 8; ++i) copy[i] = stack[i];
 #endif
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocationSample, 0, operation);
-  // Of a block without a sample there is nothing to record when it goes.
+  // Only the free of a block with a recorded sample is recorded.
   if (!RecordsBlocks()) FollowSampled(thread, operation, block, now);
 }
 
-// The launcher's core has the lines of a chunk that it cleared: each is prefetched 24 records ahead.
+// The launcher has cleared the chunk, so its core holds the cache lines: each is prefetched 24 records ahead.
 inline void AskForLine(const Reservation& reservation) {
 #if defined(__x86_64__)
-  // For the builtin a compiler for any x86-64 takes prefetcht0, after which the line is still the other core's, too.
+  // For generic x86-64 a compiler emits prefetcht0 for the builtin, which leaves the line shared with the other core.
   asm volatile("prefetchw %0" : : "m"(reservation.slots[24 * (kSlotBytes / 8)]));
 #else
   __builtin_prefetch(reservation.slots + 24 * (kSlotBytes / 8), 1);
 #endif
 }
 
-// --malloc=exact: one record for each block that comes or goes.
+// --malloc=exact: one record for each allocation and each free.
 inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, const void* block, size_t usable,
                         const void* site) {
   if ((flags & kRecordRelease) == 0) NoteCurrentPythonStack(thread);
   Reservation reservation;
   if (!BeginRecord(g_attachment.segment, &thread->writer, 1, &reservation)) return CountNoRoom(thread, kCountedBlock);
-  // The counter costs three times the rest of a record; between two stamps a thread's calls have their order.
+  // Reading the counter costs three times as much as the rest of the record. Between two timestamps the order of a
+  // thread's calls is still known.
   uint64_t ticks = 0;
   AskForLine(reservation);
   if (thread->until_stamp <= 0) {
@@ -187,8 +190,9 @@ inline void RecordBlock(ThreadState* thread, uint16_t operation, uint8_t flags, 
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kAllocation, flags, operation);
 }
 
-// RecordBlock for most: the size is in front of the block, no time is due, the current chunk has room. False: nothing
-// is done. Who calls it has no call but its last one, so hardly a register to save.
+// RecordBlock for the usual case: the size is in front of the block, no timestamp is due, and the current chunk has
+// room. False: nothing was done. Makes no call, so that the caller, whose only call is its last one, saves hardly any
+// register.
 inline __attribute__((always_inline)) bool RecordUsual(ThreadState* thread, uint64_t tag, const void* block,
                                                        const void* site, size_t* usable) {
   bool mapped;
@@ -207,12 +211,12 @@ inline __attribute__((always_inline)) bool RecordUsual(ThreadState* thread, uint
   return true;
 }
 
-// Of a record of a block: what TagWord has of it before there is a chunk.
+// The TagWord of an Allocation record except for the chunk's generation.
 constexpr uint64_t BlockTag(uint16_t operation, uint8_t flags) {
   return TagWord(0, RecordKind::kAllocation, flags, 1, operation);
 }
 
-// What seldom follows an allocation that was counted.
+// The rare work after a counted allocation.
 __attribute__((noinline)) void* FlushOrSample(ThreadState* thread, uint16_t operation, void* block, size_t size,
                                               const void* site) {
   if (thread->unflushed_live > kFlushBytes) FlushLiveBytes(thread);
@@ -241,7 +245,7 @@ __attribute__((noinline, flatten)) void* AllocatedSlow(uint16_t operation, void*
   return more ? FlushOrSample(thread, operation, block, size, site) : block;
 }
 
-// A function for each operation: with a number that is known it needs two registers less.
+// One instance for each operation: a constant operation number saves two registers.
 template <uint16_t operation>
 __attribute__((noinline)) void* AllocatedExact(void* block, size_t size, const void* site) {
   ThreadState* thread = &t_thread;
@@ -252,8 +256,8 @@ __attribute__((noinline)) void* AllocatedExact(void* block, size_t size, const v
   return block;
 }
 
-// After an allocation; returns the block. The usual way is five additions and branches without a call, so that a hook
-// has nothing to save but `size`: each of the others ends in a call of its own.
+// Call this after an allocation; returns the block. The usual path is five additions and branches without a call, so
+// that a hook has to save nothing but `size`. Each of the other paths ends in a call of its own.
 template <uint16_t operation>
 inline __attribute__((always_inline)) void* Allocated(void* block, size_t size) {
   if (__builtin_expect(block == nullptr, 0)) return block;
@@ -280,8 +284,7 @@ inline bool FlushesAfterFree(const ThreadState* thread) {
   return __builtin_expect(thread->unflushed_live < -kFlushBytes || thread->writer.thread->frees % kFlushFrees == 0, 0);
 }
 
-// Before a block is given back, except on the quick way.
-// Returns whether it was a sampled block.
+// Call this before a block is freed, except on the quick path. Returns whether it was a sampled block.
 bool Freeing(uint16_t operation, void* block, size_t usable, const void* site) {
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) {
@@ -299,10 +302,10 @@ bool Freeing(uint16_t operation, void* block, size_t usable, const void* site) {
   return true;
 }
 
-// After the call of a large block that began at `start`.
+// Call this after the call for a large block that began at `start`.
 __attribute__((noinline)) void EndLarge(uint64_t start, uint16_t operation, void* block, size_t size,
                                         const void* site) {
-  // Without a thread there may be no clock any more (StopRecording).
+  // If there is no thread, the clock may be unusable (StopRecording).
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;
   const uint64_t ticks = Ticks() - start;
@@ -345,7 +348,7 @@ __attribute__((noinline)) void FlushAndFree(ThreadState* thread, void* block) {
   g_real.free(block);
 }
 
-// Of a block near a sampled one.
+// Frees a block whose address is near a sampled block's.
 __attribute__((noinline)) void FreeNearSampled(void* block, size_t usable) {
   Freeing(kOp_free, block, usable, nullptr);
   g_real.free(block);
@@ -387,7 +390,7 @@ TBPROF_ALLOCATE(valloc, (size_t size), (size), size)
 TBPROF_ALLOCATE(pvalloc, (size_t size), (size), size)
 
 int Hook_posix_memalign(void** block, size_t alignment, size_t size) {
-  // Every tensor in the memory of the host begins with this call.
+  // PyTorch allocates every tensor in host memory by this call.
   if (TorchMayBeNear()) LookForTorch(TBPROF_SITE);
   if (!AllocatorArmed()) return g_real.posix_memalign(block, alignment, size);
   const uint64_t start = StartOfLarge(size);
@@ -399,7 +402,7 @@ int Hook_posix_memalign(void** block, size_t alignment, size_t size) {
 
 namespace {
 
-// realloc frees before and allocates after; on failure the old block is still there.
+// Records a free before the real call and an allocation after it. If realloc fails, the old block is still there.
 template <typename Call>
 inline __attribute__((always_inline)) void* Resize(uint16_t operation, void* block, size_t size, const void* site,
                                                    Call real) {
@@ -438,12 +441,12 @@ void* Hook_realloc(void* block, size_t size) {
 
 void* Hook_reallocarray(void* block, size_t count, size_t size) {
   size_t bytes;
-  // The real function judges the overflow. Where the program has an allocator of its own, the blocks are that one's:
-  // glibc's reallocarray finds its realloc, g_real.realloc is another.
+  // The real function handles the overflow. In a program with its own allocator the blocks belong to that allocator:
+  // glibc's reallocarray calls that allocator's realloc, but g_real.realloc is a different function.
   if (!g_attachment.has_allocator || __builtin_mul_overflow(count, size, &bytes)) {
     return g_real.reallocarray(block, count, size);
   }
-  // glibc's own calls the program's realloc, which is ours: counted twice.
+  // glibc's reallocarray would call the realloc hook, and the call would be counted twice.
   return Resize(kOp_reallocarray, block, bytes, TBPROF_SITE, [&]() { return g_real.realloc(block, bytes); });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL's calls, with the bytes that they move: every NCCL row of hooks.def. Rules: RULES.md.
+// Hooks on NCCL's calls, recorded with the bytes that they move: every NCCL row of hooks.def. Rules: RULES.md.
 #include "preload/hooks.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kNcclSystemError = 2, kNcclInvalidArgument = 4, kNcclInvalidUsage = 5, kNcclInProgress = 7;
 
-// ncclDataType_t.
+// Bytes of one element; `type` is an ncclDataType_t.
 uint64_t NcclSize(int type) {
   constexpr uint8_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
   return type >= 0 && type < static_cast<int>(sizeof(kSizes)) ? kSizes[type] : 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The collector that NVTX loads. Every image that has NVTX's header loads the library that NVTX_INJECTION64_PATH
-// names at its first call, which is this one, and calls InitializeInjectionNvtx2: from any thread, perhaps inside a
-// constructor, once for each image. What it finds null it leaves out for ever. Rules: RULES.md.
+// The collector that NVTX loads. Every image that contains NVTX's header loads, at its first NVTX call, the library
+// that NVTX_INJECTION64_PATH names (this one) and calls InitializeInjectionNvtx2: from any thread, perhaps inside a
+// constructor, once per image. The image never calls functions that are null after that. Rules: RULES.md.
 #include <string.h>
 #include <wchar.h>
 
@@ -14,7 +14,7 @@
 namespace tbprof {
 namespace {
 
-// Of NVTX's header, whose layout has not changed since version 2.
+// From NVTX's header. The layout has not changed since version 2.
 enum MessageType : int32_t { kAscii = 1, kWide = 2, kRegistered = 3 };
 enum NvtxPayload : int32_t { kUint64 = 1, kInt64 = 2, kDouble = 3, kUint32 = 4, kInt32 = 5, kFloat = 6 };
 struct EventAttributes {
@@ -31,19 +31,20 @@ struct EventAttributes {
 };
 static_assert(sizeof(EventAttributes) == 48);
 
-// What a program gets from NVTX without a collector; a depth that it did not see before could only change what it does.
+// The value that NVTX returns without a collector. A real depth, which the program did not get before, could change its
+// behavior.
 constexpr int kNoPushPopTracking = -2;
 constexpr size_t kMaxWide = 40;
 
 uint64_t g_range_count;
-// In the number of a range that a window is for.
+// Bit in the number of a range that opens a window.
 constexpr uint64_t kWaitedFor = uint64_t{1} << 63;
 
 bool IsArmed() {
   return __builtin_expect((__atomic_load_n(&g_control->control, __ATOMIC_RELAXED) & kFamilyAnnotation) != 0, 0);
 }
 
-// A name in wide characters, as UTF-8: as much of it as a hook's stack has room for.
+// A name in wide characters, converted to UTF-8 and cut to the room on a hook's stack.
 struct Narrow {
   char text[4 * kMaxWide + 1];
   explicit Narrow(const wchar_t* wide) {
@@ -70,7 +71,7 @@ struct Narrow {
   }
 };
 
-// Out of line: the buffer is not to lie on the stack of those who have none.
+// Not inlined: callers without wide names must not have the buffer on their stack.
 __attribute__((noinline)) uint64_t NumberOfWide(ThreadState* thread, const wchar_t* text) {
   return NameNumber(thread, Narrow(text).text);
 }
@@ -81,7 +82,7 @@ uint16_t DomainOf(const void* handle) {
   return Handle(handle) <= kMaxDomains ? static_cast<uint16_t>(Handle(handle)) : kMaxDomains;
 }
 
-// The content of an annotation, as a program gave it.
+// The content of an annotation as the program passed it.
 struct Content {
   uint64_t name = 0;
   uint32_t category = 0;
@@ -151,7 +152,7 @@ void Record(AnnotationAction action, const void* domain, Text text) {
 
 template <typename Text>
 uint64_t StartRange(const void* domain, Text text) {
-  // A number of its own also where nothing is recorded: it may end when something is.
+  // The range gets its own number even if nothing is recorded now: recording may have begun when the range ends.
   uint64_t range = __atomic_add_fetch(&g_range_count, 1, __ATOMIC_RELAXED);
   if (!IsArmed()) return range;
   ThreadState* const thread = CurrentThread();
@@ -202,7 +203,7 @@ void Mark(const void* domain, Text text) {
 // The handle is the name's number, which is never 0.
 void* RegisterString(const char* text) { return Handle(KeptNameNumber(CurrentThread(), text)); }
 
-// Null: for the domain's owner no tool is attached. XLA gives its kernels' names either to NVTX or to its own
+// Null: the domain's owner assumes that no tool is attached. XLA gives its kernels' names either to NVTX or to its own
 // profiler, which the program may be using.
 void* CreateDomain(const char* text) {
   if (text != nullptr && strcmp(text, "TSL") == 0 && (g_control->gpu_options & kGpuXlaAnnotations) == 0) return nullptr;
@@ -252,7 +253,7 @@ void* DomainRegisterStringW(void*, const wchar_t* text) { return RegisterString(
 void* DomainCreateA(const char* text) { return CreateDomain(text); }
 void* DomainCreateW(const wchar_t* text) { return CreateDomain(Narrow(text).text); }
 
-// Of the driver's interface and of the runtime's: a stream has one handle in both.
+// For the driver and the runtime interface: a stream has the same handle in both.
 void NameStreamA(void* stream, const char* text) { NameGpuStream(stream, text); }
 void NameStreamW(void* stream, const wchar_t* text) { NameGpuStream(stream, Narrow(text).text); }
 
@@ -310,7 +311,8 @@ TBPROF_EXPORT_AS(InitializeInjectionNvtx2, "tbprof_export_", "TBPROF_PRIVATE")
 
 void* NvtxInjection() { return reinterpret_cast<void*>(&Hook_InitializeInjectionNvtx2); }
 
-// 0 would have NVTX close us again. Where nothing is ever to be recorded, nothing is put in.
+// Returns 1 in all cases: after 0, NVTX would close this library again. If this process never records, no callback is
+// set.
 int Hook_InitializeInjectionNvtx2(const void* (*export_table)(uint32_t number)) {
   if (export_table == nullptr || !MayAnnotate()) return 1;
   const auto* callbacks = static_cast<const CallbackTable*>(export_table(kCallbacks));

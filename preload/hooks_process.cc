@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fork, exec, spawn. Rules: RULES.md.
+// Hooks on fork, exec and spawn. Rules: RULES.md.
 #include <stdarg.h>
 #include <sys/prctl.h>
 
@@ -14,21 +14,21 @@ extern "C" char** environ;
 namespace tbprof {
 namespace {
 
-// Reads memory that the program only names. An address that is none makes exec return EFAULT, and must not end the
-// program here.
+// Reads memory at addresses that the program passes to exec. An invalid address makes exec return EFAULT, and must not
+// crash the program here.
 class NamedMemory {
  public:
   bool Readable(const void* address) {
     const uint64_t page = reinterpret_cast<uint64_t>(address) / kPage;
     if (page == known_[0] || page == known_[1]) return true;
-    // The kernel copies the set before it refuses the first argument, and changes nothing.
+    // The kernel copies the set before it rejects the invalid first argument, and changes nothing.
     const long word = static_cast<long>(reinterpret_cast<uint64_t>(address) & ~uint64_t{7});
     if (word == 0 || raw::Call(SYS_rt_sigprocmask, -1, word, 0, 8) == -EFAULT) return false;
     known_[1] = known_[0];
     known_[0] = page;
     return true;
   }
-  // Of a text, at most `limit`; false: it does not end in readable memory.
+  // Length of a text, at most `limit`. False: the text is not readable up to its end.
   bool Length(const char* text, size_t limit, size_t* length) {
     for (*length = 0; *length < limit; ++*length) {
       if (!Readable(text + *length)) return false;
@@ -45,7 +45,8 @@ constexpr size_t kMaxPath = 4096;
 constexpr size_t kMaxPreload = 64 * 1024;
 constexpr size_t kMaxVariables = 65536;
 
-// Whether a program started with this environment would load us too. False: the kernel will refuse it.
+// *carries: whether a program that is started with this environment also loads this library. False: the environment is
+// not readable, so the kernel will reject the exec.
 bool CarriesUs(NamedMemory* memory, char* const* environment, bool* carries) {
   *carries = false;
   if (environment == nullptr) return true;
@@ -81,13 +82,13 @@ bool CarriesUs(NamedMemory* memory, char* const* environment, bool* carries) {
   return true;
 }
 
-// An exec on its way. `pid` != 0: of a vfork child, which runs in our memory as this thread.
+// An exec in progress. `pid` != 0: the exec of a vfork child, which runs in this process's memory as this thread.
 struct ExecScope {
   ThreadState* thread;  // null: not recorded
   int32_t pid;
 };
 
-// Before an exec. The record is committed when the real call is made: it never returns if all goes well.
+// Call this before an exec. The record is committed before the real call, which does not return on success.
 ExecScope NoteExec(uint16_t operation, const char* path, char* const* environment) {
   if (!Armed(kFamilyProcess)) return {};
   ThreadState* thread = CurrentThread();
@@ -104,12 +105,12 @@ ExecScope NoteExec(uint16_t operation, const char* path, char* const* environmen
   return {thread, vforked ? pid : 0};
 }
 
-// An exec that came back.
+// Call this after an exec that returned: it failed.
 int Failed(const ExecScope& exec, uint16_t operation, int result, const void* site) {
   if (exec.thread == nullptr) return result;
   const int error = errno;
   if (exec.pid != 0) {
-    // No span: the parent's line has the child's calls on it, and its vfork goes on.
+    // No span: the child's calls are on the parent's line, and the parent's vfork has not returned.
     RecordExec(exec.thread, operation, "", 0, kRecordFailed | kRecordSpawned, exec.pid);
   } else {
     constexpr uint8_t kCounted = CountedKindOf(kFamilyProcess);
@@ -121,7 +122,7 @@ int Failed(const ExecScope& exec, uint16_t operation, int result, const void* si
   return result;
 }
 
-// A program that libc started for us. The kernel has read path and environment: they are there.
+// Records a program that libc has started. The kernel has read path and environment, so they are readable.
 void NoteSpawn(uint16_t operation, const char* path, char* const* environment, int32_t pid) {
   ThreadState* thread = CurrentThread();
   if (thread == nullptr) return;
@@ -134,7 +135,7 @@ void NoteSpawn(uint16_t operation, const char* path, char* const* environment, i
 }
 
 int CountArguments(va_list arguments) {
-  int count = 1;  // the first is named
+  int count = 1;  // the first argument is a named parameter
   while (va_arg(arguments, const char*) != nullptr) ++count;
   return count;
 }
@@ -148,10 +149,10 @@ pid_t Hook_fork() {
   if (Armed(kFamilyProcess)) BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
   NoteLiveBytesBeforeFork();
   const pid_t pid = g_real.fork();
-  // Nothing of ours changes errno here, and to look at it takes a page of libc that a child may not need.
+  // tbprof does not change errno here, and reading errno would fetch a page of libc that a child may not need.
   if (pid == 0) {
-    // Registers the child now, so that it is seen even if it records nothing else, and the launcher keeps the segment
-    // of one that outlives its parent until a window opens.
+    // Registers the child now, so that it is seen even if it records nothing else, and so that the launcher keeps the
+    // segment of a child that outlives its parent until a window opens.
     EnterForkChild();
     return 0;
   }
@@ -162,7 +163,7 @@ pid_t Hook_fork() {
   return pid;
 }
 
-// A fork child that registered nothing, like one after vfork, has no GPU.
+// A fork child that has not registered, such as one after vfork, uses no GPU.
 #define TBPROF_END(name)         \
   void Hook_##name(int status) { \
     TBPROF_RESOLVED(name);       \
@@ -193,7 +194,7 @@ TBPROF_EXEC(fexecve, (int fd, char* const* arguments, char* const* environment),
 TBPROF_EXEC(execveat, (int directory, const char* path, char* const* arguments, char* const* environment, int flags),
             (directory, path, arguments, environment, flags), path, environment)
 
-// The variadic ones become their array forms, with the array on the stack as libc does it.
+// The variadic functions call their array forms, with the array on the stack as in libc.
 #define TBPROF_EXEC_LIST(name, array_name, has_environment)                                                  \
   int Hook_##name(const char* path, const char* argument, ...) {                                             \
     TBPROF_RESOLVED(array_name);                                                                             \
@@ -251,19 +252,19 @@ __asm__(".symver tbprof_spawn_old, posix_spawn@GLIBC_2.2.5, remove");
 __asm__(".symver tbprof_spawnp_old, posix_spawnp@GLIBC_2.2.5, remove");
 #endif
 
-// A thread that makes its clock counter fault cannot take times, and all threads and children that it makes inherit
-// that: recording ends for the process, before it would end the process.
+// PR_TSC_SIGSEGV makes a read of the CPU's counter fault, in this thread and in all threads and children that it makes.
+// The next timestamp would kill the process, so recording stops for the process.
 int Hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
   TBPROF_RESOLVED(prctl);
   if (__builtin_expect(option == PR_SET_TSC && a == PR_TSC_SIGSEGV, 0)) StopRecording("PR_SET_TSC");
   if (option != PR_SET_NAME) return g_real.prctl(option, a, b, c, d);
   const int result = g_real.prctl(option, a, b, c, d);
-  // The kernel has read the name: it is there, to its end or as far as the kernel keeps it.
+  // The kernel has read the name, so it is readable up to its end or up to the length that the kernel keeps.
   if (result == 0 && Armed(kFamilyThread)) NoteOwnName(reinterpret_cast<const char*>(a));
   return result;
 }
 
-// Starts its shell by a name inside libc, which no hook sees.
+// libc's system starts the shell by a name inside libc, which no hook sees.
 int Hook_system(const char* command) {
   TBPROF_RESOLVED(system);
   if (!Armed(kFamilyProcess)) return g_real.system(command);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locks, and jumps out of waits. Rules: RULES.md.
+// Hooks on locks, and on jumps out of waits. Rules: RULES.md.
 #include "preload/hooks.h"
 #include "preload/record.h"
 
@@ -15,8 +15,8 @@ void LeaveWaits(ThreadState* thread) {
 
 // ---- locks
 
-// glibc's ABI: the first int of a mutex is its lock word, 0 while free. A glance costs 0.2 ns; trying the lock first
-// costs 6, and recording every lock changes the contention itself.
+// glibc's ABI: the first int of a mutex is its lock word, 0 while free. Reading it costs 0.2 ns; trying the lock first
+// costs 6 ns, and recording every lock would change the contention itself.
 bool LooksFree(const pthread_mutex_t* mutex) {
   return __atomic_load_n(reinterpret_cast<const int*>(mutex), __ATOMIC_RELAXED) == 0;
 }
@@ -26,8 +26,8 @@ bool LooksAvailable(const sem_t* semaphore) {
   return __atomic_load_n(reinterpret_cast<const unsigned*>(semaphore), __ATOMIC_RELAXED) != 0;
 }
 
-// A read-write lock's internals have changed between versions; the public trylock answers instead, and leaves it taken.
-// Not for the timed ones: they refuse an invalid time also where the lock is free.
+// The layout of a read-write lock differs between glibc versions, so the public trylock is used: if it succeeds, the
+// lock is taken. Not for the timed functions: they reject an invalid time even if the lock is free.
 template <typename Try, typename Lock>
 inline int LockReadWrite(pthread_rwlock_t* lock, uint16_t operation, const void* site, Try attempt, Lock wait_for) {
   if (attempt(lock) == 0) return 0;
@@ -42,8 +42,8 @@ inline int LockReadWrite(pthread_rwlock_t* lock, uint16_t operation, const void*
 
 // ---- jumps
 
-// A jump may leave a wait that a signal handler has interrupted, and nothing else would end it. One within a handler
-// ends the wait below it too early: the lesser evil, for it is still recorded when it returns.
+// A jump may leave a wait that a signal handler has interrupted, and nothing else would end this wait. A jump within
+// the handler ends the interrupted wait too early. This is acceptable: the wait is still recorded when it returns.
 #define TBPROF_JUMP(name)                               \
   void Hook_##name(__jmp_buf_tag* target, int value) {  \
     TBPROF_RESOLVED(name);                              \
@@ -104,7 +104,7 @@ TBPROF_WAIT_CONDITION(Hook_pthread_cond_timedwait, pthread_cond_timedwait, kOp_p
                       (pthread_cond_t * condition, pthread_mutex_t* mutex, const timespec* until),
                       (condition, mutex, until))
 #if defined(__x86_64__)
-// Programs linked before glibc 2.3.2 have another layout behind the same name: they must reach the old code.
+// Programs linked before glibc 2.3.2 use another layout of a condition variable and must reach the old code.
 TBPROF_EXPORT int OldConditionWait(pthread_cond_t* condition, pthread_mutex_t* mutex) __asm__("tbprof_cond_wait_old");
 TBPROF_EXPORT int OldConditionTimedWait(pthread_cond_t* condition, pthread_mutex_t* mutex,
                                         const timespec* until) __asm__("tbprof_cond_timedwait_old");

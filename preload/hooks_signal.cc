@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The capture signal: where the program leaves it at its default, which would end it, a handler of ours counts it as a
-// request instead, and the program goes on seeing the default. Rules: RULES.md.
+// The capture signal. If the program leaves it at the default action, which would end the program, tbprof installs a
+// handler that counts the signal as a capture request. The program still sees the default action. Rules: RULES.md.
 //
-// What the program sends to itself, or one of its processes to another, is no request: `timeout -s USR1` and a parent
-// that ends its workers mean the default action, and get it.
+// A signal that the program sends to itself, or that one of its processes sends to another, is not a request: `timeout
+// -s USR1` and a parent that ends its workers need the default action, which the handler restores.
 #include <errno.h>
 #include <fcntl.h>
 
@@ -13,7 +13,7 @@
 #include "wire/raw.h"
 
 #if defined(__x86_64__)
-// As libc's own: unwinders recognise a signal frame by these bytes.
+// The same bytes as libc's restorer: unwinders recognise a signal frame by them.
 asm(R"(
   .pushsection .text
   .hidden tbprof_restore_signal
@@ -32,11 +32,11 @@ extern "C" void tbprof_restore_signal();
 namespace tbprof {
 namespace {
 
-constexpr unsigned long kRestorerFlag = 0x04000000;  // SA_RESTORER, which libc's header keeps to itself
+constexpr unsigned long kRestorerFlag = 0x04000000;  // SA_RESTORER, which libc's headers do not define
 constexpr int kHandlerFlags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
 constexpr int kMaxGenerations = 64;
 
-// As the kernel takes it.
+// The kernel's layout of struct sigaction.
 struct KernelAction {
   void (*handler)(int, siginfo_t*, void*);
   unsigned long flags;
@@ -47,8 +47,8 @@ struct KernelAction {
 };
 
 int g_signal;        // 0: none is handled
-int g_launcher_pid;  // as this process sees it, 0: it can't
-// What the program gave with its SIG_DFL, to be returned later.
+int g_launcher_pid;  // as this process sees it; 0: not visible
+// The flags that the program set with SIG_DFL, to be returned later.
 int g_default_flags;
 bool g_has_restorer;
 
@@ -56,7 +56,7 @@ long SetKernelAction(int signo, const KernelAction* action, KernelAction* old) {
   return raw::Call(SYS_rt_sigaction, signo, raw::Pointer(action), raw::Pointer(old), sizeof(uint64_t));
 }
 
-// The parent of `pid` from /proc; 0: not known. Closes what it opens before it returns.
+// Reads the parent of `pid` from /proc; 0: not known. Closes its descriptor before it returns.
 int ParentOf(int pid) {
   char path[32] = "/proc/";
   char digits[12];
@@ -68,7 +68,7 @@ int ParentOf(int pid) {
   path[length] = '\0';
   const long fd = raw::Call(SYS_openat, AT_FDCWD, raw::Pointer(path), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
-  // `PID (NAME) STATE PPID`: what follows the name, which may hold anything, are numbers.
+  // `PID (NAME) STATE PPID`: NAME may contain any byte, so the search for `)` begins at the end.
   char text[128];
   const long size = raw::Call(SYS_read, fd, raw::Pointer(text), sizeof(text));
   raw::Close(static_cast<int>(fd));
@@ -80,7 +80,7 @@ int ParentOf(int pid) {
   return parent;
 }
 
-// Whether a process is of the target: this one, its parent, or one with the launcher above it.
+// Whether a process belongs to the target: this process, its parent, or a descendant of the launcher.
 bool IsOfTarget(int pid) {
   if (pid <= 0 || pid == g_launcher_pid) return false;
   if (pid == raw::GetPid() || pid == static_cast<int>(raw::Call(SYS_getppid))) return true;
@@ -94,19 +94,19 @@ bool IsOfTarget(int pid) {
 
 void OnCaptureSignal(int signo, siginfo_t* info, void*) {
   const bool sent = info->si_code == SI_USER || info->si_code == SI_QUEUE || info->si_code == SI_TKILL;
-  // Timers, message queues and descriptors send only what the program requested.
+  // Timers, message queues and descriptors send only signals that the program requested.
   if (!sent || IsOfTarget(info->si_pid)) {
     const KernelAction default_action{};
     SetKernelAction(signo, &default_action, nullptr);
-    // Blocked until this handler returns.
+    // The signal stays blocked until this handler returns.
     raw::Call(SYS_tgkill, raw::GetPid(), raw::GetTid(), signo);
     return;
   }
   __atomic_fetch_add(&g_attachment.segment.header->capture_requests, 1, __ATOMIC_RELAXED);
 }
 
-// Reports to the launcher, which sees in /proc only that the signal is caught, whose handler it is. For the process
-// that was exec'ed: the launcher needs it for the command alone. A vfork child has another pid.
+// Reports to the launcher whose handler is installed; /proc only shows that the signal is caught. Only the process that
+// was exec'ed reports: the launcher needs this for the command alone. A vfork child has another pid.
 void TellWhose(bool ours) {
   const Segment& segment = g_attachment.segment;
   if (raw::GetPid() != segment.header->pid) return;
@@ -125,7 +125,7 @@ void KeepDefault(int flags) {
   __atomic_store_n(&g_has_restorer, true, __ATOMIC_RELAXED);
 }
 
-// As if the default stood there.
+// Makes `action` look as if the default action were installed.
 void ShowDefault(struct sigaction* action, int flags, bool has_restorer) {
   action->sa_handler = SIG_DFL;
   action->sa_flags = flags;
@@ -165,7 +165,7 @@ int SetAction(int (*real)(int, const struct sigaction*, struct sigaction*), int 
   return result;
 }
 
-// What signal() and its kin left, if it is the default, is replaced by ours.
+// If signal() or a related function has installed the default action, replaces it with tbprof's handler.
 sighandler_t Replace(int signo, sighandler_t wanted, sighandler_t before) {
   if (signo != g_signal || signo == 0) return before;
   const int error = errno;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits that libraries make by the futex itself: Abseil, nsync, Rust, `std::atomic::wait`. Rules: RULES.md.
+// Records waits of libraries that call the futex directly: Abseil, nsync, Rust, `std::atomic::wait`. Rules: RULES.md.
 #include <errno.h>
 #include <sys/syscall.h>
 
@@ -10,10 +10,10 @@ using namespace tbprof;
 
 extern "C" {
 
-// Null until the real functions are known; then never again.
+// Null until the real functions are known, and never null again after that.
 __attribute__((visibility("hidden"))) long (*tbprof_real_syscall)(long, long, long, long, long, long, long);
 
-// A wait on a futex. Called with all seven words, also where the program has passed fewer.
+// Records a wait on a futex. Called with all seven words, even if the program passed fewer.
 __attribute__((visibility("hidden"))) long tbprof_wait_for_futex(long number, long word, long operation, long value,
                                                                  long until, long word2, long value3) {
   WaitScope wait;
@@ -24,15 +24,15 @@ __attribute__((visibility("hidden"))) long tbprof_wait_for_futex(long number, lo
   return result;
 }
 
-// The real functions are looked up now; what is left of the call is as it was.
+// Looks up the real functions; the call then continues with unchanged arguments.
 __attribute__((visibility("hidden"))) void tbprof_find_syscall() { ResolveRealFunctions(); }
 }
 
-// A pure jump for all but waits on a futex: of clone and vfork a child returns from here, on a stack that has no frame
-// of ours or that its parent goes on using. In assembler, because the word behind the return address is the caller's
-// own where it passes fewer than six arguments: a compiler that jumps on with seven writes it back, over what another
-// thread may have stored meanwhile. Commands that wait: FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11,
-// LOCK_PI2 13; 128 and 256 are flags.
+// Jumps to the real function for all calls except waits on a futex: after clone and vfork a child returns from here, on
+// a stack that has no frame of this function or that its parent still uses. Written in assembler: if the caller passes
+// fewer than six arguments, the word behind the return address is the caller's own, and a compiler that tail-calls with
+// seven arguments writes this word back, over a value that another thread may have stored meanwhile. Futex commands
+// that wait: FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13; 128 and 256 are flags.
 static_assert(sizeof(long) == 8);
 #if defined(__x86_64__)
 static_assert(SYS_futex == 202);

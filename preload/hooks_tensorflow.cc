@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow's C interface for eager execution, which Python's calls too: each operation, and each function that
-// tf.function has made, such as the training step of Keras, is one call of TFE_Execute. And tf.data's iterators, which
-// such a function takes its batches from on a thread of tf.data's. Rules: RULES.md.
+// Hooks on TensorFlow's C interface for eager execution, which Python's interface calls, too: each operation, and each
+// function that tf.function has made (such as Keras's training step), is one call of TFE_Execute. Also hooks on
+// tf.data's iterators, from which such a function takes its batches on a thread of tf.data. Rules: RULES.md.
 #include <errno.h>
 
 #include "preload/annotations.h"
@@ -14,14 +14,15 @@
 namespace tbprof {
 namespace {
 
-// The library changed its name with the way it is built.
+// The library's name depends on how TensorFlow was built.
 constexpr char kLibraries[] = "libtensorflow_cc.so.2\0libtensorflow.so.2\0_pywrap_tensorflow_internal.so\0";
 
 const char* (*g_operation_name)(const void* operation, void* status);
 
 #if defined(__x86_64__)
 
-// absl::Status comes back in a register, or in memory whose address is the first argument: both pass through words.
+// absl::Status is returned in a register, or in memory whose address is the first argument: forwarding words handles
+// both.
 using GetNext = uint64_t (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 constexpr char kIteratorLibraries[] =
@@ -29,7 +30,7 @@ constexpr char kIteratorLibraries[] =
 constexpr char kGetNext[] =
     "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextEPSt6vectorINS_6TensorESaIS5_EEPb";
 
-// Which library's function each calling object means.
+// The real function of each calling object.
 struct KnownGetNext {
   const link_map* caller;
   GetNext real;
@@ -38,8 +39,8 @@ constexpr uint32_t kMostCallers = 4;
 KnownGetNext g_get_next[kMostCallers];
 uint32_t g_get_next_count;
 
-// Objects come into the loader's list together with what they need. The list is read without the loader's lock: a
-// thread of tf.data's may be what its holder waits for.
+// Objects enter the loader's list together with their dependencies, so the search begins at the caller. It does not
+// take the loader's lock: the lock's holder may wait for a thread of tf.data.
 GetNext GetNextNear(const link_map* caller) {
   constexpr int kMostObjects = 512;
   if (void* const found = SymbolOf(caller, kGetNext); found != nullptr) return reinterpret_cast<GetNext>(found);
@@ -60,7 +61,7 @@ GetNext RealGetNext(const void* caller) {
   const link_map* const object = ObjectAt(caller);
   const uint32_t count = __atomic_load_n(&g_get_next_count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count && i < kMostCallers; ++i) {
-    // The function is stored last: where there is none, the entry is still being made.
+    // The function is stored last: if it is null, the entry is not complete.
     const GetNext real = __atomic_load_n(&g_get_next[i].real, __ATOMIC_ACQUIRE);
     if (real != nullptr && g_get_next[i].caller == object) return real;
   }
@@ -78,7 +79,7 @@ GetNext RealGetNext(const void* caller) {
   return real;
 }
 
-// The outermost call of this thread. An iterator calls the one that it is made of for each element.
+// The outermost call of this thread. An iterator calls its input iterator for each element.
 struct OutermostGetNext {
   const void* frame;  // null: none
   GetNext real;
@@ -106,7 +107,7 @@ void Hook_TFE_Execute(void* operation, void** results, int* count, void* status)
   }
   real(operation, results, count, status);
   if (thread == nullptr || !Armed(kFamilyAnnotation)) return;
-  // The call may have ended this thread's record, or forked.
+  // The call may have ended the recording of this thread, or forked.
   thread = CurrentThread();
   if (thread != nullptr) Annotate(thread, AnnotationAction::kPop, kTensorFlowDomain, 0, 0);
 }
@@ -116,10 +117,11 @@ uint64_t Hook__ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorC
     uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) {
   OutermostGetNext* const outermost = &t_get_next;
   const void* const here = __builtin_frame_address(0);
-  // One that was left by other ways than a return is below us, or counts until a call above it.
+  // A call that was left other than by a return has its frame below this one, or counts as outermost until a call above
+  // it.
   if (outermost->frame > here) return outermost->real(a, b, c, d, e, f);
   const GetNext real = RealGetNext(__builtin_return_address(0));
-  // A caller that is bound to us was linked with the function's library.
+  // A caller that is bound to this hook was linked with the function's library.
   if (real == nullptr) __builtin_trap();
   outermost->real = real;
   outermost->frame = here;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads: made and named. Rules: RULES.md.
+// Hooks on the creation and naming of threads. Rules: RULES.md.
 #include "preload/hooks.h"
 #include "preload/record.h"
 
 namespace tbprof {
 namespace {
 
-// The arguments of a new thread, in a pool of our own: the allocator is not ours to call. Taken by the creator, given
-// back by the new thread as its first act. When the pool is empty, threads start without us and register at their first
+// The arguments of a new thread, in a static pool because the hook must not allocate. The creator takes a block, and
+// the new thread returns it first of all. If the pool is empty, a thread starts without it and registers at its first
 // record.
 struct StartBlock {
   uint32_t used;
@@ -44,7 +44,8 @@ void* StartThread(void* argument) {
   thread->creator_serial = block->creator_serial;
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   thread->stack_top = here;
-  // The guard and the TLS block lie within the stack's size; a quarter is surely readable below us and enough.
+  // The guard and the TLS block are part of the stack's size. A quarter of the size is certainly readable below this
+  // frame, and is enough.
   thread->stack_low = here - block->stack_bytes / 4;
   __atomic_store_n(&block->used, 0, __ATOMIC_RELEASE);
   if (Armed(kFamilyThread)) CurrentThread();
@@ -68,8 +69,8 @@ int Hook_pthread_create(pthread_t* thread, const pthread_attr_t* attributes, voi
   block->argument = argument;
   block->created_ticks = wait.start;
   block->creator_serial = wait.thread->writer.thread->serial;
-  // Of fresh attributes libc gives the default in force: neither RLIMIT_STACK (2 MiB where that is unlimited) nor
-  // constant.
+  // Fresh attributes contain the current default size, which is neither RLIMIT_STACK (2 MiB where that is unlimited)
+  // nor constant.
   pthread_attr_t standard;
   if (attributes == nullptr) pthread_attr_init(&standard);
   size_t stack_bytes = 0;
@@ -101,7 +102,8 @@ int Hook_pthread_setname_np(pthread_t thread, const char* name) {
   ThreadState* self = CurrentThread();
   if (self == nullptr) return result;
   const size_t length = TextLength(name, 16);
-  // Another thread: its kernel id stands in no public place but behind this call (glibc 2.30 and later keep it there).
+  // Another thread: only this function of the public interface gives its kernel id (glibc 2.30 and later keep it
+  // there).
   const int saved = errno;
   clockid_t clock;
   if (pthread_getcpuclockid(thread, &clock) == 0) {

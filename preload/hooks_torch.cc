@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What PyTorch's allocators of device memory report to its profiler, whether or not that is on: each tensor that comes
-// or goes, with what is in use and what is taken from the driver. The report goes on to libc10, or the program's own
-// torch.profiler would see no memory. Rules: RULES.md.
+// Records the reports that PyTorch's allocators of device memory send to its profiler, whether or not that profiler is
+// on: each allocation and release of a tensor, with the bytes in use and the bytes taken from the driver. The hook
+// forwards each report to libc10; otherwise the program's own torch.profiler would see no memory. Rules: RULES.md.
 #include <link.h>
 #include <stddef.h>
 
@@ -14,7 +14,7 @@
 namespace tbprof {
 namespace {
 
-// c10::Device, which comes in a register.
+// c10::Device, which is passed in a register.
 struct Device {
   int8_t type, index;
 };
@@ -22,8 +22,8 @@ constexpr int8_t kCpu = 0;
 
 using Report = void (*)(void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device);
 
-// Objects come into the loader's list together with what they need: libc10 is near its caller. The list is read
-// without the loader's lock, which may wait for one that our caller holds.
+// Objects enter the loader's list together with their dependencies, so libc10 is near its caller. The search does not
+// take the loader's lock: the lock's holder may wait for a lock that the hook's caller holds.
 const link_map* C10Near(const link_map* object) {
   constexpr int kMostObjects = 512;
   const link_map *before = object, *behind = object;
@@ -50,7 +50,7 @@ void Forward(Report* known, const char* name, const void* caller, void* block, i
 }
 
 void Record(const void* block, int64_t bytes, uint64_t allocated, uint64_t reserved, Device device) {
-  // The memory of the host is reported only while a profiler is on; its blocks are the allocator's.
+  // Host memory is reported only while a profiler is on, and the allocator hooks record its blocks.
   if (device.type == kCpu || (g_control->gpu_options & kTorch) == 0) return;
   if (!Armed(kFamilyGpu | kFamilyAnnotation)) return;
   ThreadState* const thread = CurrentThread();

@@ -23,7 +23,7 @@ extern "C" __attribute__((visibility("hidden"))) const ElfW(Ehdr) __ehdr_start;
 namespace tbprof {
 namespace {
 
-// libc's names, which ours stand beside, begin with neither.
+// The hooked names of libc begin with neither `cu` nor `nccl`.
 bool IsLateName(const char* name) {
   return (name[0] == 'c' && name[1] == 'u') || (name[0] == 'n' && name[1] == 'c' && name[2] == 'c' && name[3] == 'l');
 }
@@ -35,7 +35,7 @@ struct Range {
   bool Contains(uint64_t address) const { return address >= begin && address < end; }
 };
 
-// The kernel's, which is up to 64 KiB on aarch64: protections are of whole pages.
+// By the kernel's page size, which is up to 64 KiB on aarch64: mprotect works on whole pages.
 uint64_t PageBegin(uint64_t address) { return address & ~(uint64_t{getauxval(AT_PAGESZ)} - 1); }
 
 // Writes a word of an object that the loader may have made read-only after relocation.
@@ -61,7 +61,7 @@ int HasName(dl_phdr_info* info, size_t, void* data) {
   return search->is_there ? 1 : 0;
 }
 
-// Whether another object than ours has it.
+// Whether an object other than this library defines the name.
 bool IsThere(const char* name) {
   Search search{name, false};
   VisitObjects(HasName, &search);
@@ -89,7 +89,7 @@ struct Object {
   const ElfW(Phdr) * parts;
   int part_count;
 
-  // False: the loader has made its code writable for a moment, to relocate it (DT_TEXTREL).
+  // False for code: the loader makes it writable only while it relocates it (DT_TEXTREL).
   bool IsData(uint64_t address) const {
     for (int i = 0; i < part_count; ++i) {
       const Range part{base + parts[i].p_vaddr, base + parts[i].p_vaddr + parts[i].p_memsz};
@@ -101,7 +101,7 @@ struct Object {
 
 constexpr uint32_t kMostSymbols = 768, kMostLate = 512;
 
-// Of each of our names, once it was looked up: a program may have as many references to it as it has objects.
+// Results of look-ups by symbol of this library: each object of the program may refer to the same name.
 enum class Answer : uint8_t { kNone, kThere, kNowhere } g_answers[kMostSymbols];
 
 bool IsElsewhere(const DynamicTables& own, const ElfW(Sym) * ours, const char* name) {
@@ -133,7 +133,7 @@ int PutBackIn(dl_phdr_info* info, size_t, void* data) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info->dlpi_phdr[i];
     if (part.p_type == PT_GNU_RELRO) {
-      // As the loader: a page that it ends in stays writable.
+      // As the loader does: the page in which the range ends stays writable.
       object.read_only = {PageBegin(object.base + part.p_vaddr), PageBegin(object.base + part.p_vaddr + part.p_memsz)};
     }
   }
@@ -153,9 +153,9 @@ int PutBackIn(dl_phdr_info* info, size_t, void* data) {
 // ---- references that come later
 
 ElfW(Sym) g_symbols[kMostSymbols];
-const ElfW(Sym) * g_given;  // as the linker made them
+const ElfW(Sym) * g_given;  // the original table, as the linker made it
 const char* g_texts;
-uint16_t g_late[kMostLate];  // their places among the symbols
+uint16_t g_late[kMostLate];  // their indices in the symbol table
 
 uint32_t CountSymbols(const DynamicTables& tables) {
   if (tables.gnu_hashes == nullptr) return 0;
@@ -171,7 +171,7 @@ uint32_t CountSymbols(const DynamicTables& tables) {
 extern "C" __attribute__((visibility("hidden"))) const unsigned char tbprof_late_resolvers[];
 constexpr uint64_t kResolverBytes = 16;
 
-// False: this library is not as it is expected, and is left alone.
+// False: this library's symbols are not as expected and stay unchanged.
 bool PrepareSymbols(const DynamicTables& own) {
   const uint32_t count = CountSymbols(own);
   if (count == 0 || count > kMostSymbols) return false;
@@ -190,11 +190,12 @@ bool PrepareSymbols(const DynamicTables& own) {
   return true;
 }
 
-// The loader reads a library's symbols by its dynamic section at every look-up.
+// At every look-up the loader reads the address of a library's symbols from the dynamic section.
 void MakeIndirect(const DynamicTables& own) {
   if (!PrepareSymbols(own)) return;
   for (ElfW(Dyn)* entry = _DYNAMIC; entry->d_tag != DT_NULL; ++entry) {
-    // Where the loader has not put the address there it adds the library's itself.
+    // If the loader has not stored an absolute address here, it adds the library's base at each look-up; such an entry
+    // is skipped.
     if (entry->d_tag != DT_SYMTAB || entry->d_un.d_ptr != reinterpret_cast<uint64_t>(own.symbols)) continue;
     const auto place = reinterpret_cast<uint64_t>(&entry->d_un.d_ptr);
     WriteWord(place, reinterpret_cast<uint64_t>(g_symbols), {place, place + 1});
@@ -203,8 +204,8 @@ void MakeIndirect(const DynamicTables& own) {
 
 }  // namespace
 
-// Called by the loader, under its lock or by the first call of a lazy reference. In doubt the hook: it finds out for
-// itself whose function is meant.
+// Called by the loader, under its lock or at the first call of a lazy reference. In doubt returns the hook, which finds
+// out itself which function the caller means.
 extern "C" __attribute__((visibility("hidden"))) void* tbprof_resolve_late(uint32_t late) {
   const ElfW(Sym)& symbol = g_given[g_late[late]];
   const int saved = errno;

@@ -32,7 +32,7 @@ struct BuildId {
   uint32_t length = 0;
 };
 
-// Tools that edit ELF files leave notes behind that nothing loads.
+// Whether `part` is loaded. Tools that edit ELF files leave notes behind that are in no loaded segment.
 bool IsLoaded(const ElfW(Phdr) * headers, size_t count, const ElfW(Phdr) & part) {
   for (size_t i = 0; i < count; ++i) {
     if (headers[i].p_type == PT_LOAD && (headers[i].p_flags & PF_R) != 0 && part.p_vaddr >= headers[i].p_vaddr &&
@@ -86,7 +86,7 @@ void RecordModule(ThreadState* thread, uint64_t bias, uint64_t start, uint64_t e
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kModule, 0, 0);
 }
 
-// Of a library whose first page is its header.
+// For a library that has its ELF header in its first page.
 BuildId BuildIdAt(uint64_t start, uint64_t bias) {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(start);
   if (header->e_ident[0] != ELFMAG0 || header->e_ident[1] != ELFMAG1 || header->e_ident[2] != ELFMAG2 ||
@@ -135,8 +135,8 @@ uint64_t g_known_pages[kKnownPages];
 
 }  // namespace
 
-// Looked up, not linked: it is the dynamic linker's, and exists from glibc 2.35 on. dladdr reads all symbols of the
-// object, a tenth of a millisecond for libc's.
+// _dl_find_object is looked up, not linked: the dynamic linker defines it, and only from glibc 2.35 on. dladdr reads
+// all symbols of the object, which takes 0.1 ms for libc.
 void FindTheFinder() {
   static bool looked;
   if (looked) return;
@@ -157,7 +157,7 @@ const link_map* ObjectAt(const void* address) {
 }
 
 size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room) {
-  // A shared library's addresses count from its header.
+  // A shared library's addresses are relative to its header.
   const BuildId found = BuildIdAt(library->l_addr, library->l_addr);
   if (found.length > room) return 0;
   for (uint32_t i = 0; i < found.length; ++i) id[i] = found.bytes[i];
@@ -166,8 +166,9 @@ size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room) {
 
 namespace {
 
-// An object's tables are nearer to each other than what it was linked at is to where it is; it may be linked anywhere,
-// as prelink does, and the vDSO of Linux before 3.16 was at the end of the address space.
+// The address of a table with or without the load address added: the right one is nearer to the object's dynamic
+// section. An object may be linked at any address, as by prelink; the vDSO of Linux before 3.16 was at the end of the
+// address space.
 uint64_t Distance(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
 }  // namespace
@@ -177,7 +178,7 @@ DynamicTables::DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic)
   uint64_t name = 0;
   for (const ElfW(Dyn)* entry = dynamic; entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag == DT_SONAME) name = entry->d_un.d_val;
-    // glibc has added the library's address where it may write.
+    // glibc has added the library's address to these pointers if the section is writable.
     const uint64_t given = entry->d_un.d_ptr, added = given + base, section = reinterpret_cast<uint64_t>(dynamic);
     const uint64_t address = Distance(added, section) < Distance(given, section) ? added : given;
     if (entry->d_tag == DT_GNU_HASH) gnu_hashes = reinterpret_cast<const uint32_t*>(address);
@@ -265,7 +266,7 @@ __attribute__((noinline)) void NoteCodeAddressSlow(ThreadState* thread, uint64_t
   uint64_t* const known_region = &g_known_regions[region % kKnownRegions];
   dl_find_object found;
   if (g_find_object == nullptr || g_find_object(reinterpret_cast<void*>(address), &found) != 0) {
-    // Code of a JIT compiler, or an older glibc.
+    // Code of a JIT compiler, or an older glibc without _dl_find_object.
     __atomic_store_n(known_region, region, __ATOMIC_RELAXED);
     __atomic_fetch_add(&g_attachment.segment.header->modules_missed, 1, __ATOMIC_RELAXED);
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is mapped where: Module records, so that addresses have names after the process is gone.
+// Writes Module records: which file is mapped where, so that addresses can be resolved after the process has ended.
 //
 // All modules are recorded at attach. Later ones (dlopen) are noticed when a call site in them is recorded:
 // `_dl_find_object` of glibc 2.35 and later finds the module without a lock; where it is absent, and for modules that
@@ -18,49 +18,50 @@
 
 namespace tbprof {
 
-// Whose code is at `address`; null: of no object. Before the constructor and before glibc 2.35 by the loader's lock.
+// The object that contains `address`; null: none. Takes the loader's lock before the constructor, and before glibc
+// 2.35.
 const link_map* ObjectAt(const void* address);
-// Null: another C library.
+// glibc's object; null: another C library.
 const link_map* Glibc();
 
-// The build id of a shared library that cannot be unloaded now; its length, 0 if it has none or it is longer than
-// `room`.
+// Copies the build id of a shared library that cannot be unloaded now. Returns its length; 0: the library has no build
+// id, or the build id is longer than `room`.
 size_t BuildIdOf(const link_map* library, uint8_t* id, size_t room);
 
-// What a library that cannot be unloaded now exports under that name; null: nothing. Past the loader and its lock: read
-// from the library's own tables (DT_GNU_HASH, else DT_HASH).
+// The address that a library exports under `name`; null: none. The library must be one that cannot be unloaded now.
+// Bypasses the loader and its lock: reads the library's own tables (DT_GNU_HASH, else DT_HASH).
 void* SymbolOf(const link_map* library, const char* name);
 
-// What the dynamic section of an object at `base` leads to.
+// The tables to which the dynamic section of an object at `base` points.
 struct DynamicTables {
-  const uint32_t* gnu_hashes;  // these two: null where it has none
+  const uint32_t* gnu_hashes;  // gnu_hashes and hashes: null if the object has none
   const uint32_t* hashes;
   const ElfW(Sym) * symbols;
   const char* texts;
   const char* soname;                 // null: it has none
   const ElfW(Rela) * relocations[2];  // DT_RELA, DT_JMPREL
   size_t relocation_count[2];
-  size_t relative_count;  // of DT_RELA, at its beginning: without a symbol
+  size_t relative_count;  // relocations without a symbol, at the beginning of DT_RELA
 
   DynamicTables(uint64_t base, const ElfW(Dyn) * dynamic);
-  const ElfW(Sym) * Find(const char* name) const;  // defined there; null: it is not
+  const ElfW(Sym) * Find(const char* name) const;  // null: the object does not define it
 };
 
-// Null: a static program's.
+// The object's dynamic section; null: a static program.
 const ElfW(Dyn) * DynamicOf(const dl_phdr_info& object);
 
-// libc's dl_iterate_phdr, which does not wait for a constructor that dlopen runs on another thread. A program may have
-// one of its own with the objects of its start alone (ClickHouse, Seastar). Before FindVisitor, which the first hook
-// calls and which takes the loader's lock, nothing is visited. False: another library stands before libc's, e.g.
-// ThreadSanitizer's, whose function crashes until its own constructor has run.
+// Finds libc's dl_iterate_phdr for VisitObjects. It does not wait for a constructor that dlopen runs on another thread.
+// A program may have its own function, which visits only the objects of the program's start (ClickHouse, Seastar). The
+// first hook calls FindVisitor, which takes the loader's lock; before that, VisitObjects visits nothing. False: another
+// library's function precedes libc's, e.g. ThreadSanitizer's, which crashes until its own constructor has run.
 bool FindVisitor();
 using Visit = int (*)(dl_phdr_info* info, size_t size, void* data);
 int VisitObjects(Visit visit, void* data);
 
 void RecordLoadedModules(ThreadState* thread, const char* executable);
 
-// Direct-mapped filter over 64 KiB regions that one known module fills. Two libraries may share another region, small
-// ones wholly: of these the pages are known.
+// Direct-mapped filter of 64 KiB regions that one known module fills. Libraries may share a region, and a small library
+// may lie wholly in a shared one: there the filter remembers single pages.
 inline constexpr uint32_t kKnownRegions = 4096;
 extern __attribute__((visibility("hidden"))) uint64_t g_known_regions[kKnownRegions];
 

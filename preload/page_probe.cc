@@ -12,7 +12,7 @@ uint64_t g_probed_pages[kProbedPages];
 
 __attribute__((noinline)) bool ProbePage(uint64_t page, uint32_t second) {
   constexpr long kNoSuchHow = -1;
-  // Null is no set at all.
+  // A null pointer means that no set is given: the kernel reads nothing.
   if (page == 0) return false;
   const long result = raw::Call(SYS_rt_sigprocmask, kNoSuchHow, static_cast<long>(page * kPage), 0, 8);
   if (result != -EINVAL) return false;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether memory can be read, for pointers that nothing else vouches for.
+// Checks whether memory is readable, for pointers that may be invalid.
 //
-// rt_sigprocmask copies the set that it is given before it judges `how`: with a `how` that is none, EFAULT is its
-// answer for memory that cannot be read, EINVAL for any other, and the mask stays as it is. 90 ns. Pages that were
-// readable are remembered for up to a second.
+// rt_sigprocmask copies the given set before it checks `how`: with an invalid `how` it returns EFAULT if the set is not
+// readable, else EINVAL, and the mask stays unchanged. This takes 90 ns. Readable pages are remembered for up to a
+// second.
 //
 // Process: target, any thread, any signal handler. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_PAGE_PROBE_H_
@@ -22,7 +22,7 @@ extern __attribute__((visibility("hidden"))) uint64_t g_probed_pages[kProbedPage
 
 bool ProbePage(uint64_t page, uint32_t second);
 
-// `second`: a number that changes about each second. False: it is on two pages, or not known.
+// `second`: a number that changes about every second. False: the range is on two pages, or the page is not remembered.
 inline bool IsKnownPage(uint64_t address, uint64_t bytes, uint32_t second) {
   const uint64_t page = address / kPage;
   const uint64_t known = __atomic_load_n(&g_probed_pages[page % kProbedPages], __ATOMIC_RELAXED);

@@ -13,13 +13,13 @@ namespace {
 
 constexpr uint32_t kMaxTextBytes = 1024;  // of a name or a path: the converter keeps no more
 constexpr uint32_t kMaxTableBytes = 8 * 1024;
-// If more than a quarter of the first of them are none, the layout is another one.
+// If more than a quarter of the first objects are not code objects, the layout is a different one.
 constexpr uint32_t kCodesToCheck = 64;
 uint32_t g_checked, g_wrong;
 
 bool IsPointer(uint64_t value) { return value >= kPage && value % 8 == 0 && value >> 48 == 0; }
 
-// A unicode object's characters, cut to what is recorded.
+// The characters of a unicode object, cut to the recorded length.
 struct Text {
   uint64_t data;
   uint32_t units, unit_bytes;
@@ -74,7 +74,7 @@ void Remember(uint64_t code, uint64_t print) {
   __atomic_store_n(&place->code, code, __ATOMIC_RELEASE);
 }
 
-// False: it is no code object.
+// False: not a code object.
 __attribute__((noinline)) bool Record(ThreadState* thread, const PythonInterpreter& python, uint64_t code,
                                       uint32_t second, uint64_t print) {
   const PythonLayout& layout = python.layout;
@@ -110,7 +110,7 @@ __attribute__((noinline)) bool Record(ThreadState* thread, const PythonInterpret
   const char* const from = reinterpret_cast<const char*>(table + layout.bytes_data);
   for (uint32_t i = 0; i < kept; ++i) *out++ = from[i];
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kPythonCode, 0, 0);
-  // Of a signal handler's fork child the record is the parent's, and it is there only if the parent returned, too.
+  // If a signal handler forked here, the child's record is the parent's, and exists only if the parent returned, too.
   if (reservation.process_serial == thread->writer.process_serial) Remember(code, print);
   return true;
 }
@@ -127,7 +127,7 @@ void Check(ThreadState* thread, bool right) {
 __attribute__((noinline)) uint64_t RecordPythonCode(ThreadState* thread, const PythonInterpreter& python, uint64_t code,
                                                     uint32_t second) {
   const PythonLayout& layout = python.layout;
-  constexpr uint32_t kCodeBytes = 256;  // reaches behind all members that are read
+  constexpr uint32_t kCodeBytes = 256;  // covers all members that are read
   bool right = IsPointer(code) && IsReadable(code, kCodeBytes, second) &&
                LoadAt<uint64_t>(code + layout.object_type) == python.code_type;
   const uint64_t print = right ? PrintOf(layout, code) : 0;

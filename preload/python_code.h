@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code objects: each is recorded once, with its name, its file and its line table, and again when another one has taken
-// its place in memory.
+// Records code objects. Each one is recorded once, with its name, file and line table, and again if another code object
+// has taken its place in memory.
 //
 // Process: target, any thread, any signal handler. Two threads may record the same one. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_PYTHON_CODE_H_
@@ -14,7 +14,8 @@
 
 namespace tbprof {
 
-// By address, in sets of four. Two words are no atomic pair: `print` depends on `code`, so that a mixed pair fits none.
+// A cache by address, in sets of four. The two words are not one atomic pair: `print` depends on `code`, so that a
+// mixed pair matches no code object.
 struct PythonKnownCode {
   uint64_t code;
   uint64_t print;
@@ -25,14 +26,14 @@ struct alignas(64) PythonCodeSet {
 };
 extern __attribute__((visibility("hidden"))) PythonCodeSet g_python_codes[kPythonCodeSets];
 
-// Records it and remembers it. 0: it is no code object.
+// Records a code object and adds it to the cache. Returns its print; 0: not a code object.
 uint64_t RecordPythonCode(ThreadState* thread, const PythonInterpreter& python, uint64_t code, uint32_t second);
 
 inline PythonCodeSet* PythonCodeSetOf(uint64_t code) {
   return &g_python_codes[(code >> 4 ^ code >> 15) % kPythonCodeSets];
 }
 
-// Of what tells a code object from another one at the same address; never 0.
+// A hash of the members in which code objects at the same address differ; never 0.
 inline __attribute__((always_inline)) uint64_t PrintOf(const PythonLayout& layout, uint64_t code) {
   const auto file = LoadAt<uint64_t>(code + layout.code_file), name = LoadAt<uint64_t>(code + layout.code_name),
              table = LoadAt<uint64_t>(code + layout.code_table);
@@ -42,7 +43,7 @@ inline __attribute__((always_inline)) uint64_t PrintOf(const PythonLayout& layou
   return print | 1;
 }
 
-// The print of a code object that is recorded; 0: there is none at this address.
+// Returns the print of a code object, and records the object if it is new. 0: there is no code object at this address.
 // `layout`: python.layout, or a constant that is equal.
 inline __attribute__((always_inline)) uint64_t KnowPythonCode(ThreadState* thread, const PythonInterpreter& python,
                                                               const PythonLayout& layout, uint64_t code,
@@ -50,7 +51,8 @@ inline __attribute__((always_inline)) uint64_t KnowPythonCode(ThreadState* threa
   const PythonCodeSet* const set = PythonCodeSetOf(code);
   for (const PythonKnownCode& known : set->ways) {
     if (__atomic_load_n(&known.code, __ATOMIC_ACQUIRE) != code) continue;
-    // It was readable when it was recorded, and the frame that it is of keeps it, or another one there.
+    // The memory was readable when the object was recorded, and the frame keeps this object, or another one in its
+    // place, alive.
     if (LoadAt<uint64_t>(code + layout.object_type) != python.code_type) return 0;
     const uint64_t print = PrintOf(layout, code);
     if (__builtin_expect(__atomic_load_n(&known.print, __ATOMIC_ACQUIRE) == print, 1)) return print;

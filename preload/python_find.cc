@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which CPython a process has, and whether its stacks can be read. Rules: RULES.md.
+// Finds the CPython of a process and decides whether its stacks can be read. Rules: RULES.md.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -19,9 +19,9 @@ const PythonInterpreter* g_python;
 namespace {
 
 PythonInterpreter g_interpreter;
-uint32_t g_found;  // 1: it is decided
+uint32_t g_found;  // 1: an interpreter was found, and it is decided whether its stacks are recorded
 
-// A wait of that many times the shortest with a stack is a second: that one is 100 us (Session::Variable).
+// A second is this many times the shortest wait that carries a stack: 100 us (Session::Variable).
 constexpr uint64_t kShortestWaitsOfSecond = 10'000;
 
 struct Text {
@@ -47,7 +47,7 @@ void Report(ThreadState* thread, const char* sign_and_version, uint32_t minor, c
   RecordProcessInfo(thread, ProcessInfoKey::kPython, text.bytes, text.length);
 }
 
-// What an object exports; null: nothing by that name.
+// The exports of an object; 0 or null: it does not export the name.
 class Exports {
  public:
   Exports(uint64_t base, const ElfW(Dyn) * dynamic) : base_(base), tables_(base, dynamic) {}
@@ -66,7 +66,7 @@ class Exports {
   DynamicTables tables_;
 };
 
-// Null: its stacks can be read. Fills in the layout; `minor` is 0 where it is not known.
+// Returns why the stacks cannot be read; null: they can be read. Fills in the layout. `minor` is 0 if it is not known.
 const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout* layout) {
   const uint64_t version = exports.Find("Py_Version");
   *minor = 0;
@@ -105,7 +105,7 @@ const char* DecideVersion(const Exports& exports, uint32_t* minor, PythonLayout*
   return nullptr;
 }
 
-// An object that was there when the program started; null: one that came later.
+// An object that was loaded when the program started. A null pointer stands for an object that was loaded later.
 struct EarlyObject {
   const dl_phdr_info* info;
   size_t info_bytes;
@@ -137,7 +137,8 @@ const char* BaseName(const char* path) {
   return name;
 }
 
-// Whether the object is an interpreter; if it is the first, whether its stacks are recorded is decided and reported.
+// Returns whether the object is an interpreter. For the first interpreter, decides whether its stacks are recorded and
+// reports the decision.
 bool Look(ThreadState* thread, uint64_t base, const ElfW(Dyn) * dynamic, const char* path, const EarlyObject* early) {
   const Exports exports(base, dynamic);
   const bool is_pypy = strncmp(BaseName(path), "libpypy", strlen("libpypy")) == 0;

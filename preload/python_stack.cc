@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk over the frames of the calling thread. Rules: RULES.md.
+// Walks the Python frames of the calling thread. Rules: RULES.md.
 #include "preload/python.h"
 
 #include <utility>
@@ -15,10 +15,10 @@ namespace {
 constexpr int kRows = sizeof(kPythonLayouts) / sizeof(kPythonLayouts[0]);
 constexpr int kNoRow = -1;
 
-// Where frames may lie that are followed: in the thread's chunks of the data stack, on its C stack, or in a page that
-// can be read: frames of generators, and up to 3.10 all of them.
+// The memory in which frames are followed: the thread's chunks of the data stack, its C stack, and readable pages
+// (frames of generators, and up to 3.10 all frames).
 //
-// With the constants of one row of the layouts a walk takes half the time.
+// With the constant offsets of one row of the layouts a walk takes half the time.
 template <int kRow>
 class FrameSpace {
  public:
@@ -43,9 +43,9 @@ class FrameSpace {
   }
 
  private:
-  // Where `frame` is the innermost frame of the chunk, what is behind it is of no interest.
+  // If `frame` is the innermost frame in the chunk, the part of the chunk behind it is ignored.
   inline __attribute__((always_inline)) void SetChunk(uint64_t chunk, uint64_t frame) {
-    constexpr uint64_t kMostBytes = 1 << 20;  // of a larger one each frame is probed
+    constexpr uint64_t kMostBytes = 1 << 20;  // in a larger chunk each frame is probed
     chunk_span_ = 0;
     if (chunk == 0 || chunk % 8 != 0 || !IsReadable(chunk, sizeof(PythonChunk), second_)) return;
     uint64_t size = LoadAt<uint64_t>(chunk + offsetof(PythonChunk, size));
@@ -70,15 +70,15 @@ class FrameSpace {
 
   const PythonInterpreter& python_;
   const ThreadState* thread_;
-  uint64_t chunk_ = 0, chunk_span_ = 0;  // a frame that begins that far into it ends in it
+  uint64_t chunk_ = 0, chunk_span_ = 0;  // a frame that begins less than chunk_span_ into the chunk also ends in it
   uint32_t second_;
 };
 
-// Takes the code of *frame and steps to its caller. False: *frame is 0 or kBrokenFrame.
+// Reads the code and the instruction of *frame and steps to its caller. False: *frame is 0 or kBrokenFrame.
 template <int kRow>
 inline __attribute__((always_inline)) bool TakeFrame(FrameSpace<kRow>* space, uint64_t* frame, uint64_t* code,
                                                      int64_t* unit) {
-  constexpr uint32_t kMaxShims = 64;  // one after the other
+  constexpr uint32_t kMaxShims = 64;  // consecutive frames without code
   const PythonLayout& layout = space->layout();
   for (uint32_t shims = 0; *frame != 0; ++shims) {
     const uint64_t at = *frame;
@@ -123,13 +123,13 @@ __attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameSpace<k
     words[i] = TakeFrame(space, &frame, &code, &unit) ? PackPythonFrame(code, unit) : 0;
   }
   const auto number = static_cast<uint32_t>(FetchAddThisThread(&thread->python_stack_count, 1) + 1);
-  record->ticks = Ticks();  // behind those of the code objects
+  record->ticks = Ticks();  // later than the times of the code objects
   record->number = number;
   record->frames = static_cast<uint16_t>(frames);
   record->flags = flags;
   record->reserved = 0;
   CommitRecord(g_attachment.segment, &thread->writer, reservation, RecordKind::kPythonStack, 0, 0);
-  // A signal handler that interrupts this finds no hash, or all of it.
+  // A signal handler that interrupts these stores finds no hash, or the complete entry.
   KnownPythonStack* const known = &thread->python_stacks[hash >> 59];
   known->hash = 0;
   SignalFence();
@@ -143,7 +143,7 @@ __attribute__((noinline)) uint32_t RecordStack(ThreadState* thread, FrameSpace<k
 template <int kRow>
 uint32_t ReadStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks) {
   const auto second = static_cast<uint32_t>(ticks >> python.second_shift);
-  // In a fork child the same stack has another hash: what its parent recorded is not the child's.
+  // In a fork child the same stack has another hash: the parent's records are not valid for the child.
   uint64_t hash = (uint64_t{thread->writer.process_serial} << 32 | 1) * 0x9e3779b97f4a7c15;
   uint32_t frames = 0;
   uint16_t flags = 0;
@@ -185,7 +185,8 @@ constexpr Read ReadOfRow(int row, std::integer_sequence<int, kRow...>) {
 }  // namespace
 
 uint32_t ReadPythonStack(ThreadState* thread, const PythonInterpreter& python, uint64_t ticks) {
-  // A new code object takes 1 KiB of stack, twice what a hook has elsewhere: not on a small one of a signal handler's.
+  // Recording a new code object takes 1 KiB of stack, twice the limit of other hooks: this must not happen on the small
+  // stack of a signal handler.
   constexpr uint64_t kStackNeeded = 8 * 1024;
   const auto here = reinterpret_cast<uint64_t>(__builtin_frame_address(0));
   if (here < thread->stack_low + kStackNeeded || here >= thread->stack_top) return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a thread-local variable of a CPython is. Rules: RULES.md.
+// Finds a thread-local variable of CPython. Rules: RULES.md.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -12,7 +12,7 @@
 namespace tbprof {
 namespace {
 
-// A library and the objects that were loaded for it, each for the next.
+// The longest chain of objects that is followed, each of which needs the one before it.
 constexpr uint32_t kMostUsers = 4;
 
 struct NeedSearch {
@@ -39,8 +39,8 @@ int LookAtNeeds(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
-// Whether the program needs a library of that name, itself or for another one that it needs. What a constructor has
-// loaded by dlopen is not needed from the start, and has its variables elsewhere in each thread.
+// Whether the program needs a library of that name, directly or through a library that it needs. A library that a
+// constructor has loaded by dlopen is not needed from the start, and its variables have another offset in each thread.
 bool IsNeededFromStart(const char* name, uint32_t depth) {
   NeedSearch search = {name, depth, 0};
   return dl_iterate_phdr(LookAtNeeds, &search) != 0;
@@ -70,8 +70,9 @@ int64_t FindOwnPythonState(const dl_phdr_info& object, size_t info_bytes, const 
   for (int i = 0; i < object.dlpi_phnum; ++i) {
     if (object.dlpi_phdr[i].p_type == PT_TLS) bytes = object.dlpi_phdr[i].p_memsz;
   }
-  // The variable is hidden, and no debug offset names it. Each word of this thread's variables holds, for the time of a
-  // call, what none else holds: the function says which one it reads. No Python runs yet.
+  // The variable is hidden, and no debug offset gives its place. So each word of this thread's variables in turn holds
+  // a unique mark during a call of own_state: the word whose mark the function returns is the variable. No Python runs
+  // yet.
   constexpr uint64_t kMostBytes = 4096;
   const auto* const mark = reinterpret_cast<const uint8_t*>(&g_probed_pages);
   const auto block = reinterpret_cast<uint64_t>(object.dlpi_tls_data);

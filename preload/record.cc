@@ -40,7 +40,7 @@ void EndTimed(WaitScope* wait, int64_t result, int error) { EndWait(wait, result
 
 __attribute__((noinline)) void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result,
                                           int error, bool with_python) {
-  // May find an interpreter.
+  // May find an interpreter, so it precedes PythonStackOf.
   NoteCodeAddress(thread, wait.call_site);
   const bool is_long = ticks >= __atomic_load_n(&g_control->python_wait_ticks, __ATOMIC_RELAXED);
   const uint32_t python_stack = is_long || with_python ? PythonStackOf(thread, wait.start + ticks) : 0;

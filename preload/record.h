@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making records: spans of calls that take time, texts, thread life.
+// Writes records: spans of calls that take time, texts, starts and exits of threads.
 //
 //   WaitScope wait;
 //   BeginWait(&wait, kOp_read, fd, __builtin_return_address(0));
 //   ssize_t result = g_real.read(fd, data, size);
-//   EndWait(&wait, result, result < 0);
+//   EndWait(&wait, result, result < 0 ? errno : 0);
 //
 // Process: target, any thread, any signal handler. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_RECORD_H_
@@ -28,15 +28,15 @@ struct WaitScope {
   uint64_t call_site;
   uint16_t operation;
   uint8_t counted_as;  // CountedKind
-  WaitScope* outer;    // the wait that the signal handler we are in has interrupted
+  WaitScope* outer;    // the wait that the current signal handler has interrupted
 };
 
-// The wait that this thread was in before `wait`, null if none. A scope left by other ways than a return or a longjmp
-// (an exception out of a signal handler) is none: its frame is below ours, or is no longer what it was.
+// The wait that this thread was in before `wait`; null: none. A scope that was left other than by a return or a longjmp
+// (an exception out of a signal handler) does not count: its frame is below this one, or was overwritten.
 inline WaitScope* InterruptedWait(const ThreadState* thread, const WaitScope* wait) {
   WaitScope* const outer = thread->waiting;
   const auto outer_at = reinterpret_cast<uint64_t>(outer), here = reinterpret_cast<uint64_t>(wait);
-  // Within the thread's own stack memory stays readable; a coroutine's may be gone.
+  // Memory in the thread's own stack stays readable; a coroutine's stack may be unmapped.
   if (outer_at < thread->stack_low || outer_at >= thread->stack_top) return nullptr;
   const bool elsewhere = here < thread->stack_low || here >= thread->stack_top;  // on an alternate signal stack
   if (!elsewhere && outer_at <= here) return nullptr;
@@ -45,7 +45,8 @@ inline WaitScope* InterruptedWait(const ThreadState* thread, const WaitScope* wa
 }
 
 inline void PublishWait(const WaitScope& wait, uint32_t resumed) {
-  // What a hang or the end of a window finds. `since` last: a reader that sees it sees the rest.
+  // The launcher reads this at a hang or at the end of a window. wait_since is stored last: a reader that sees it sees
+  // the other fields.
   ThreadSlot* slot = wait.thread->writer.thread;
   slot->wait_object = wait.object;
   slot->wait_site = wait.call_site;
@@ -54,7 +55,7 @@ inline void PublishWait(const WaitScope& wait, uint32_t resumed) {
   __atomic_store_n(&slot->wait_since, wait.start, __ATOMIC_RELEASE);
 }
 
-// With the Python stack of a call that took long enough for one, or of any if `with_python`.
+// Records a span, with a Python stack if the call took long enough or if `with_python`.
 void RecordSpan(ThreadState* thread, const WaitScope& wait, uint64_t ticks, int64_t result, int error,
                 bool with_python = false);
 
@@ -64,7 +65,7 @@ inline void CountMade(ThreadState* thread, uint32_t kind) {
 inline void CountNoRoom(ThreadState* thread, uint32_t kind) {
   AddThisThread(&thread->writer.thread->no_room[kind], uint64_t{1});
 }
-// The wait that is published will not return, as far as is known.
+// Counts the published wait as a call that will not return, as far as is known.
 void CountLeft(ThreadState* thread);
 
 inline void BeginWait(WaitScope* wait, uint16_t operation, uint8_t counted_as, uint64_t object, const void* call_site) {
@@ -93,11 +94,11 @@ inline void BeginWait(WaitScope* wait, uint16_t operation, uint64_t object, cons
   BeginWait(wait, operation, kCountedAs[operation], object, call_site);
 }
 
-// `error`: 0, or the error number of a call that failed. Leaves errno alone.
+// `error`: 0, or the error number of a call that failed. Does not change errno.
 inline void EndWait(WaitScope* wait, int64_t result, int error) {
   ThreadState* thread = wait->thread;
   if (thread == nullptr) return;
-  // The call may have been fork's: this may be another process, or the thread's end may have come in a handler.
+  // The call may have been fork, so this may be another process; or the thread may have ended in a signal handler.
   if (__builtin_expect(thread->epoch != g_fork_page->epoch, 0)) return;
   const uint64_t ticks = Ticks() - wait->start;
   ThreadSlot* slot = thread->writer.thread;
@@ -117,9 +118,9 @@ inline void EndWait(WaitScope* wait, int64_t result, int error) {
   RecordSpan(thread, *wait, ticks, result, error);
 }
 
-// BeginWait and EndWait for the many hooks whose call is worth more than two of ours: out of line, so that what a fork
-// child touches of the library fits in one window of the kernel's (CMakeLists.txt).
-// `operation`: also what it is counted as, from bit 16 on.
+// BeginWait and EndWait for the many hooks whose real call costs more than two function calls. Not inlined, so that the
+// part of the library that a fork child touches fits into one window that the kernel maps (CMakeLists.txt).
+// `operation`: has the CountedKind from bit 16 on.
 void BeginTimedAs(WaitScope* wait, uint32_t operation, uint64_t object, const void* call_site);
 inline void BeginTimed(WaitScope* wait, uint16_t operation, uint64_t object, const void* call_site) {
   BeginTimedAs(wait, operation | uint32_t{kCountedAs[operation]} << 16, object, call_site);
@@ -134,11 +135,12 @@ void RecordProcessInfo(ThreadState* thread, ProcessInfoKey key, const char* text
 // `flags`: RecordFlag; `pid`: with kRecordSpawned.
 void RecordExec(ThreadState* thread, uint16_t operation, const char* path, size_t length, uint8_t flags, int32_t pid);
 
-// The calling thread has given itself a name, which is readable up to the 15 bytes that the kernel keeps.
+// The calling thread has given itself this name, which is readable up to the 15 bytes that the kernel keeps.
 void NoteOwnName(const char* name);
 
-// Mean malloc_interval, exponential: each byte is as likely as any other to be sampled. Sets the thread's
-// sample_interval to that mean: the launcher changes it, and a sample stands for the distance that led to it.
+// Draws the distance to the next sample: exponentially distributed with mean malloc_interval, so that each byte is
+// equally likely to be sampled. Sets the thread's sample_interval to this mean: the launcher changes malloc_interval,
+// and a sample stands for the mean distance with which it was drawn.
 int64_t NextSampleDistance(ThreadState* thread);
 
 size_t TextLength(const char* text, size_t limit);

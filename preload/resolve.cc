@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the real functions, and the allocator's stubs until they are found. Rules: RULES.md.
+// Finds the real functions. Until then, the allocator's stubs replace them. Rules: RULES.md.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -90,7 +90,7 @@ extern "C" __attribute__((visibility("hidden"))) decltype(RealFunctions::syscall
 
 void* (*FindRealDlsym())(void* handle, const char* name) {
   using Dlsym = void* (*)(void*, const char*);
-  // The architecture's first: every glibc has it, also where 2.34 has made a newer one.
+  // The architecture's first version: every glibc has it, also 2.34 and later, which have a newer one as well.
 #if defined(__x86_64__)
   static constexpr char kVersion[] = "GLIBC_2.2.5";
 #else
@@ -113,7 +113,7 @@ void* RealDlsym(void* handle, const char* name) {
 
 namespace {
 
-// Where `library` is mapped: what it, or what it is linked with, has of that name. Its caller keeps it loaded.
+// If `library` is mapped: the address of `name` in it or in its dependencies. The caller keeps the library loaded.
 void* SymbolIn(const char* library, const char* name) {
   void* const handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == nullptr) return nullptr;
@@ -132,7 +132,7 @@ void* FindLateSymbol(const char* name, const char* libraries) {
     while (*libraries++ != '\0') {
     }
   }
-  // The loader's error meanwhile is not one of the program's.
+  // Clears the loader's error, which is not the program's.
   dlerror();
   errno = saved;
   return found;
@@ -140,10 +140,10 @@ void* FindLateSymbol(const char* name, const char* libraries) {
 
 namespace {
 
-// What the reference of a call leads to, by the place where it returns to. Open addressing; what does not fit is found
-// at each call.
+// A cache of the targets of references, by the call's return address. Open addressing; a target that does not fit is
+// looked up at each call.
 struct Known {
-  const void* caller;  // last to be set, first to be cleared; kClaimed: another thread is setting the rest
+  const void* caller;  // set last, cleared first; kClaimed: another thread is setting the other members
   const char* name;
   void* function;
 };
@@ -163,7 +163,7 @@ void* Recall(const void* caller, const char* name) {
     if (before == nullptr) return nullptr;
     if (before != caller || __atomic_load_n(&known->name, __ATOMIC_RELAXED) != name) continue;
     void* const function = __atomic_load_n(&known->function, __ATOMIC_RELAXED);
-    // Another may have cleared and taken the place meanwhile.
+    // Another thread may have cleared and reused the entry meanwhile.
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (__atomic_load_n(&known->caller, __ATOMIC_RELAXED) == caller) return function;
   }
@@ -177,7 +177,7 @@ void Remember(const void* caller, const char* name, void* function) {
     if (!__atomic_compare_exchange_n(&known->caller, &free, kClaimed, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
       continue;
     }
-    // Who reads the rest sees that the place was taken.
+    // A thread that reads the other members also sees that the entry was claimed.
     __atomic_thread_fence(__ATOMIC_RELEASE);
     __atomic_store_n(&known->name, name, __ATOMIC_RELAXED);
     __atomic_store_n(&known->function, function, __ATOMIC_RELAXED);
@@ -190,12 +190,12 @@ void Remember(const void* caller, const char* name, void* function) {
 
 namespace {
 
-// The definitions of a name in objects other than ours.
+// The definitions of a name in objects other than this library.
 struct Definitions {
   const char* name;
   const char* libraries;
   uint32_t count;
-  const void* function;  // of the last that was visited
+  const void* function;  // in the last object that was visited
   bool is_plain;         // it is a function in one of `libraries`
 };
 
@@ -220,8 +220,8 @@ int CountDefinition(dl_phdr_info* info, size_t, void* data) {
   return ++all->count > 1;
 }
 
-// The one that the process has, in one of `libraries`; null: there is none, or more than one, and the loader must
-// decide which is meant. Without the loader's lock: a constructor that dlopen runs may wait for this thread.
+// The only definition in the process, if it is in one of `libraries`. Null: there is none, or there are several and the
+// loader must decide which one is meant. Takes no loader lock: a constructor that dlopen runs may wait for this thread.
 void* OnlyDefinition(const char* name, const char* libraries) {
   Definitions all{name, libraries, 0, nullptr, false};
   VisitObjects(CountDefinition, &all);
@@ -230,7 +230,7 @@ void* OnlyDefinition(const char* name, const char* libraries) {
 
 }  // namespace
 
-// Objects are in the loader's list in the order in which they came.
+// The loader's list has the objects in the order in which they were loaded.
 bool CameBefore(const link_map* first, const link_map* second) {
   constexpr int kMostObjects = 4096;
   for (int i = 0; i < kMostObjects && second != nullptr; ++i, second = second->l_prev) {
@@ -241,7 +241,7 @@ bool CameBefore(const link_map* first, const link_map* second) {
 
 void* FindOwn(const char* name, const void* caller) {
   const link_map* const object = ObjectAt(caller);
-  // The program itself has no name; what it is linked with is in the global scope.
+  // The program itself has no name; its dependencies are in the global scope.
   if (object == nullptr || object->l_name == nullptr || object->l_name[0] == '\0') return nullptr;
   return SymbolIn(object->l_name, name);
 }
@@ -261,7 +261,7 @@ void* FindForCaller(void* hook, void* const* looked_up, const char* name, const 
   const link_map* const object = ObjectAt(caller);
   found = OnlyDefinition(name, libraries);
   if (found != nullptr) {
-    // A definition that comes later may be another caller's.
+    // Valid for this caller only: a definition that is loaded later may be another caller's.
     if (object != nullptr) Remember(caller, name, found);
     return found;
   }
@@ -304,7 +304,7 @@ RealFunctions g_real = {
 void* ArenaAllocate(size_t size, size_t alignment) {
   if (alignment < 16) alignment = 16;
   if (size > kArenaBytes || alignment > kArenaBytes / 2) return nullptr;
-  // Room for the size in front, and for the alignment.
+  // Includes room for the size in front of the block and for the alignment.
   const uint32_t take = static_cast<uint32_t>((size + 16 + alignment + 15) & ~size_t{15});
   const uint32_t at = __atomic_fetch_add(&g_arena_used, take, __ATOMIC_RELAXED);
   if (at + static_cast<uint64_t>(take) > kArenaBytes) {
@@ -323,7 +323,8 @@ void ResolveRealFunctions() {
   if (t_resolving) return;
   const int saved = errno;
   t_resolving = true;
-  // The allocator last, by a pointer that each hook loads: another thread sees either the stub or the real one.
+  // The allocator is last in the table. Each hook loads the pointer, so another thread sees either the stub or the real
+  // function.
 #define TBPROF_TIMED(family, name, object, result, type, parameters, arguments, expression) Find(&g_real.name, #name);
 #define TBPROF_CUSTOM(family, name, object, result, type, parameters, arguments) Find(&g_real.name, #name);
 #if defined(__x86_64__)
@@ -335,12 +336,14 @@ void ResolveRealFunctions() {
 #include "preload/hooks.def"
   Find(&tbprof_real_syscall, "syscall");
   Find(&g_real.malloc_usable_size, "malloc_usable_size");
-  // An interposed allocator without that function would have libc's read in front of its blocks, where a guard page is.
+  // If an interposed allocator lacks malloc_usable_size, libc's function would read in front of its blocks, where a
+  // guard page may be.
   if (ObjectAt(reinterpret_cast<void*>(g_real.malloc)) !=
       ObjectAt(reinterpret_cast<void*>(g_real.malloc_usable_size))) {
     g_real.malloc_usable_size = UnknownSize;
   }
-  // Constructors of other libraries run before ours, and nearly all allocate before they look at anything else.
+  // Constructors of other libraries run before this library's, and nearly all of them allocate before they look up a
+  // name.
   if (FindVisitor()) HideLateNames();
   t_resolving = false;
   errno = saved;
@@ -348,7 +351,7 @@ void ResolveRealFunctions() {
 
 void CompareBlockSizes() {
 #if defined(__x86_64__)
-  // Elsewhere memory tagging gives the word in front of a block another tag than the block's.
+  // On other architectures memory tagging may give the word in front of a block another tag than the block's.
   const link_map* const glibc = Glibc();
   if (glibc != nullptr && glibc == ObjectAt(reinterpret_cast<void*>(g_real.malloc))) {
     __atomic_store_n(&g_blocks_to_compare, kBlocksToCompare, __ATOMIC_RELAXED);

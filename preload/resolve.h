@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The dynamic linker's look-up, past our own `dlsym`.
+// Look-ups by the dynamic linker, bypassing this library's own `dlsym`.
 //
 // Process: target. Takes the loader's lock. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_RESOLVE_H_
@@ -10,17 +10,18 @@
 
 namespace tbprof {
 
-// The one behind ours; null: the C library has none under a known version.
+// Finds libc's dlsym; null: the C library has none under a known version.
 void* (*FindRealDlsym())(void* handle, const char* name);
 
-// As of a caller in this library.
+// Calls libc's dlsym; the caller is this library.
 void* RealDlsym(void* handle, const char* name);
 
-// Of a library that few programs have, and none twice: where RTLD_NEXT looks, else in the first of `libraries` that is
-// mapped, also if it came late and only for itself. Names one after the other, an empty one last.
+// Finds a symbol of a library that few programs have, and none twice: in the scope of RTLD_NEXT, else in the first of
+// `libraries` that has it, even if that one was loaded late and with RTLD_LOCAL. `libraries`: NUL-terminated names one
+// after the other, an empty one last.
 void* FindLateSymbol(const char* name, const char* libraries);
 
-// False: it is nowhere. Cheap once it was found.
+// False: not found. Cheap after the symbol was found.
 template <typename Function>
 bool FindLate(Function* function, const char* name, const char* libraries) {
   if (__builtin_expect(__atomic_load_n(function, __ATOMIC_ACQUIRE) != nullptr, 1)) return true;
@@ -29,17 +30,17 @@ bool FindLate(Function* function, const char* name, const char* libraries) {
   return found != nullptr;
 }
 
-// The same of a library that a process may have more than one of, each for itself: which is meant depends on what the
-// calling object's reference was bound to: the global scope's where that was there before it, else what it is linked
-// with or has in itself. Else what was looked up by name (`looked_up`). `is_everyones`: it is the global scope's, and
-// was there before any object that came late.
+// Like FindLateSymbol, for a library of which a process may have several copies. Returns the target of the calling
+// object's reference: the symbol of the global scope if it was there before the object; else the symbol in the object
+// or its dependencies; else the function that was looked up by name (`looked_up`). `is_everyones`: the target is in the
+// global scope and was there before any object that was loaded late.
 void* FindForCaller(void* hook, void* const* looked_up, const char* name, const char* libraries, const void* caller,
                     bool* is_everyones = nullptr);
 
-// When an object has come that may lie where another was.
+// Empties the cache. Called when an object was loaded, which may lie where an unloaded one was.
 void ForgetCallers();
 
-// What the calling object has of that name in itself or in what it is linked with; null: nothing, or it is the program.
+// The address of `name` in the calling object or its dependencies; null: none, or the caller is the program itself.
 void* FindOwn(const char* name, const void* caller);
 
 // Whether `first` is before `second` in the loader's list, or the same.

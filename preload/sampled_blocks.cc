@@ -14,7 +14,8 @@ Bucket g_buckets[1u << kBucketBits];
 
 Bucket* BucketOf(uint64_t block) { return &g_buckets[(block >> 4) * 0x9e3779b97f4a7c15 >> (64 - kBucketBits)]; }
 
-// The count goes up before the address is in the table, and down after: whoever reads 0 misses nothing.
+// The count is raised before the address enters the table and lowered after it has left, so a thread that reads 0
+// misses no block.
 void Count(uint64_t block, int change) {
   __atomic_fetch_add(SampledInRegion(block), static_cast<uint16_t>(change), __ATOMIC_RELEASE);
 }
@@ -26,7 +27,7 @@ uint16_t g_sampled_in_region[kSampledRegions];
 uint64_t AddSampledBlock(const void* block, uint64_t random) {
   const auto address = reinterpret_cast<uint64_t>(block);
   Bucket* const bucket = BucketOf(address);
-  // A block that went while nothing was recorded is still in the table; its address has been given out again.
+  // A block that was freed while nothing was recorded is still in the table, and its address was allocated again.
   for (const uint64_t& place : bucket->blocks) {
     if (__atomic_load_n(&place, __ATOMIC_RELAXED) == address) return 0;
   }

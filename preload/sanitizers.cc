@@ -16,8 +16,8 @@ bool StartsWith(const char* text, const char* prefix) {
   return *prefix == '\0';
 }
 
-// By the library's file name. A look-up of __tsan_init that fails would leave a text on the program's heap, which
-// LeakSanitizer's start does not survive.
+// Decides by the library's file name. A failed look-up of __tsan_init would leave a text on the program's heap, which
+// breaks LeakSanitizer's start.
 SanitizerRuntime RuntimeOf(const void* function) {
   struct Library {
     const char* prefix;

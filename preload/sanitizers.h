@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sanitizer runtimes behind our hooks. They take the caller's address and walk its frames: a hook in between changes
-// reports, and makes suppressions by function miss.
+// Finds the sanitizer runtime that the hooks call. Sanitizers take the caller's address and walk its frames: a hook in
+// between changes their reports, and suppressions by function no longer match.
 //
 // Process: target, in the constructor only. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_SANITIZERS_H_
@@ -17,8 +17,8 @@ enum class SanitizerRuntime {
   kEveryCall,
 };
 
-// Of the library whose malloc or pthread_create our hooks call. A runtime that is linked into the program comes before
-// our hooks, and sees its callers.
+// The runtime of the library whose malloc or pthread_create the hooks call. A runtime that is linked into the program
+// comes before the hooks and sees its own callers.
 SanitizerRuntime FindSanitizerRuntime();
 
 }  // namespace tbprof

@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// Order as in wire/records.h. Inlined, so that the values are those of the function that calls it.
+// The order is that of wire/records.h. Inlined, so that the values are those of the calling function.
 __attribute__((always_inline)) inline void CaptureRegisters(uint64_t registers[kSnapshotRegisters]) {
 #if defined(__x86_64__)
   asm volatile(
@@ -46,8 +46,8 @@ __attribute__((always_inline)) inline void CaptureRegisters(uint64_t registers[k
 #endif
 }
 
-// Bytes that can be read upwards from `from`. Within the thread's own stack up to its top; elsewhere (a coroutine, an
-// alternate signal stack) what lies beyond this page may not be mapped.
+// Number of bytes that can be read upwards from `from`: in the thread's own stack up to its top; elsewhere (a
+// coroutine, an alternate signal stack) up to the end of the page, because the next page may not be mapped.
 inline uint64_t ReadableStack(const ThreadState* thread, uint64_t from) {
   uint64_t bytes =
       from >= thread->stack_low && from < thread->stack_top ? thread->stack_top - from : kPage - from % kPage;

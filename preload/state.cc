@@ -24,8 +24,8 @@ void RaiseHigh(uint32_t* high, uint32_t to) {
   }
 }
 
-// A fork child has no page of the segment. Its first access maps one if it is a write; for a read the kernel maps all
-// around it, which the child's end has to take down again.
+// A fork child has no page of the segment mapped. If its first access is a write, the kernel maps one page; if it is a
+// read, the kernel maps all pages around it, which the child's end has to unmap again.
 bool ClaimSlot(uint32_t* state, bool likely_free) {
   uint32_t expected = static_cast<uint32_t>(SlotState::kFree);
   if (!likely_free && __atomic_load_n(state, __ATOMIC_RELAXED) != expected) return false;
@@ -48,7 +48,7 @@ ThreadSlot* ClaimThreadSlot(uint32_t* index) {
   return nullptr;
 }
 
-// Of a process that a thread made which was not registered, or by a system call of its own.
+// Finds the parent of a process that an unregistered thread, or a raw system call, has made.
 const ProcessSlot* FindParent() {
   const Segment& segment = g_attachment.segment;
   const auto pid = static_cast<int32_t>(raw::Call(SYS_getppid));
@@ -63,7 +63,7 @@ const ProcessSlot* FindParent() {
   return nullptr;
 }
 
-// In a fork child, by the first thread that gets here. False: this process records nothing.
+// Registers a fork child, in the first thread that gets here. False: this process records nothing.
 bool RegisterForkChild(ThreadState* thread) {
   uint32_t none = 0;
   if (!__atomic_compare_exchange_n(&g_fork_page->epoch, &none, kEpochRegistering, false, __ATOMIC_ACQUIRE,
@@ -103,7 +103,7 @@ __thread ThreadState t_thread = {.epoch = kEpochNone};
 
 bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* index, uint32_t* serial) {
   const Segment& segment = g_attachment.segment;
-  // Ahead of the first read of the header: see ClaimSlot.
+  // Precedes the first read of the header: see ClaimSlot.
   const uint32_t new_serial = __atomic_fetch_add(&segment.header->next_process_serial, 1, __ATOMIC_RELAXED);
   uint32_t i = __atomic_load_n(&segment.header->process_hint, __ATOMIC_RELAXED);
   for (uint32_t tried = 0; tried < kProcessSlots; ++tried, ++i) {
@@ -176,7 +176,7 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
     --thread->refused;
     return nullptr;
   }
-  // What the thread that forked had is this one's, too.
+  // The child's thread inherits the state of the thread that forked.
   const bool inherited = forked && thread->phase == ThreadPhase::kLive && thread->exit_rounds == 0;
   thread->phase = ThreadPhase::kRegistering;
   uint32_t index;
@@ -208,8 +208,8 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
   if (!inherited && g_attachment.has_exit_key && g_attachment.exit_key < kKeysWithoutAllocation) {
     pthread_setspecific(g_attachment.exit_key, thread);
   }
-  // A fork child's slots have all that a record would. Most fork children exec or leave at once: without a record of
-  // their own they need no chunk.
+  // A fork child's slots have all the facts of a ThreadStart record. Most fork children exec or exit at once: without a
+  // record they need no chunk.
   if (!forked) {
     RecordThreadStart(thread, slot, 0);
   } else {
@@ -220,7 +220,8 @@ __attribute__((noinline)) ThreadState* CurrentThreadSlow(ThreadState* thread) {
 
 void EnterForkChild() {
   if (!g_attachment.attached) return;
-  // A first read of the page would get one of zeros that the write has replaced: two faults.
+  // The first access is a write: a read would first map a zero page, which the write would replace, so there would be
+  // two faults.
   *const_cast<volatile uint32_t*>(&g_fork_page->process_slot) = 0;
   CurrentThread();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The library's state: the segment of this process, and this thread's place in it.
+// The library's state: the segment of this process, and the calling thread's place in the segment.
 //
 //   if (!Armed(kFamilyIo)) return g_real.read(...);   // a load and a branch while no window is open
 //   ThreadState* thread = CurrentThread();            // null: nothing can be recorded now
@@ -18,15 +18,15 @@
 
 namespace tbprof {
 
-// On a page that the kernel zeroes in every fork child, raw clone included: how a child detects that it is one without
-// a system call. 0: not attached, or a child that has not registered yet.
+// Lies on a page that the kernel zeroes in every fork child, also after a raw clone: so a child detects without a
+// system call that it is one. 0: not attached, or a child that has not registered yet.
 struct ForkPage {
   uint32_t epoch;  // the process serial in the segment
   uint32_t process_slot;
 };
 inline constexpr uint32_t kEpochRegistering =
-    0xffffffff;                                     // of the page, while a child registers or after it was refused
-inline constexpr uint32_t kEpochNone = 0xfffffffe;  // of a thread that is not registered
+    0xffffffff;                                     // value in the page while a child registers or after it was refused
+inline constexpr uint32_t kEpochNone = 0xfffffffe;  // value in a thread that is not registered
 
 struct Attachment {
   Segment segment;  // valid when `attached`
@@ -35,19 +35,20 @@ struct Attachment {
   ClockKind clock;
   pthread_key_t exit_key;
   bool has_exit_key;
-  bool has_allocator;  // the program's malloc is our hook
+  bool has_allocator;  // the program's malloc is this library's hook
   uint64_t default_stack_bytes;
   uint64_t main_stack_top;
 };
 extern __attribute__((visibility("hidden"))) Attachment g_attachment;
-// As the launcher set it, when attached. What the launcher changes later is in the segment's header.
+// The values that the launcher set; valid when attached. Values that the launcher changes later are in the segment's
+// header.
 extern __attribute__((visibility("hidden"))) SessionVariable g_session;
 extern __attribute__((visibility("hidden"))) ForkPage* g_fork_page;  // never null
 extern __attribute__((visibility("hidden")))
-uint32_t g_serial;  // of the process that attached; in fork children still that one's
+uint32_t g_serial;  // of the process that attached; fork children keep this value
 extern __attribute__((visibility("hidden")))
 const SegmentHeader* g_control;  // never null: a header that arms nothing until attached
-// The same for the allocator's hooks, and a header that arms nothing where the allocator is not to be recorded.
+// Like g_control, for the allocator hooks: a header that arms nothing if the allocator is not to be recorded.
 extern __attribute__((visibility("hidden"))) const SegmentHeader* g_allocator_control;
 
 enum class ThreadPhase : uint8_t {
@@ -56,7 +57,7 @@ enum class ThreadPhase : uint8_t {
   kLive,
   kEnded,    // past its last destructor: only counted
   kRefused,  // no slot was free; tries again now and then
-  kOwn,      // the library's own thread, or one that is in a call of the library's
+  kOwn,      // the library's own thread, or a thread inside a call that the library makes
 };
 
 struct WaitScope;  // record.h
@@ -79,32 +80,33 @@ struct ThreadState {
   uint16_t refused;
   ChunkWriter writer;
   int64_t bytes_until_sample;
-  int64_t sample_interval;  // mean of the distance that bytes_until_sample is the rest of
-  int64_t unflushed_live;   // what the process's live bytes do not contain yet
-  // Records of blocks until one has a time again; below 0 if a signal handler took the last one between a test and the
-  // subtraction behind it.
+  int64_t sample_interval;  // mean with which the current sampling distance was drawn
+  int64_t unflushed_live;   // bytes that are not in the process's live bytes yet
+  // Allocation records until the next one has a timestamp. Below 0 if a signal handler used the last one between a test
+  // and the subtraction after it.
   int32_t until_stamp;
   uint64_t random;
   uint64_t stack_low;  // [stack_low, stack_top) is certainly readable down to the stack pointer
   uint64_t stack_top;
-  // From the creating thread, for the ThreadStart record.
+  // Set by the creating thread, for the ThreadStart record.
   uint64_t start_routine;
   uint64_t created_ticks;
   uint32_t creator_serial;
   WaitScope* waiting;  // the innermost wait, on this thread's stack
   uint16_t annotation_levels[kCountedDomains];
-  uint16_t torch_level, tensorflow_level;  // the same of kTorchDomain and kTensorFlowDomain
+  uint16_t torch_level, tensorflow_level;  // likewise for kTorchDomain and kTensorFlowDomain
   uint32_t torch_operations;
   uint32_t torch_depth;   // how many of PyTorch's observed operations are running
-  uint64_t torch_thread;  // PyTorch's number of it, once it has marked a range
+  uint64_t torch_thread;  // PyTorch's number of this thread, set at its first range
   int64_t live_at_fork;   // the process's live bytes when this thread last forked
-  bool has_live_at_fork;  // and they are still to be taken by the child
-  // Of a range that a window is for (triggers.h): ranges open in its domain, itself included; 0: it is not open.
+  bool has_live_at_fork;  // live_at_fork is still to be used by the child
+  // Number of ranges that are open in the domain of a range that opens a window (triggers.h), including that range; 0:
+  // that range is not open.
   uint32_t waited_for_depth;
   uint16_t waited_for_domain;
-  uint64_t python_stack_count;    // of PythonStack records so far
-  uint64_t cuda_stack_ticks;      // when a call of the CUDA driver had the last one
-  uint32_t current_python_stack;  // the last one that was recorded as such (wire/python_current.h); 0: none
+  uint64_t python_stack_count;    // number of PythonStack records so far
+  uint64_t cuda_stack_ticks;      // when the last stack of a CUDA driver call was recorded
+  uint32_t current_python_stack;  // the last one recorded as the current stack (wire/python_current.h); 0: none
   KnownPythonStack python_stacks[kKnownPythonStacks];
 };
 
@@ -123,10 +125,10 @@ inline bool AllocatorArmed() {
 
 ThreadState* CurrentThreadSlow(ThreadState* thread);
 
-// In a fork child, before anything else: registers it.
+// Registers a fork child. Called in the child before anything else.
 void EnterForkChild();
 
-// Whether CurrentThread is `thread` without further ado.
+// Whether CurrentThread() returns `thread` without the slow path.
 inline bool IsCurrent(const ThreadState* thread) {
   return thread->epoch == __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
 }
@@ -137,22 +139,22 @@ inline ThreadState* CurrentThread() {
   return CurrentThreadSlow(thread);
 }
 
-// A wait that no record can be made of: counts why.
+// Counts the reason why no record can be made of a wait.
 void CountMissedWait();
 
-// A thread of the library's own: a slot and a writer, and nothing that a hook would record into.
+// Registers the library's own thread: it gets a slot and a writer, and no hook records into them.
 bool RegisterOwnThread(ThreadState* thread);
 
-// The end of this thread: gives back chunk and slot. By the exit key's destructor.
+// Ends the recording of this thread: releases its chunk and its slot. Called by the exit key's destructor.
 void EndThread(ThreadState* thread);
 
-// Adds what the thread has gathered to the process's live bytes, which it returns, and raises the peak.
+// Adds the thread's unflushed bytes to the process's live bytes and raises the peak. Returns the process's live bytes.
 int64_t FlushLiveBytes(ThreadState* thread);
 
-// A fork child has the blocks of its parent: what is live in it at its start.
+// Notes the live bytes at a fork: the child starts with its parent's blocks.
 void NoteLiveBytesBeforeFork();
 
-// Nothing more is recorded in this process; `cause` is shown in its profile.
+// Stops recording in this process for good; the profile shows `cause`.
 void StopRecording(const char* cause);
 
 // Claims a process slot; its index in *slot. False: none free.

@@ -50,11 +50,11 @@ const char* BaseName(const char* path) {
   return slash == nullptr ? path : slash + 1;
 }
 
-// The text of `__version__` in version.py beside the directory of `library`; its length, 0 if there is none.
+// Reads `__version__` from version.py beside the directory of `library`. Returns its length; 0: there is none.
 __attribute__((noinline)) size_t VersionBeside(const char* library, char* version, size_t room) {
   constexpr char kFile[] = "version.py";
   constexpr char kKey[] = "__version__ = '";
-  static char text[4096];  // ours while we have the lock
+  static char text[4096];  // protected by the observer's lock
   // .../torch/lib/libtorch_cpu.so
   const char* const base = BaseName(library);
   size_t directory = static_cast<size_t>(base - library);
@@ -128,7 +128,7 @@ const TorchBuild* FindTorchBuild(const link_map* object, char* version, size_t r
   const size_t length = VersionBeside(object->l_name, version, room);
   const char* const plus = length == 0 ? nullptr : strchr(version, '+');
   const size_t compared = plus == nullptr ? length : static_cast<size_t>(plus - version);
-  // A function that returns one has it in its name.
+  // The mangled name of a function that returns a std::string shows which of the two it is.
   const TorchStrings strings =
       SymbolOf(object, "_ZN2at11show_configB5cxx11Ev") != nullptr ? TorchStrings::kNew : TorchStrings::kOld;
   for (const TorchBuild& build : kBuilds) {

@@ -26,7 +26,7 @@ namespace {
 struct Context {
   void* none = nullptr;
   Context() = default;
-  // As of a std::unique_ptr, which is returned through memory.
+  // Like the destructor of std::unique_ptr: makes the compiler return the type through memory.
   ~Context() {}
 };
 struct Callback {
@@ -39,7 +39,7 @@ struct Callback {
 static_assert(sizeof(Callback) == 40 && offsetof(Callback, scopes) == 24);
 enum Scope : size_t { kFunction = 0, kBackwardFunction = 1, kUserScope = 7 };
 
-// What PyTorch's library has that is called here.
+// The functions of PyTorch's library that are called here.
 struct Torch {
   uint64_t (*add_global_callback)(Callback callback);
   void (*disable_callback)(uint64_t handle);
@@ -49,54 +49,54 @@ struct Torch {
 };
 Torch g_torch;
 TorchShapes g_shapes;
-bool g_wants_shapes;  // of operations
+bool g_wants_shapes;  // whether the shapes of operations are recorded
 const TorchBuild* g_build;
-// Of the observers: ranges first, then, if requested, operations and backward nodes.
+// Handles of the observers: ranges first, then, if requested, operations and backward nodes.
 constexpr size_t kMostHandles = 3, kRanges = 1;
 uint64_t g_handles[kMostHandles];
 size_t g_handle_count;
 uint32_t g_busy;
 
-// What an operation costs that is observed: in PyTorch, which makes an object and a text for it, 120 ns (`a.add(b)`) to
-// 500 (a backward node), in ours 60 to 80. More is counted: with 600 a training on two busy cores paid more than its
-// share. Where all of them cost more than a share of the time, some units of the run are recorded (torch_sampling.h).
+// Assumed cost of an observed operation. PyTorch, which makes an object and a text, takes 120 ns (`a.add(b)`) to 500 ns
+// (a backward node), this library 60 to 80 ns. More is assumed: with 600 ns, a training on two busy cores had more
+// overhead than its share. If all cost more than a share of the time, some units are recorded (torch_sampling.h).
 constexpr uint64_t kOperationNs = 1000;
-constexpr uint64_t kShapesNs = 500;  // the values that PyTorch makes of the inputs, and the text: 350
-// A unit that ends by time ends with a lot of them, or, if it is passed over, with a call of the counter: half a lot
-// later in the mean, and kOneIn. Both must be equal, or phases of few operations would be recorded for a shorter time.
+constexpr uint64_t kShapesNs = 500;  // PyTorch's copies of the inputs, and the text: 350 ns measured
+// A unit that ends by time ends with a full lot (half a lot late in the mean) or, if skipped, with a call of the
+// counter (kOneIn late). Both delays must be equal, or phases of few operations would be recorded for a shorter time.
 constexpr uint32_t kCountedAtOnce = 256;
-constexpr uint32_t kLate = 4;  // so many times as long, and any thread does it in place of the main thread
+constexpr uint32_t kLate = 4;  // after this many times the limit any thread ends the unit in place of the main thread
 uint64_t g_ticks_per_ms;
 TorchSampling g_sampling;
-uint64_t g_operations;   // recorded ones, by lots
-uint32_t g_unit_is_due;  // its time is over: it ends where no operation is running
-uint32_t g_epoch;        // of the process that the above is of: a fork child starts anew
-bool g_all;              // a requested window is open: all are recorded
+uint64_t g_operations;   // recorded operations, counted in lots
+uint32_t g_unit_is_due;  // the unit has reached its limit: it ends when no operation is running
+uint32_t g_epoch;        // of the process to which these variables belong: a fork child starts anew
+bool g_all;              // a requested window is open: all operations are recorded
 uint64_t g_cost_before_all;
 constexpr char kLoader[] = "enumerate(DataLoader)#", kOptimizer[] = "Optimizer.step#";
 constexpr uint64_t kPauseNumber = ~uint64_t{0};
 
-// While operations are passed over and counted, PyTorch calls this observer for one in so many. A call costs 1 us, and
-// that it is in the list 100 ns for each backward node: PyTorch draws for each anew which operation is the next.
+// While operations are skipped, PyTorch calls the counter, an observer, for one in kOneIn. A call costs 1 us; being in
+// the list costs 100 ns for each backward node, because PyTorch draws the next sampled operation anew for each.
 constexpr uint32_t kOneIn = 128;
 static_assert(kCountedAtOnce == 2 * kOneIn);
 uint64_t g_counter;                        // its handle; 0: none
 bool g_counts;                             // whether it is in PyTorch's list
-uint64_t g_skipped, g_skipped_recorded;    // calls of it
-constexpr uint64_t kRecordedAtLeast = 64;  // within a unit
+uint64_t g_skipped, g_skipped_recorded;    // calls of the counter
+constexpr uint64_t kRecordedAtLeast = 64;  // after this many calls the number is recorded within a unit
 
-// Where steps end, by the ranges of the main thread.
+// The state that finds where steps end, by the ranges of the main thread.
 bool g_optimizer_ended, g_loader_since;
-uint32_t g_batches;                          // since an optimizer's end
-constexpr uint32_t kMostBatchesOfStep = 16;  // whose gradients are accumulated; more are of an evaluation
+uint32_t g_batches;                          // batches since an optimizer's end
+constexpr uint32_t kMostBatchesOfStep = 16;  // batches with accumulated gradients; more batches are an evaluation
 
-// Calls while no window is open, or in a process that records nothing, after which the observer is disabled in PyTorch:
-// it makes an object for each operation that is observed.
+// After this many calls without an open window, or in a process that records nothing, the observers are disabled in
+// PyTorch, which makes an object for each observed operation.
 constexpr uint32_t kIdleCalls = 1024;
 uint32_t g_idle_calls;
 
-// Whether the numbers that link a backward node to its operation are where the build's row has them: each of the first
-// operations is compared with what PyTorch's own function returns.
+// Whether the numbers that link a backward node to its operation are at the offset in the build's row: the numbers of
+// the first operations are compared with the result of PyTorch's own function.
 constexpr uint32_t kNumbersToCompare = 64;
 uint32_t g_numbers_to_compare = kNumbersToCompare;
 bool g_numbers_are_wrong;
@@ -123,7 +123,8 @@ void SetWatch(TorchWatch watch) { __atomic_store_n(&g_torch_watch, watch, __ATOM
 bool Lock() { return __atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) == 0; }
 void Unlock() { __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE); }
 
-// The next four on the main thread in an observer's call or the allocator's, where PyTorch's lock is free, with ours.
+// The functions up to Resume run with this library's lock, in a call of an observer or of the allocator (PyTorch's lock
+// is free). They change PyTorch's list on the main thread, or on another thread if that one is late (MayChange).
 
 void SetObservers(size_t first, size_t end, bool on) {
   for (size_t i = first; i < end; ++i) {
@@ -184,7 +185,7 @@ TorchProgress Progress() {
   return {NowNs(), Cost(), __atomic_load_n(&g_operations, __ATOMIC_RELAXED) + skipped};
 }
 
-// What is known here is of the process that this one was forked from.
+// Whether this state belongs to the process from which this one was forked.
 bool IsOfParent() {
   const uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_RELAXED);
   return epoch != g_epoch && epoch != kEpochRegistering;
@@ -207,7 +208,7 @@ void StartAnew(const ThreadState* thread) {
   SetRecording(thread, TorchRecording::kSampled);
 }
 
-// With our lock; in a pause on the main thread.
+// Called with this library's lock; in a pause on the main thread.
 __attribute__((noinline)) void RecordAll(ThreadState* thread) {
   const uint32_t weight = g_sampling.weight;
   g_sampling.weight = 1;
@@ -223,11 +224,11 @@ __attribute__((noinline)) void RecordAll(ThreadState* thread) {
   SetRecording(thread, TorchRecording::kAll);
 }
 
-// Where a unit may end and another begin. `flags`: of TorchSamplingFact.
+// Called where a unit may end and another begin. `flags`: of TorchSamplingFact.
 __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t flags) {
   if ((g_control->gpu_options & kTorchAll) != 0) return;
   if (g_epoch != thread->epoch) {
-    // A fork child owes nothing of what its parent does, nor is the parent's pause its own.
+    // A fork child has its own budget, and the parent's pause does not apply to it.
     const bool pauses = Watch() == TorchWatch::kPaused;
     StartAnew(thread);
     SetWatch(TorchWatch::kObserving);
@@ -239,7 +240,7 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
   if (g_all) {
     g_all = false;
     SetRecording(thread, TorchRecording::kSampled);
-    // The launcher may have requested all again, and taken the state for the reply.
+    // The launcher may have requested all operations again and have read the old state as the reply.
     if (AllAreAskedFor()) return RecordAll(thread);
     SkipCost(&g_sampling, at, g_cost_before_all);
     step = false;
@@ -259,11 +260,11 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
   SetCounter(g_sampling.counted);
 }
 
-// Whether this thread may now change PyTorch's list: the main thread, or one of those that do all the work.
+// Whether this thread may change PyTorch's list, as the main thread or because that one is late. True: it has the lock.
 bool MayChange(const ThreadState* thread, bool late) { return (late || IsMainThread(thread)) && Lock(); }
 
-// A fork child of a program that alone is recorded, or one beyond the process slots: it has inherited PyTorch's list
-// with us in it. And a program that recording had to stop in.
+// True in a fork child that is not recorded (--follow=none, or no free process slot): it has inherited PyTorch's list
+// with the observers. Also true in a process in which recording was stopped.
 bool ProcessRecordsNothing() { return __atomic_load_n(&g_fork_page->epoch, __ATOMIC_RELAXED) == kEpochRegistering; }
 
 __attribute__((noinline)) void CallInVain() {
@@ -277,40 +278,39 @@ __attribute__((noinline)) void CallInVain() {
     SetWatch(never ? TorchWatch::kOff : TorchWatch::kSilent);
     SetObservers(0, watch == TorchWatch::kPaused ? kRanges : g_handle_count, false);
     SetCounter(false);
-    // What was owed is forgotten: the next window is another time.
+    // The budget is forgotten: sampling starts anew in the next window.
     if (watch == TorchWatch::kPaused && !never) RecordPause(thread, false);
   }
   __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
   Unlock();
 }
 
-// The main thread, whose part it is, does not come by.
+// Whether the main thread, which normally ends the unit, is late.
 bool IsLate(const TorchProgress& at) {
   const uint64_t operations = at.operations - g_sampling.operations_at_unit;
   return at.now - g_sampling.unit_since >= kLate * g_sampling.limit || operations / kLate >= g_sampling.most_operations;
 }
 
-// Once in a while, by any thread that records.
+// Called after each lot of operations, by any thread that records.
 __attribute__((noinline)) void CountOperations(ThreadState* thread) {
   __atomic_add_fetch(&g_operations, kCountedAtOnce, __ATOMIC_RELAXED);
   if ((g_control->gpu_options & kTorchAll) != 0 || Watch() != TorchWatch::kObserving) return;
   const TorchProgress at = Progress();
   if (g_epoch == thread->epoch && (g_all ? AllAreAskedFor() : !IsOver(g_sampling, at))) return;
   __atomic_store_n(&g_unit_is_due, 1, __ATOMIC_RELAXED);
-  // The main thread works no operations, or is in one for very long.
+  // The main thread runs no operations, or has been in one for very long.
   if (!IsLate(at) || !MayChange(thread, true)) return;
   AtBorder(thread, false, kTorchMidway);
   Unlock();
 }
 
-// The main thread is in no operation.
+// Called between operations: changes the list only on the main thread.
 __attribute__((noinline)) void BetweenOperations(ThreadState* thread) {
   if (!MayChange(thread, false)) return;
   AtBorder(thread, false, 0);
   Unlock();
 }
 
-// Where one step ends and another begins.
 void BetweenSteps(ThreadState* thread) {
   if (!Lock()) return;
   AtBorder(thread, true, 0);
@@ -319,7 +319,7 @@ void BetweenSteps(ThreadState* thread) {
 
 bool IsSampled() { return (g_control->gpu_options & (kTorchOperations | kTorchAll)) == kTorchOperations; }
 
-// By any thread that records: nothing changes in PyTorch's list.
+// Called by any thread that records: changes nothing in PyTorch's list.
 __attribute__((noinline)) void NoticeThatAllAreAskedFor(ThreadState* thread) {
   if (!IsSampled() || !Lock()) return;
   if (Watch() == TorchWatch::kObserving) {
@@ -329,7 +329,7 @@ __attribute__((noinline)) void NoticeThatAllAreAskedFor(ThreadState* thread) {
   Unlock();
 }
 
-// `enumerate(DataLoader)#...` begins: the batch of the next step, or one more of this.
+// `enumerate(DataLoader)#...` begins: it gets the first batch of the next step, or one more batch of this step.
 void AtLoader(ThreadState* thread) {
   if (!IsMainThread(thread)) return;
   const bool next = g_optimizer_ended || ++g_batches > kMostBatchesOfStep;
@@ -338,7 +338,7 @@ void AtLoader(ThreadState* thread) {
   if (next) BetweenSteps(thread);
 }
 
-// `Optimizer.step#...` has ended. Behind a loader the next batch is the border, behind a further optimizer its end.
+// `Optimizer.step#...` has ended: the border. But if a loader ran since the last one, the next batch is the border.
 void AtOptimizersEnd(ThreadState* thread) {
   if (!IsMainThread(thread)) return;
   const bool next = !g_loader_since;
@@ -353,7 +353,7 @@ bool BeginsWith(const char* name, const char* prefix) { return strncmp(name, pre
 // A range that another thread may end, e.g. of a collective of c10d.
 bool IsAsynchronous(const void* function) { return FieldOf<bool>(function, g_build->forward_thread + kAsynchronous); }
 
-// -1: takes no part in automatic differentiation.
+// -1: the operation takes no part in automatic differentiation.
 int64_t SequenceOf(const void* function, TorchScope scope) {
   if (__atomic_load_n(&g_numbers_are_wrong, __ATOMIC_RELAXED)) return -1;
   const auto sequence = FieldOf<int64_t>(function, g_build->sequence);
@@ -368,7 +368,7 @@ int64_t SequenceOf(const void* function, TorchScope scope) {
   return sequence;
 }
 
-// Why shapes are not recorded, or no longer.
+// Records the reason why shapes are not recorded, or no longer recorded.
 void RecordNoShapes(ThreadState* thread, const char* reason) {
   RecordProcessInfo(thread, ProcessInfoKey::kTorchShapes, reason, strlen(reason));
 }
@@ -377,7 +377,7 @@ void RecordNoShapes(ThreadState* thread, const char* reason) {
 __attribute__((noinline)) uint64_t ShapesOf(ThreadState* thread, const void* function) {
   char text[160];
   if (WriteTorchShapes(g_shapes, function, text, sizeof(text)) > 0) return NameNumber(thread, text);
-  // Recorded by one thread; others may be in the same place.
+  // One thread records the reason; other threads may get here at the same time.
   if (TorchShapesAreWrong() && __atomic_exchange_n(&g_wants_shapes, false, __ATOMIC_RELAXED)) {
     RecordNoShapes(thread, "an input is not laid out as in this release");
   }
@@ -439,7 +439,7 @@ void End(const void* function, void*) {
       return Annotate(thread, AnnotationAction::kEnd, kTorchDomain, reinterpret_cast<uint64_t>(function),
                       static_cast<uint32_t>(scope));
     }
-    // It was begun on another thread, and this one's innermost is not what ends.
+    // The range was begun on another thread, so it is not this thread's innermost range.
     if (FieldOf<uint64_t>(function, g_build->thread) != thread->torch_thread) return;
   }
   Annotate(thread, AnnotationAction::kPop, kTorchDomain, 0, 0);
@@ -450,7 +450,7 @@ void End(const void* function, void*) {
   }
 }
 
-// One in kOneIn operations. In a pause only: else they are counted where they are recorded.
+// Called for one in kOneIn operations. Counts in a pause only: outside of a pause, Begin counts the operations.
 Context StartCounted(const void*) {
   if (!Armed(kFamilyAnnotation)) {
     CallInVain();
@@ -496,7 +496,7 @@ bool Find(const link_map* object, Function* function, const char* name) {
   return *function != nullptr;
 }
 
-// What the profile reports of PyTorch: `+2.13.0` observed, `-2.14.0 REASON` not.
+// Records what the profile reports about PyTorch: `+2.13.0` observed, `-2.14.0 REASON` not observed.
 __attribute__((noinline)) void ReportBuild(ThreadState* thread, char sign, const char* version, const char* reason) {
   char text[128];
   size_t length = 0;
@@ -553,7 +553,7 @@ __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map
   return TorchWatch::kObserving;
 }
 
-// Callers that are not PyTorch's; a program that has very many pays a look at each.
+// Callers that are not PyTorch. In a program with very many such callers, each call looks up its caller.
 constexpr uint32_t kOthers = 64;
 uint64_t g_others[kOthers];
 constexpr uint32_t kMostLooks = 4096;
@@ -562,7 +562,7 @@ uint32_t g_looks;
 }  // namespace
 
 __attribute__((noinline)) void LookForTorch(const void* caller) {
-  // In a pause this detects at once that all are requested, or that this is a child, which starts anew.
+  // In a pause this goes on only if all operations were requested, or in a fork child, which starts anew.
   if (Watch() == TorchWatch::kPaused && !AllAreAskedFor() && !IsOfParent()) return;
   const auto address = reinterpret_cast<uint64_t>(caller);
   uint64_t* const other = &g_others[(address >> 4) % kOthers];

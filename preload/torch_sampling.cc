@@ -6,28 +6,29 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kMostPercent = 1;
-constexpr uint64_t kBurstNs = 10'000'000;  // of cost, that may come at once
-// PyTorch's list of observers is changed at most twice in a unit, a few microseconds each: steps shorter than this are
-// joined.
+constexpr uint64_t kBurstNs = 10'000'000;  // cost that may be spent at once
+// Shorter steps are joined into one unit: PyTorch's list of observers changes at most twice in a unit, and each change
+// takes a few microseconds.
 constexpr uint64_t kShortestUnitNs = 2'000'000;
-// A unit without a border of a step ends after as many operations as so many usual ones have (not by time: a step that
-// the machine keeps waiting is no other), or, where none are known, after a random length of time, of which each is
-// twice as long and half as likely as the one before.
+// A unit without a step's border ends after as many operations as kUsualSteps usual units have (not by time: a step
+// that the machine delays is the same step). If no steps are known, it ends after a random length of time: one of
+// kLimits lengths, each twice as long and half as likely as the one before.
 constexpr uint64_t kUsualSteps = 4;
 constexpr uint64_t kFewestOperations = 1024;
 constexpr uint64_t kLongestOfStepsNs = 10'000'000'000;
 constexpr uint64_t kShortestLimitNs = 1'000'000;
 constexpr uint32_t kLimits = 4;
 constexpr uint32_t kFewestSteps = 2;
-// A step may cost more than the burst to be recorded wholly.
+// A step may cost more than the burst, so that it is recorded completely.
 constexpr uint64_t kMostOfStepNs = 4 * kBurstNs, kMostWithoutStepsNs = kBurstNs;
-// A block makes up for this part of what was spent beyond or below the budget.
+// A block compensates for 1/kCorrection of the cost that was spent beyond or below the budget.
 constexpr int64_t kCorrection = 8;
 constexpr uint32_t kMostUnits = 1u << 20;
-// Where steps are no longer than this, one unit in so many is counted, after the first ones.
+// If steps are not longer than this, one unit in kCountedOneIn is counted, after the first kFirstCounted ones.
 constexpr uint64_t kShortStepNs = 10'000'000;
 constexpr uint32_t kCountedOneIn = 8, kFirstCounted = 32;
-// A unit in which the thread works so many times as long as the usual one takes may hold what should have ended it.
+// If the thread works this many times as long as the usual unit takes, the unit may have reached the limit of
+// operations that should have ended it.
 constexpr uint64_t kLongUnit = 4;
 constexpr uint64_t kLeastCountingNs = 250'000'000, kMostCountingNs = 100'000'000'000;
 constexpr uint32_t kMostInVain = 10;
@@ -46,15 +47,15 @@ uint32_t RandomBelow(TorchSampling* sampling, uint32_t end) {
 
 bool KnowsSteps(const TorchSampling& sampling) { return sampling.steps >= kFewestSteps; }
 
-// Of a unit that steps end.
+// Usual length of a unit that is ended by steps.
 uint64_t UsualUnitNs(const TorchSampling& sampling) {
   return sampling.step_ns * (sampling.most_steps > 0 ? sampling.most_steps : 1);
 }
 
 void SetLimit(TorchSampling* sampling) {
   if (KnowsSteps(*sampling)) {
-    // By number, not by time: recording makes steps longer, and a unit is to hold the same whether it is recorded or
-    // not.
+    // The limit is a number of operations, not a time: recording makes steps longer, and a unit must contain the same
+    // whether or not it is recorded.
     sampling->most_steps = static_cast<uint32_t>(1 + (kShortestUnitNs - 1) / (sampling->step_ns + 1));
     const uint64_t most = kUsualSteps * sampling->step_operations * sampling->most_steps;
     sampling->most_operations = most < kFewestOperations ? kFewestOperations : most;
@@ -67,7 +68,7 @@ void SetLimit(TorchSampling* sampling) {
   for (uint32_t i = 1; i < kLimits && (Random(sampling) >> 63) != 0; ++i) sampling->limit *= 2;
 }
 
-// Towards the median: the way that more of them lie.
+// Moves the estimate towards the median: to the side on which more values lie.
 uint64_t Median(uint64_t median, uint64_t value) {
   return value > median ? median + median / 8 + 1 : value < median ? median - median / 8 : median;
 }
@@ -89,7 +90,7 @@ void LearnStep(TorchSampling* sampling, const TorchProgress& at) {
   sampling->step_operations = operations;
 }
 
-// Of counts that chance has made too large or too small; one that is far larger counts as large.
+// Mean of counts that are too large or too small by chance. A count that is far larger than the mean is limited.
 uint64_t MeanOfUsual(uint64_t mean, uint64_t value) {
   const uint64_t most = kUsualSteps * (mean + kFewestOperations);
   return mean - mean / 16 + (value < most ? value : most) / 16;
@@ -97,7 +98,8 @@ uint64_t MeanOfUsual(uint64_t mean, uint64_t value) {
 
 uint64_t Mean(uint64_t mean, uint64_t value) { return mean == 0 ? value : mean - mean / 8 + value / 8; }
 
-// So many that one of them, recorded, costs what all of them earn; a fraction by chance.
+// Number of units in the next block: recording one of them costs what all of them earn. A fraction is rounded at
+// random.
 uint32_t UnitsOfBlock(TorchSampling* sampling, uint64_t now, uint64_t cost) {
   const uint64_t spent = cost - sampling->cost_at_since, earned = (now - sampling->since) / 100 * kMostPercent;
   if (spent <= earned) {
@@ -116,8 +118,8 @@ uint32_t UnitsOfBlock(TorchSampling* sampling, uint64_t now, uint64_t cost) {
   return whole == 0 ? 1 : whole;
 }
 
-// Of the unit that ends. Those that a step ends by their length to the usual one, a power of two each; what recording
-// adds is taken off again.
+// Class of the unit that ends. Units that a step ends are classed by their length relative to the usual one, in powers
+// of two; the time that recording adds is subtracted.
 uint32_t ClassOf(const TorchSampling& sampling, const TorchProgress& at, bool step) {
   constexpr uint32_t kOfSteps = 12, kUsual = 6;
   if (!step || sampling.step_ns == 0) return kOfSteps;
@@ -125,7 +127,7 @@ uint32_t ClassOf(const TorchSampling& sampling, const TorchProgress& at, bool st
   uint64_t length = at.now - sampling.unit_since;
   const uint64_t added = sampling.recording ? (at.cost - sampling.cost_at_unit) / 2 : 0;
   length -= added < length / 2 ? added : length / 2;
-  // Around the usual length is the middle of a class: a third less to a third more.
+  // The class of the usual length reaches from a third less to a third more.
   uint32_t number = kUsual;
   uint64_t border = usual / 3 * 2;
   while (number > 0 && length < border) {
@@ -147,14 +149,14 @@ uint64_t Sum(const uint64_t (&numbers)[kTorchUnitClasses]) {
   return sum;
 }
 
-// Of the thread, in the unit that ends; by the clock alone a stalled machine would look like operations.
+// CPU time of the thread in the unit that ends. By elapsed time alone, a stalled machine would look like operations.
 uint64_t WorkOfUnit(const TorchSampling& sampling, const TorchProgress& at) {
   if (at.busy < sampling.busy_at_unit) return 0;  // another thread has begun it
   const uint64_t work = at.busy - sampling.busy_at_unit, length = at.now - sampling.unit_since;
   return work < length ? work : length;
 }
 
-// What was passed over in the unit that ends.
+// Learns the operations of the unit that ends if they were counted, else estimates them.
 void LearnOperations(TorchSampling* sampling, const TorchProgress& at) {
   sampling->estimated = 0;
   if (sampling->recording) return;
@@ -182,13 +184,13 @@ void CountFor(TorchSampling* sampling, uint64_t now, uint32_t shift) {
   if (until > sampling->count_until) sampling->count_until = until;
 }
 
-// `step`: one ends the unit. Units that operations end (rollouts, evaluations) come again, so from the first on all are
-// counted. One that was not counted and has much work in it may be such: that is found out, each time in vain for half
-// as long.
+// `step`: a step ends the unit. Units that end by operations (rollouts, evaluations) come again, so after the first one
+// all units are counted for a time. An uncounted unit with much work may be such a unit: all units are counted to find
+// out, and after each wrong suspicion for half as long.
 void WatchForLongUnits(TorchSampling* sampling, const TorchProgress& at, bool step) {
   const uint64_t usual = UsualUnitNs(*sampling);
   if (!step) {
-    // What is usual is not known at first.
+    // At first the usual number of operations is not known.
     const bool by_operations = at.operations - sampling->operations_at_unit >= sampling->most_operations;
     if (!by_operations || sampling->first_counted < kFirstCounted) return;
     sampling->doubted = false;
@@ -235,7 +237,7 @@ bool EndsUnit(TorchSampling* sampling, const TorchProgress& at, bool step) {
   const bool ends = sampling->most_steps > 0 ? sampling->unit_steps >= sampling->most_steps
                                              : at.now - sampling->unit_since >= kShortestUnitNs;
   if (!ends) return false;
-  // Operations are counted by lots, larger than a short step.
+  // Operations are counted in lots that are larger than a short step.
   if (KnowsSteps(*sampling) && (sampling->recording || sampling->counted)) {
     const uint64_t operations = (at.operations - sampling->operations_at_unit) / sampling->unit_steps;
     sampling->step_operations = MeanOfUsual(sampling->step_operations, operations);

@@ -15,14 +15,15 @@ static_assert(sizeof(Value) == 16 && offsetof(Value, tag) == 8);
 constexpr uint32_t kTensorTag = 1;
 constexpr size_t kMostValues = 1u << 16;
 
-// c10::TensorImpl from sizes_and_strides_ on: a rank, room for five sizes and strides or a pointer to more, the offset
-// in the storage, the number of elements, and behind the type and the device bits.
+// c10::TensorImpl from sizes_and_strides_ on: the rank, room for five sizes and strides or a pointer to more, the
+// offset in the storage, the number of elements, and after the type and the device the bits.
 constexpr uint64_t kInlineRank = 5, kMostRank = 64;
 constexpr size_t kSizes = 8, kElements = 96, kPolicy = 110, kPolicyShift = 2;
 constexpr uint8_t kPolicyMask = 3;
-constexpr uint8_t kCustomSizes = 2;  // nested, symbolic or Python's: what lies here is not its shape
+constexpr uint8_t kCustomSizes = 2;  // nested, symbolic or defined by Python: the sizes in the object are not its shape
 
-// Sizes that are compared with PyTorch's own. Before that only those are read that no pointer leads to.
+// The sizes of the first tensors are compared with PyTorch's own function. Until then only sizes inside the object are
+// read, and no pointer is followed.
 constexpr uint32_t kTensorsToCompare = 64;
 uint32_t g_to_compare = kTensorsToCompare;
 bool g_wrong;
@@ -56,7 +57,7 @@ bool PutNumber(Text* text, uint64_t number) {
   return Put(text, digits + first, sizeof(digits) - first);
 }
 
-// Whether the sizes are those of a tensor of so many elements.
+// Whether a tensor with these sizes has this number of elements.
 bool IsShape(const char* sizes, uint64_t rank, int64_t elements) {
   int64_t product = 1;
   bool empty = false;
@@ -76,7 +77,7 @@ bool IsAsTold(const TorchShapes& torch, const Value* value, const char* sizes, u
   return true;
 }
 
-// False: there is no room.
+// False: there is no room, or the layout is wrong (g_wrong).
 __attribute__((noinline)) bool PutTensor(const TorchShapes& torch, const Value* value, Text* text) {
   const char* const tensor = value->tensor;
   if (tensor == torch.undefined) return Put(text, "[]", 2);
@@ -95,7 +96,7 @@ __attribute__((noinline)) bool PutTensor(const TorchShapes& torch, const Value* 
     __atomic_store_n(&g_wrong, true, __ATOMIC_RELAXED);
     return false;
   }
-  // One without dimensions is no evidence of where its sizes are.
+  // A tensor without dimensions does not show where the sizes are.
   if (to_compare > 0 && rank > 0) __atomic_store_n(&g_to_compare, to_compare - 1, __ATOMIC_RELAXED);
   if (!Put(text, "[", 1)) return false;
   for (uint64_t i = 0; i < rank; ++i) {
@@ -119,7 +120,7 @@ size_t WriteTorchShapes(const TorchShapes& torch, const void* function, char* te
     __atomic_store_n(&g_wrong, true, __ATOMIC_RELAXED);
     return 0;
   }
-  // Of a call by a stack: there may be more below.
+  // The arguments may be on a stack with other values below them.
   value += given - count;
   constexpr char kRest[] = ", ...]";
   Text out{text, text + room - sizeof(kRest)};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The shapes of an operation's inputs, read from what PyTorch hands to an observer that requests inputs, and written as
-// torch.profiler writes them: `[[32, 64], [10, 64], []]`, one for each argument, `[]` for what is no tensor.
+// The shapes of an operation's inputs, read from the arguments that PyTorch passes to an observer that requests inputs,
+// and written as torch.profiler writes them: `[[32, 64], [10, 64], []]`, one for each argument, `[]` for an argument
+// that is not a tensor.
 //
-// Reads c10::IValue and c10::TensorImpl, whose layout is the build's; calls nothing that may run Python.
+// Reads c10::IValue and c10::TensorImpl, whose layout depends on the build; calls no function that may run Python.
 //
 // Process: target. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_TORCH_SHAPES_H_
@@ -18,14 +19,15 @@ struct TorchShapes {
   uint16_t inputs;                                         // where inputs_ lies in an at::RecordFunction
   uint16_t sizes;                                          // where sizes_and_strides_ lies in a c10::TensorImpl
   size_t (*count)(const void* function);                   // RecordFunction::num_inputs
-  int64_t (*size)(const void* tensor, int64_t dimension);  // at::native::size, which the first sizes are compared with
-  const void* undefined;                                   // the TensorImpl of a tensor that is none
+  int64_t (*size)(const void* tensor, int64_t dimension);  // at::native::size, with which the first sizes are compared
+  const void* undefined;                                   // the TensorImpl of an undefined tensor
 };
 
-// The text's length, without its zero; 0: the operation was given nothing. `room`: at least 16.
+// Returns the text's length without its NUL; 0: the operation has no inputs, or the layout is wrong. `room`: at least
+// 16.
 size_t WriteTorchShapes(const TorchShapes& torch, const void* function, char* text, size_t room);
 
-// Whether something was not where it must be: no shape is written any more.
+// Whether a layout was found to be wrong: after that no shape is written.
 bool TorchShapesAreWrong();
 
 }  // namespace tbprof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges that a window is for. Rules: RULES.md.
+// Ranges that open windows. Rules: RULES.md.
 #include "preload/triggers.h"
 
 #include <limits.h>
@@ -26,15 +26,16 @@ void ReportBorder(uint64_t ticks, uint32_t end) {
   __atomic_store_n(&border->turn, number * 2 + end, __ATOMIC_RELEASE);
 }
 
-// After the report: a launcher that is about to disarm families reads whether something was reported, then exchanges
-// the control word as it was before. So that it finds another one, the word changes even where all is armed.
+// Called after the report: a launcher that is about to disarm families first reads whether something was reported and
+// then compare-and-exchanges the control word. The word changes even if all families are armed, so that this exchange
+// fails.
 void Arm() {
   SegmentHeader* const header = g_attachment.segment.header;
   const uint32_t families = __atomic_load_n(&TriggersOf(header)->families, __ATOMIC_RELAXED);
   if (families == 0) return;
   __atomic_fetch_add(&header->control, kControlTurn, __ATOMIC_SEQ_CST);
   __atomic_fetch_or(&header->control, families, __ATOMIC_SEQ_CST);
-  // The thread that turns device activity on sleeps on it, where CUDA is used.
+  // If CUDA is used, the thread that turns device activity on sleeps on this futex.
   if (__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) == nullptr) return;
   ProcessSlot* const process = OwnSlot();
   __atomic_fetch_add(&process->gpu_flush_requested, 1, __ATOMIC_ACQ_REL);
@@ -64,8 +65,8 @@ void BeginWaitedFor() {
 void EndWaitedFor() {
   if (!g_attachment.attached) return;
   uint32_t* const open = &OwnSlot()->ranges_open;
-  // Never below zero, not for a moment: a begin that came then would take itself for a further one, and report nothing.
-  // An end too many is e.g. of a range that the parent process began.
+  // The count must never be below zero, not even for a moment: a range that began then would be taken for a further one
+  // and not be reported. An end too many is e.g. of a range that the parent process began.
   constexpr int kTries = 1000;
   uint32_t before = __atomic_load_n(open, __ATOMIC_SEQ_CST);
   for (int i = 0; i < kTries && before != 0; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges that a window is for (--window=nvtx:NAME, cuda-profiler): when the first of this process begins its segment is
-// armed, and when the last ends the launcher gets a report.
+// Ranges that open windows (--window=nvtx:NAME, cuda-profiler): when the first such range of this process begins, the
+// library reports it to the launcher and arms its segment; when the last one ends, it reports again.
 //
 //   if (IsWaitedFor(name)) BeginWaitedFor();
 //
@@ -15,18 +15,19 @@
 
 namespace tbprof {
 
-// The number of the name that is waited for. A name that could not be recorded has 0, so none is something else.
+// Number of the name for which a window waits; a value other than 0 if there is none, because 0 is the number of a name
+// that could not be recorded.
 extern __attribute__((visibility("hidden"))) uint64_t g_waited_for;
 inline bool IsWaitedFor(uint64_t name) { return name == g_waited_for; }
 
-// Once, in the constructor, before the launcher has the segment.
+// Call this once, in the constructor, before the launcher has the segment.
 void SetTrigger(SegmentHeader* header, const SessionVariable& session);
 
-// Called by a thread of this process that records.
+// Call these on a thread of this process that records.
 void BeginWaitedFor();
 void EndWaitedFor();
 
-// cudaProfilerStart and its kin: a switch, whatever it is called how often.
+// cudaProfilerStart and cudaProfilerStop act as a switch: repeated calls have no further effect.
 bool IsCudaProfilerWaitedFor();
 void SwitchCudaProfiler(bool on);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chunks: how records get from a thread to the launcher without a lock, a wait or a system call.
+// Chunks carry records from a thread to the launcher without a lock, a wait or a system call.
 //
 // A thread owns one chunk at a time, claimed by compare-and-swap on its state word. It reserves slots by an unlocked
 // add on a word of its own, fills them in, and stores the record's tag last. When a chunk is full its owner marks it
@@ -11,14 +11,14 @@
 //   if (BeginRecord(segment, &writer, 2, &reservation)) {
 //     auto* span = reinterpret_cast<SpanRecord*>(reservation.slots);
 //     span->start = ...;
-//     CommitRecord(&writer, reservation, RecordKind::kSpan, 0, operation);
+//     CommitRecord(segment, &writer, reservation, RecordKind::kSpan, 0, operation);
 //   }
 //
-// What this rests on: a process killed anywhere leaves at most one unfinished record per thread and signal level; a
-// signal handler that records in the middle of BeginRecord...CommitRecord has slots of its own; a chunk that holds an
-// interrupted, unfinished record is not given up before that record is finished. A signal handler that forks returns
-// into the interrupted function in the child, too, where the current chunk is the parent's: what that child still does
-// to it is what the parent does, and nothing once the chunk has a new generation.
+// Invariants: a process that is killed anywhere leaves at most one unfinished record per thread and signal level; a
+// signal handler that records between BeginRecord and CommitRecord has its own slots; a chunk with an interrupted,
+// unfinished record is not released before that record is finished. If a signal handler forks, the child also returns
+// into the interrupted function, where the current chunk is the parent's: the child then writes only what the parent
+// also writes there, and nothing once the chunk has a new generation.
 //
 // Process: ChunkWriter in the target, any thread (one writer each), any signal handler. ChunkReader in the launcher's
 // drain thread, one per chunk. No allocation.
@@ -44,13 +44,13 @@ struct ChunkWriter {
   uint32_t depth;    // records begun and not committed: more than 1 only in signal handlers
   uint32_t starved;  // records to drop before the chunk states are scanned again
   // Chunks retired with an unfinished record in them, the latest in the lowest 16 bits, each as its index + 1. One
-  // word, so that a signal handler finds it before or after each change.
+  // word, so that a signal handler sees it before or after each change.
   uint64_t pending;
 };
 static_assert(kMaxChunks < 65535);
 
-// The cursor while there is no chunk: generation 0, and full, so that every reservation takes the slow path. The
-// process is part of it: what an interrupted Claim of the parent expects is never found in a fork child.
+// The cursor without a chunk: generation 0, and full, so that every reservation takes the slow path. It contains the
+// process serial, so that an interrupted Claim of the parent never finds the cursor that it expects in a fork child.
 inline constexpr uint64_t NoChunk(uint32_t process_serial) {
   return static_cast<uint64_t>(process_serial & 0xffff) << 32 | kSlotsPerChunk;
 }
@@ -65,7 +65,7 @@ struct Reservation {
 };
 
 inline void ResetChunkWriter(ChunkWriter* writer, ThreadSlot* thread, uint32_t thread_index, uint32_t process_serial) {
-  // One by one: memset is a page of libc that a fork child may not have.
+  // Member by member: memset is in a page of libc that a fork child may not have mapped.
   writer->cursor = NoChunk(process_serial);
   writer->thread = thread;
   writer->thread_index = thread_index;
@@ -82,7 +82,7 @@ inline constexpr uint64_t TagWord(uint16_t generation, RecordKind kind, uint8_t 
 
 namespace chunk_internal {
 
-// `generation` 0: whatever it has. No other generation than the owner's is ever given up.
+// `generation` 0: any generation. Otherwise only a chunk of this generation, which is its owner's, is marked as full.
 inline void MarkFull(const Segment& segment, uint16_t index, uint16_t generation) {
   uint64_t word = __atomic_load_n(&segment.chunk_states[index], __ATOMIC_RELAXED);
   if (StateOfChunk(word) != ChunkState::kOwned || (generation != 0 && GenerationOfChunk(word) != generation)) return;
@@ -94,7 +94,7 @@ inline uint32_t ProcessNow(const ChunkWriter* writer) {
   return *const_cast<const volatile uint32_t*>(&writer->process_serial);
 }
 
-// Marks that nothing follows in the chunk that `cursor` names, from the slot it names.
+// Marks the rest of the chunk that `cursor` names as unused, from the slot that it names.
 inline void PadRest(const Segment& segment, uint64_t cursor) {
   const uint32_t at = static_cast<uint32_t>(cursor);
   if (at >= kSlotsPerChunk) return;
@@ -104,7 +104,7 @@ inline void PadRest(const Segment& segment, uint64_t cursor) {
       __ATOMIC_RELEASE);
 }
 
-// Whether every record of a chunk of ours is finished.
+// Whether every record of this thread's chunk is finished.
 inline bool IsFinished(const Segment& segment, uint16_t index) {
   const uint16_t generation = GenerationOfChunk(__atomic_load_n(&segment.chunk_states[index], __ATOMIC_RELAXED));
   const uint64_t* chunk = segment.Chunk(index);
@@ -118,7 +118,7 @@ inline bool IsFinished(const Segment& segment, uint16_t index) {
   return true;
 }
 
-// Takes the next slots of the chunk that the cursor names, for the process that the writer is of.
+// Reserves the next slots of the chunk that the cursor names. *process_serial: the process to which the slots belong.
 inline uint64_t Reserve(ChunkWriter* writer, uint32_t slots, uint32_t* process_serial) {
   for (;;) {
     const uint32_t before = ProcessNow(writer);
@@ -127,15 +127,17 @@ inline uint64_t Reserve(ChunkWriter* writer, uint32_t slots, uint32_t* process_s
     const uint64_t reserved = FetchAddThisThread(&writer->cursor, slots);
     const uint32_t now = ProcessNow(writer);
     if (__builtin_expect(now == before, 1)) return reserved;
-    // A handler forked in between. Before the addition: the slots are the child's. After it: the parent's.
+    // A signal handler has forked in between, and this is the child. If it forked before the addition, the slots are
+    // the child's; if it forked after the addition, they are the parent's.
     *process_serial = now;
     if (reserved >> 32 == *const_cast<volatile uint64_t*>(&writer->cursor) >> 32) return reserved;
   }
 }
 
 inline void Retire(const Segment& segment, ChunkWriter* writer, uint16_t index, uint16_t generation) {
-  // An interrupted record below us may lie in this chunk; the outermost gives the chunk up when it commits. After a
-  // longjmp out of a record `depth` stays above 0, and a chunk goes here only if it has that record in it.
+  // An interrupted, unfinished record may be in this chunk: then the outermost record releases the chunk when it
+  // commits. After a longjmp out of a record `depth` stays above 0; then only a chunk that contains that record is
+  // kept.
   if (writer->depth <= 1 || IsFinished(segment, index)) {
     MarkFull(segment, index, generation);
     return;
@@ -143,13 +145,14 @@ inline void Retire(const Segment& segment, ChunkWriter* writer, uint16_t index, 
   for (;;) {
     const uint64_t before = *const_cast<volatile uint64_t*>(&writer->pending);
     if (!CompareExchangeThisThread(&writer->pending, before, before << 16 | (index + 1u))) continue;
-    // A fifth: four chunks' worth of nesting is not had, so the oldest one's record was abandoned by longjmp.
+    // There is no room for a fifth chunk. Records do not nest over four chunks, so a longjmp has abandoned the record
+    // in the oldest one.
     if ((before >> 48) != 0) MarkFull(segment, static_cast<uint16_t>((before >> 48) - 1), 0);
     return;
   }
 }
 
-// When no record of this thread is unfinished any more.
+// Call this when no record of this thread is unfinished.
 inline void RetirePending(const Segment& segment, ChunkWriter* writer) {
   for (;;) {
     const uint64_t before = *const_cast<volatile uint64_t*>(&writer->pending);
@@ -162,8 +165,8 @@ inline void RetirePending(const Segment& segment, ChunkWriter* writer) {
 // Makes writer->cursor name a fresh chunk; false if none is free.
 inline bool Claim(const Segment& segment, ChunkWriter* writer) {
   SegmentHeader* header = segment.header;
-  // Taken before the chunk is: in a fork child that returns into the middle of this, the same is written to the
-  // parent's chunk once more, and never something else.
+  // Read before the chunk is claimed: a fork child that returns into the middle of this function writes the same values
+  // to the parent's chunk once more, and never different ones.
   const uint32_t process_serial = ProcessNow(writer);
   const uint32_t thread_serial = writer->thread->serial;
   const uint32_t thread_index = writer->thread_index;
@@ -178,8 +181,8 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     if (StateOfChunk(word) != ChunkState::kFree) continue;
     uint16_t generation = static_cast<uint16_t>(GenerationOfChunk(word) + 1);
     if (generation == 0) generation = 1;
-    // Between here and the exchange, a fork would have the child take a chunk for a thread that it does not have: it
-    // comes back with the parent's end.
+    // If a signal handler forks between here and the exchange, the child claims a chunk for a thread that it does not
+    // have. The chunk is freed when the parent has ended.
     if (ProcessNow(writer) != process_serial) return true;
     if (!__atomic_compare_exchange_n(&segment.chunk_states[at], &word,
                                      ChunkWord(ChunkState::kOwned, generation, thread_index), false, __ATOMIC_ACQUIRE,
@@ -193,8 +196,8 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     }
     if (ProcessNow(writer) != process_serial) return true;
     auto* begin = reinterpret_cast<ChunkBeginRecord*>(segment.Chunk(at));
-    // A read makes the kernel map all pages of the chunk that exist, a write this one alone: all that a thread or a
-    // fork child with a few records needs.
+    // A read makes the kernel map all existing pages of the chunk, a write maps only this page, which is enough for a
+    // thread or a fork child with a few records.
     if (writer->thread->records > 0) *reinterpret_cast<const volatile uint64_t*>(begin);
     begin->process_serial = process_serial;
     begin->thread_serial = thread_serial;
@@ -206,18 +209,18 @@ inline bool Claim(const Segment& segment, ChunkWriter* writer) {
     const uint64_t fresh = static_cast<uint64_t>(generation) << 48 | static_cast<uint64_t>(at) << 32 | 1;
     if (CompareExchangeThisThread(&writer->cursor, NoChunk(process_serial), fresh)) return true;
     if (ProcessNow(writer) != process_serial) return true;
-    // A signal handler has installed a chunk meanwhile: use that one, and let the launcher take this one back.
+    // A signal handler has installed a chunk meanwhile: use that one, and let the launcher free this one.
     MarkFull(segment, static_cast<uint16_t>(at), generation);
     return true;
   }
   return false;
 }
 
-// `*reserved` by `*process_serial` did not fit; makes them a reservation that does.
+// The reservation `*reserved` by `*process_serial` did not fit. Replaces it by one that fits.
 inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWriter* writer, uint32_t slots,
                                                 uint32_t* process_serial, uint64_t* reserved) {
   for (;;) {
-    // In a fork child by now, there is nothing to give up.
+    // If this is a fork child by now, there is no chunk to release.
     if (ProcessNow(writer) == *process_serial) {
       if ((*reserved >> 48) != 0) {
         const uint16_t index = static_cast<uint16_t>(*reserved >> 32);
@@ -231,7 +234,7 @@ inline __attribute__((noinline)) bool BeginSlow(const Segment& segment, ChunkWri
           }
         }
       } else {
-        // Reservations against `no chunk` have moved its slot number; put it back before it can overflow.
+        // Reservations without a chunk have moved the cursor's slot number; reset it before it can overflow.
         const uint64_t now = *const_cast<volatile uint64_t*>(&writer->cursor);
         if (now >> 32 == NoChunk(*process_serial) >> 32) {
           CompareExchangeThisThread(&writer->cursor, now, NoChunk(*process_serial));
@@ -268,7 +271,7 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
   uint32_t process_serial;
   uint64_t reserved = chunk_internal::Reserve(writer, slots, &process_serial);
   if (__builtin_expect(static_cast<uint32_t>(reserved) + slots > kSlotsPerChunk, 0)) {
-    // Copies for the slow way, so that the other keeps these in registers.
+    // Copies for the slow path, so that the fast path keeps the originals in registers.
     uint32_t slow_serial = process_serial;
     uint64_t slow_reserved = reserved;
     if (!chunk_internal::BeginSlow(segment, writer, slots, &slow_serial, &slow_reserved)) {
@@ -289,8 +292,8 @@ inline bool BeginRecord(const Segment& segment, ChunkWriter* writer, uint32_t sl
   return true;
 }
 
-// Reserves `slots` slots if the current chunk has them. False: nothing is done or counted, and BeginRecord is the way.
-// So the caller has nothing to go on with after a call that is seldom made, and needs no frame for it.
+// Reserves `slots` slots if the current chunk has room for them. False: nothing was done or counted; use BeginRecord.
+// The caller can do that in a tail call, so that it needs no stack frame for the rare case.
 inline bool BeginInChunk(const Segment& segment, ChunkWriter* writer, uint32_t slots, Reservation* reservation) {
   const uint64_t cursor = *const_cast<const volatile uint64_t*>(&writer->cursor);
   if (__builtin_expect(static_cast<uint32_t>(cursor) + slots > kSlotsPerChunk || writer->pending != 0, 0)) return false;
@@ -298,7 +301,8 @@ inline bool BeginInChunk(const Segment& segment, ChunkWriter* writer, uint32_t s
   reservation->process_serial = chunk_internal::ProcessNow(writer);
   writer->depth = depth_before + 1;
   SignalFence();
-  // It fails after a signal handler that recorded, and in a child that one forked: its cursor names no chunk of ours.
+  // The exchange fails after a signal handler that recorded, and in a child that a handler forked: the child's cursor
+  // does not name this chunk.
   if (__builtin_expect(!CompareExchangeThisThread(&writer->cursor, cursor, cursor + slots), 0)) {
     writer->depth = depth_before;
     return false;
@@ -311,8 +315,9 @@ inline bool BeginInChunk(const Segment& segment, ChunkWriter* writer, uint32_t s
   return true;
 }
 
-// Ends what BeginInChunk began. `tag`: TagWord of generation 0. What a signal handler left pending meanwhile is retired
-// with this thread's next record, for which BeginInChunk is not the way then; the launcher reads it before.
+// Commits the record that BeginInChunk began. `tag`: TagWord of generation 0. A chunk that a signal handler has left
+// pending meanwhile is retired with this thread's next record, which BeginInChunk then refuses; the launcher reads the
+// chunk before.
 inline void CommitInChunk(ChunkWriter* writer, const Reservation& reservation, uint64_t tag) {
   if (__builtin_expect(writer->process_serial == reservation.process_serial, 1)) {
     __atomic_store_n(reservation.slots, tag | reservation.generation, __ATOMIC_RELEASE);
@@ -324,7 +329,7 @@ inline void CommitInChunk(ChunkWriter* writer, const Reservation& reservation, u
 
 inline void CommitRecord(const Segment& segment, ChunkWriter* writer, const Reservation& reservation, RecordKind kind,
                          uint8_t flags, uint16_t aux) {
-  // A handler that forked returns here in the child too, with a slot that is the parent's.
+  // If a signal handler has forked, the child returns here, too, with a slot of the parent's.
   if (__builtin_expect(writer->process_serial == reservation.process_serial, 1)) {
     __atomic_store_n(reservation.slots, TagWord(reservation.generation, kind, flags, reservation.slot_count, aux),
                      __ATOMIC_RELEASE);
@@ -338,7 +343,7 @@ inline void CommitRecord(const Segment& segment, ChunkWriter* writer, const Rese
   writer->depth = reservation.depth_before;
 }
 
-// Gives up the chunk in use and those that abandoned records are in, at the end of a thread.
+// Releases the current chunk and the chunks with abandoned records, at the end of a thread.
 inline void ReleaseChunk(const Segment& segment, ChunkWriter* writer) {
   chunk_internal::RetirePending(segment, writer);
   const uint64_t now = writer->cursor;
@@ -360,8 +365,8 @@ struct ChunkReadResult {
   uint16_t generation;
   uint32_t first;  // slots [first, first + count) hold finished records, one after the other
   uint32_t count;
-  uint32_t content;  // of these, without a pad at their end
-  uint32_t lost;     // unfinished or impossible records passed over
+  uint32_t content;  // `count` without a pad at the end
+  uint32_t lost;     // unfinished or invalid records that were skipped
   uint32_t records;
   uint32_t used;  // slots that the owner may have touched; zeroed when the chunk is freed
   bool freed;
@@ -374,12 +379,12 @@ inline bool IsTag(uint64_t word, uint16_t generation, uint32_t slot) {
   return static_cast<uint16_t>(word) == generation && slots > 0 && slot + slots <= kSlotsPerChunk && kind != 0;
 }
 
-// Finds what is new in chunk `index`. `owner_gone`: its owner can write no more, so unfinished records are given up.
-// `limit`: slots from here on were never written, if that is known; looking at them would make their pages exist.
-// The caller copies the slots, then calls FinishChunk. False: nothing new, nothing to finish.
+// Finds the new records in chunk `index`. `owner_gone`: the owner cannot write any more, so unfinished records are
+// skipped. `limit`: slots from here on are known to be unwritten; reading them would allocate their pages. The caller
+// copies the slots, then calls FinishChunk. False: nothing is new, and there is nothing to finish.
 inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, uint32_t limit, ChunkReader* reader,
                       ChunkReadResult* result) {
-  // The state before the slots: in a chunk seen full, every record is finished.
+  // The state is read before the slots: in a chunk that is full by then, every record is finished.
   const uint64_t word = __atomic_load_n(&segment.chunk_states[index], __ATOMIC_ACQUIRE);
   const ChunkState state = StateOfChunk(word);
   if (state != ChunkState::kOwned && state != ChunkState::kFull) return false;
@@ -396,8 +401,8 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, u
   const uint64_t* chunk = segment.Chunk(index);
   uint32_t at = reader->next;
   result->used = at;
-  // No record at the front of a closed chunk: a hole, where a dead thread was writing or a longjmp abandoned a record,
-  // or the untouched rest of a dead thread's chunk. Look for the next record.
+  // A closed chunk may have a hole here: a slot in which a dead thread was writing or a longjmp abandoned a record, or
+  // the unused rest of a dead thread's chunk. Search for the next record.
   if (closed && at < kSlotsPerChunk) {
     const uint32_t hole = at;
     while (at < limit && !IsTag(__atomic_load_n(chunk + static_cast<uint64_t>(at) * (kSlotBytes / 8), __ATOMIC_ACQUIRE),
@@ -405,7 +410,7 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, u
       ++at;
     }
     if (at != hole) {
-      // Freed chunks are zeroed: content without a tag was being written.
+      // Freed chunks are zeroed, so content without a tag is an unfinished record.
       const uint64_t* slot = chunk + static_cast<uint64_t>(hole) * (kSlotBytes / 8);
       const bool begun = (__atomic_load_n(slot + 1, __ATOMIC_RELAXED) | __atomic_load_n(slot + 2, __ATOMIC_RELAXED) |
                           __atomic_load_n(slot + 3, __ATOMIC_RELAXED)) != 0;
@@ -421,23 +426,23 @@ inline bool ReadChunk(const Segment& segment, uint32_t index, bool owner_gone, u
     if (!IsTag(tag, generation, at)) break;
     const bool is_pad = static_cast<uint8_t>(tag >> 16) == static_cast<uint8_t>(RecordKind::kPad);
     const uint32_t next = at + static_cast<uint16_t>(tag >> 32);
-    // What a pad covers was never written; reading or zeroing it would only make its pages exist.
+    // The slots of a pad were never written; reading or zeroing them would only allocate their pages.
     result->used = is_pad ? at + 1 : next;
     result->content = (is_pad ? at : next) - result->first;
     at = next;
     ++result->records;
   }
   result->count = at - result->first;
-  // More to come behind a hole: the caller reads the same chunk again.
+  // Records may follow after a hole: the caller reads the same chunk again.
   if (closed && at < kSlotsPerChunk && result->count > 0) result->freed = false;
   reader->next = at;
   return result->count > 0 || closed;
 }
 
-// After the slots were copied. Frees the chunk if it is closed and all of it was taken; true if it did.
+// Call this after the slots were copied. Frees the chunk if it is closed and completely read; true if it was freed.
 inline bool FinishChunk(const Segment& segment, uint32_t index, const ChunkReadResult& result) {
   if (!result.freed) return false;
-  // What is left of an earlier use must never be taken for a record of a later one.
+  // Content of an earlier use must never be taken for a record of a later use.
   memset(segment.Chunk(index), 0, static_cast<uint64_t>(result.used) * kSlotBytes);
   __atomic_store_n(&segment.chunk_states[index], ChunkWord(ChunkState::kFree, result.generation, 0), __ATOMIC_RELEASE);
   // Low chunks first: few pages stay in use while the launcher keeps up.

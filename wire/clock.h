@@ -20,7 +20,7 @@ enum class ClockKind : uint32_t {
 
 inline uint64_t ReadCounter() {
 #if defined(__x86_64__)
-  // Not serialised on purpose: rdtscp and lfence cost as much again, and neighbouring records tolerate their jitter.
+  // Not serialised on purpose: rdtscp or lfence would double the cost, and neighbouring records tolerate the jitter.
   return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
   uint64_t ticks;
@@ -50,7 +50,7 @@ inline uint64_t FetchAddThisThread(uint64_t* variable, uint64_t add) {
 #endif
 }
 
-// Adds in one instruction: what a signal handler of the same thread adds meanwhile stays added. A compiler that also
+// Adds in one instruction, so that an addition by a signal handler of the same thread is not lost. A compiler that also
 // needs the sum would load, add and store.
 template <typename Number>
 inline void AddThisThread(Number* variable, Number add) {
@@ -62,7 +62,7 @@ inline void AddThisThread(Number* variable, Number add) {
 #endif
 }
 
-// Stores `desired` if the variable still holds `expected`, in one instruction; the same purpose.
+// Stores `desired` if the variable still holds `expected`, in one instruction for the same reason.
 inline bool CompareExchangeThisThread(uint64_t* variable, uint64_t expected, uint64_t desired) {
 #if defined(__x86_64__)
   bool equal;
@@ -73,7 +73,7 @@ inline bool CompareExchangeThisThread(uint64_t* variable, uint64_t expected, uin
 #endif
 }
 
-// The compiler may not move accesses across: what a signal handler of this thread must see in order.
+// The compiler may not move memory accesses across this fence: a signal handler of this thread sees them in order.
 inline void SignalFence() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 }  // namespace tbprof

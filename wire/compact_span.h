@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A span in the room of a CompactSpan record, and back.
+// Packs a span into a CompactSpan record and unpacks it.
 //
 // Process: target (packs), launcher and converter (unpack). Pure functions.
 #ifndef TBPROF_WIRE_COMPACT_SPAN_H_
@@ -20,7 +20,7 @@ inline bool FitsCompactSpan(uint64_t start, uint64_t ticks, uint64_t object, uin
          (start >> kCompactStartBits | ticks >> 32 | (object | call_site) >> kCompactWordBits | outcome >> 8) == 0;
 }
 
-// What fits. Returns the record's flags.
+// Packs a span that fits. Returns the record's flags.
 inline uint8_t PackSpan(CompactSpanRecord* record, uint64_t start, uint64_t ticks, uint64_t object, uint64_t call_site,
                         int64_t result, int32_t error) {
   const uint64_t outcome = error == 0 ? static_cast<uint64_t>(result) : static_cast<uint32_t>(error);
@@ -31,7 +31,7 @@ inline uint8_t PackSpan(CompactSpanRecord* record, uint64_t start, uint64_t tick
   return result == error ? kRecordFailed | kRecordErrorReturned : kRecordFailed;
 }
 
-// In place: a struct that is returned is copied in wider pieces than it was made of, and each piece waits for its
+// Writes in place: a returned struct is copied in wider pieces than it was written in, and each piece waits for its
 // parts.
 inline void UnpackSpan(const CompactSpanRecord& record, SpanRecord* span) {
   constexpr uint64_t kWord = (uint64_t{1} << kCompactWordBits) - 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts a record of a GPU in the slot of the thread that makes it, whether or not there is room for it.
+// Counts a GPU record in the slot of the thread that makes it, whether or not there is room for it.
 //
 // Process: target. No allocation, no system call.
 #ifndef TBPROF_WIRE_COUNTED_H_

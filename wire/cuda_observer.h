@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the hooks on CUDA's driver interface (libtbprof_preload.so) report to the recorder without CUPTI
-// (libtbprof_cupti.so): each call of wire/cuda_calls.def, before and after.
+// The interface by which the hooks on CUDA's driver interface (libtbprof_preload.so) report to the recorder without
+// CUPTI (libtbprof_cupti.so): each call of wire/cuda_calls.def, before and after the real call.
 //
 // Process: target. Any thread that calls CUDA, also inside a signal handler if the program does that. The structures
-// are prefixes of cuda.h's of the same purpose, held against it by tests/unit/cupti/cuda_calls_test.cc.
+// are prefixes of the corresponding ones in cuda.h; tests/unit/cupti/cuda_calls_test.cc compares them.
 #ifndef TBPROF_WIRE_CUDA_OBSERVER_H_
 #define TBPROF_WIRE_CUDA_OBSERVER_H_
 
@@ -33,8 +33,8 @@ struct CudaLaunch {
   void** parameters;
 };
 
-// Of CUDA_MEMCPY2D and CUDA_MEMCPY3D, which CUDA_MEMCPY3D_PEER is with contexts for what is reserved; CUmemorytype: 1
-// host, 2 device, 3 array, 4 by address.
+// CUDA_MEMCPY2D and CUDA_MEMCPY3D; CUDA_MEMCPY3D_PEER is the latter with contexts in the reserved members.
+// CUmemorytype: 1 host, 2 device, 3 array, 4 by address.
 struct CudaCopy2d {
   size_t source_x, source_y;
   int source_type;
@@ -101,22 +101,22 @@ enum class CudaCall : uint16_t {
 };
 
 enum class CudaAction : uint8_t {
-  kCall,           // takes host time, and that is all
+  kCall,           // only takes host time
   kLaunch,         // object: CUfunction or CUkernel
-  kLaunchMany,     // object: of `bytes` CudaLaunch, each for a device of its own
+  kLaunchMany,     // object: `bytes` elements of CudaLaunch, each for a different device
   kGraph,          // object: CUgraphExec
   kCopy,           // bytes; copy_kind
   kSet,            // bytes; value
   kAllocate,       // bytes; result: the address
   kFree,           // object: the address
-  kRelease,        // object: a handle that cuMemCreate made, or got otherwise
+  kRelease,        // object: a handle, from cuMemCreate or obtained otherwise
   kWait,           // type
   kFunction,       // object: the name; result: a CUfunction
   kKernel,         // object: the name; result: a CUkernel
   kFunctionOf,     // object: a CUkernel; result: its CUfunction
   kMakeGreen,      // value: the device; result: a green context
   kConvertGreen,   // object: a green context; result: its context
-  kEndGreen,       // object: a green context, with which a reference to the primary one goes
+  kEndGreen,       // object: a green context, which holds a reference to the primary context
   kEndContext,     // object: the context
   kEndDevice,      // value: the device, whose primary context ends
   kReleaseDevice,  // value: the device, whose primary context loses a reference
@@ -126,7 +126,7 @@ enum class CudaAction : uint8_t {
 inline constexpr uint64_t kCudaLegacyStream = 1;
 inline constexpr uint64_t kCudaThreadStream = 2;
 
-// All but a grid's x: CUDA takes none above 65535, a launch with more fails.
+// For all dimensions but a grid's x: CUDA accepts none above 65535, a launch with more fails.
 inline uint16_t NarrowDimension(unsigned value) {
   return static_cast<uint16_t>(value > UINT16_MAX ? UINT16_MAX : value);
 }
@@ -136,26 +136,26 @@ struct CudaOperation {
   CudaAction action;
   bool has_stream;
   bool asynchronous;
-  GpuCopyKind copy_kind;  // kUnknown: to be found out by the two addresses
+  GpuCopyKind copy_kind;  // kUnknown: determined by the two addresses
   uint8_t type;           // of memory or of a wait
   uint8_t source_kind, destination_kind;
-  uint64_t stream;  // a default stream by its constant
+  uint64_t stream;  // a default stream has its constant
   uint64_t object;
   uint64_t bytes;
   uint64_t addresses[2];   // destination, source
-  const uint64_t* result;  // where the call leaves what it makes
+  const uint64_t* result;  // where the call stores its result
   uint32_t value;
   uint32_t grid_x;
   uint16_t grid_y, grid_z;
   uint16_t block_x, block_y, block_z;
   uint32_t shared_bytes;
 
-  // The observer's own between begin and end.
+  // Used by the observer between begin and end.
   uint64_t start;
   uint32_t correlation;
   uint32_t work;
 
-  // The hooks' own; `in_flight` is the observer's: what of it the thread has, and no list.
+  // Used by the hooks. Through `in_flight` the observer notes the work that this thread holds and that is in no list.
   uint64_t mark;
   uint32_t* in_flight;
 };
@@ -164,8 +164,8 @@ struct CudaObserver {
   // False: this call is not recorded, and `end` is not called.
   bool (*begin)(CudaOperation* operation);
   void (*end)(CudaOperation* operation, int result);
-  // In the place of `end`, some time later: the call was left by longjmp, an exception or a cancellation. Of the
-  // operation there are action, value and, as work, what was in flight.
+  // Called in place of `end`, some time later, if the call was left by longjmp, an exception or a cancellation. Only
+  // these members of the operation are set: action, value, and work, which is the value of *in_flight.
   void (*left)(const CudaOperation& operation);
 };
 

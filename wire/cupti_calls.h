@@ -34,7 +34,7 @@ namespace tbprof {
   CALL(cuptiEnableDomain)                      \
   CALL(cuptiEnableAllDomains)
 
-// Of one process: the numbers are no part of the wire format.
+// Used within one process: the numbers are not part of the wire format.
 enum class CuptiCall : uint8_t {
   kNone,
 #define TBPROF_ENUMERATOR(name) k_##name,
@@ -42,7 +42,7 @@ enum class CuptiCall : uint8_t {
 #undef TBPROF_ENUMERATOR
 };
 
-// kNone: empty.
+// kNone: an empty text.
 inline const char* CuptiCallName(CuptiCall call) {
   switch (call) {
     case CuptiCall::kNone:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Under which names the loader finds CUPTI, newest first. The minor version was part of the name up to CUDA 11.
+// The names under which the loader finds CUPTI, newest first. Up to CUDA 11 the name contained the minor version.
 #ifndef TBPROF_WIRE_CUPTI_NAMES_H_
 #define TBPROF_WIRE_CUPTI_NAMES_H_
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the program has of CUPTI, as its calls show, and who may use CUPTI now.
+// Tracks the program's use of CUPTI by its calls, and decides who may use CUPTI now.
 //
 //   use.BeginCall(CuptiCall::k_cuptiActivityEnable, caller);  // a program's thread, before it calls CUPTI
-//   if (use.IsHeld()) suspend();          // and tbprof's own thread has released it
+//   if (use.IsHeld()) suspend();          // returns when tbprof's own thread has released CUPTI
 //   result = real(kind);
 //   if (result == 0) use.EnableKind(kind);
 //   use.EndCall(now_ns);
 //
-//   use.TryHold(now_ns)                   // tbprof's own thread: true: CUPTI is tbprof's until Release
+//   use.TryHold(now_ns)                   // tbprof's own thread; not kNone: tbprof holds CUPTI until Release
 //
-// CUPTI is tbprof's only while no call of the program is in flight, and after one when nothing of the program is left:
-// no kind, no API callback, no record that was not flushed, and `quiet_ns` without a call.
+// tbprof holds CUPTI only while no call of the program is in flight. After such a call, it takes CUPTI again only when
+// the program has nothing left in use: no enabled kind, no API callback, no unflushed record, and no call for
+// `quiet_ns`.
 //
 // Process: target. Any thread, signal handlers too; no lock, no wait, no system call.
 #ifndef TBPROF_WIRE_CUPTI_USE_H_
@@ -26,7 +27,7 @@ namespace tbprof {
 
 // How far tbprof may use CUPTI.
 enum class CuptiShare : uint32_t {
-  kNone,        // the program uses it
+  kNone,        // the program uses CUPTI
   kActivities,  // the program keeps a subscriber that does nothing: activities are recorded without one
   kAll,
 };
@@ -41,10 +42,10 @@ class CuptiUse {
 
   // ---- calls of the program
 
-  // `caller`: its return address. Whether it is the first since tbprof held CUPTI.
+  // `caller`: the call's return address. Returns whether this is the first call since tbprof held CUPTI.
   bool BeginCall(CuptiCall call = CuptiCall::kNone, const void* caller = nullptr) {
     __atomic_fetch_add(&state_, kOneCall + kOneChange, __ATOMIC_ACQ_REL);
-    // Within the call: TryHold has forgotten the last one before it, or fails.
+    // Read after the call was counted: TryHold has cleared the last first call before that, or fails.
     uint64_t none = __atomic_load_n(&first_call_, __ATOMIC_RELAXED);
     if (__builtin_expect(none != 0, 1)) return false;
     const uint64_t first =
@@ -57,8 +58,8 @@ class CuptiUse {
     __atomic_fetch_sub(&state_, kOneCall, __ATOMIC_ACQ_REL);
   }
 
-  // Without a version: cuptiSubscribe. A subscriber of cuptiSubscribe_v2 may enable kinds of its own, by calls that
-  // CUPTI refuses to mix with those that are counted here.
+  // `second_version`: cuptiSubscribe_v2 instead of cuptiSubscribe. Its subscriber may enable its own kinds, by calls
+  // that CUPTI does not allow to be mixed with the calls that are counted here.
   void AddSubscriber(void* subscriber, bool second_version) {
     if (second_version) __atomic_fetch_or(&flags_, kSecondVersion, __ATOMIC_RELAXED);
     for (void*& place : subscribers_) {
@@ -78,17 +79,18 @@ class CuptiUse {
     }
   }
 
-  // CUpti_CallbackDomain; `callback`: kEveryCallback, or one.
+  // `domain`: CUpti_CallbackDomain. `callback`: kEveryCallback, or one callback.
   static constexpr uint32_t kEveryCallback = UINT32_MAX;
   void SetCallback(uint32_t domain, uint32_t callback, bool on) {
-    // A context's creation and end, which tbprof never causes. PyTorch's Kineto keeps these on for the whole process.
+    // The callbacks for a context's creation and end do not count: tbprof never causes them, and PyTorch's Kineto keeps
+    // them on for the whole process.
     constexpr uint32_t kResource = 3, kContextCreated = 1, kContextDestroyStarting = 2;
     if (domain == kResource && (callback == kContextCreated || callback == kContextDestroyStarting)) return;
     const uint32_t bit = domain < 32 ? 1u << domain : 1u;
     if (on) {
       __atomic_fetch_or(&domains_, bit, __ATOMIC_RELAXED);
     } else if (callback == kEveryCallback) {
-      // Of two subscribers the other one may still have it.
+      // If there are two subscribers, the other one may still have it.
       if (CountSubscribers() <= 1) __atomic_fetch_and(&domains_, ~bit, __ATOMIC_RELAXED);
     }
   }
@@ -107,7 +109,7 @@ class CuptiUse {
     if (kind == kRuntimeKind) was_on |= ClearCalls(kRuntimeCalls);
     if (was_on) Unflushed();
   }
-  // Of one context: which of them are still on is not followed until cuptiFinalize.
+  // Kinds of a single context: which of them are still enabled is not tracked, so they count until cuptiFinalize.
   void EnableKindOfContext() {
     __atomic_fetch_or(&flags_, kContexts, __ATOMIC_RELAXED);
     Unflushed();
@@ -116,7 +118,7 @@ class CuptiUse {
     if (SetBit(calls_[domain], callback < kCalls ? callback : 0, on) || on) Unflushed();
   }
 
-  // Before a flush; what EndFlush takes.
+  // Call this before a flush and pass the result to EndFlush.
   uint64_t BeginFlush() const { return HasKind() ? UINT64_MAX : __atomic_load_n(&kinds_changed_, __ATOMIC_ACQUIRE); }
   void EndFlush(uint64_t begun) {
     if (begun == __atomic_load_n(&kinds_changed_, __ATOMIC_ACQUIRE)) {
@@ -136,22 +138,22 @@ class CuptiUse {
     __atomic_store_n(&flushed_, __atomic_load_n(&kinds_changed_, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
   }
 
-  // `registrar`: the cuptiActivityRegisterCallbacks that took them; a process may have two copies of CUPTI.
+  // `registrar`: the cuptiActivityRegisterCallbacks that received them; a process may have two copies of CUPTI.
   void SetBufferCallbacks(void* requested, void* completed, void* registrar) {
     __atomic_store_n(&registrar_, registrar, __ATOMIC_RELAXED);
     __atomic_store_n(&requested_, requested, __ATOMIC_RELAXED);
     __atomic_store_n(&completed_, completed, __ATOMIC_RELEASE);
   }
-  // False: it has none of this copy of CUPTI.
+  // False: the program has registered no callbacks with this copy of CUPTI.
   bool GetBufferCallbacks(const void* registrar, void** requested, void** completed) const {
     *completed = __atomic_load_n(&completed_, __ATOMIC_ACQUIRE);
     *requested = __atomic_load_n(&requested_, __ATOMIC_RELAXED);
     return *completed != nullptr && __atomic_load_n(&registrar_, __ATOMIC_RELAXED) == registrar;
   }
 
-  // What the driver answers to a second copy of CUPTI while the first is loaded, whoever subscribes.
+  // The error that the driver returns to a second copy of CUPTI while the first is loaded, whichever copy subscribes.
   static constexpr int kRefused = 39;
-  // `registrar`: tbprof's. A call of the program's copy, which is `real`, had this result.
+  // SetOwn: the functions of tbprof's copy of CUPTI. NoteResult: a call of the program to `real` had this result.
   void SetOwn(void* subscribe, void* registrar) {
     __atomic_store_n(&own_subscribe_, subscribe, __ATOMIC_RELAXED);
     __atomic_store_n(&own_registrar_, registrar, __ATOMIC_RELAXED);
@@ -172,7 +174,8 @@ class CuptiUse {
   bool IsHeld() const { return (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) & kHeld) != 0; }
   bool HasCall() const { return (__atomic_load_n(&state_, __ATOMIC_ACQUIRE) & kCallsMask) != 0; }
 
-  // Of what keeps tbprof away, the part that lasts longest by itself. A subscriber of cuptiSubscribe alone does not.
+  // The reason why tbprof may not use CUPTI; of several, the one that lasts longest by itself. A subscriber of
+  // cuptiSubscribe alone is no reason.
   CuptiLeft Left(uint64_t now_ns) const {
     const uint64_t last = __atomic_load_n(&last_call_ns_, __ATOMIC_RELAXED);
     const uint32_t flags = __atomic_load_n(&flags_, __ATOMIC_RELAXED);
@@ -185,13 +188,13 @@ class CuptiUse {
       return CuptiLeft::kUnflushed;
     }
     if (HasCall()) return CuptiLeft::kCall;
-    // A call may have ended since `now_ns`.
+    // A call may have ended after `now_ns` was read.
     const bool quiet = last == 0 || (now_ns >= last && now_ns - last >= __atomic_load_n(&quiet_ns, __ATOMIC_RELAXED));
     if (quiet) return CuptiLeft::kNothing;
     return (flags & kOtherCopy) != 0 ? CuptiLeft::kOtherCopy : CuptiLeft::kQuietTime;
   }
 
-  // Of the program's calls since tbprof held CUPTI. kNone: there is none, or it has just begun.
+  // The program's first call since tbprof held CUPTI. kNone: there was no call, or it has just begun.
   struct FirstCall {
     CuptiCall call;
     uint64_t caller;
@@ -201,25 +204,25 @@ class CuptiUse {
     return {static_cast<CuptiCall>(first >> kCallShift), first & kCallerMask};
   }
 
-  // kNone: not now.
+  // Tries to take CUPTI for tbprof. kNone: tbprof may not use CUPTI now.
   CuptiShare TryHold(uint64_t now_ns) {
     uint64_t seen = __atomic_load_n(&state_, __ATOMIC_ACQUIRE);
     if ((seen & (kHeld | kCallsMask)) != 0) return CuptiShare::kNone;
     if (Left(now_ns) != CuptiLeft::kNothing) return CuptiShare::kNone;
     const CuptiShare share = HasSubscriber() ? CuptiShare::kActivities : CuptiShare::kAll;
-    // Before CUPTI is held: the call that then waits for it is the next first one.
+    // Cleared before CUPTI is held: the next call, which then waits until CUPTI is released, becomes the first one.
     const uint64_t first = __atomic_exchange_n(&first_call_, 0, __ATOMIC_RELAXED);
-    // A call that came and went meanwhile has changed the state.
+    // Fails after a call that began meanwhile, even if it has ended: it has changed the state.
     if (__atomic_compare_exchange_n(&state_, &seen, seen | kHeld, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
       return share;
     }
     if (first != 0) __atomic_store_n(&first_call_, first, __ATOMIC_RELAXED);
     return CuptiShare::kNone;
   }
-  // CUPTI is as the program left it; who waits for WaitWord may go on.
+  // Call this when CUPTI is as the program left it. Threads that wait on wait_word may continue.
   void Release() { __atomic_fetch_and(&state_, ~kHeld, __ATOMIC_ACQ_REL); }
 
-  // Of a futex: its value changes when CUPTI is released, and with each call.
+  // The word of a futex: its value changes when CUPTI is released, and with each call.
   uint32_t* wait_word() { return reinterpret_cast<uint32_t*>(&state_); }
   static bool IsHeldIn(uint32_t word) { return (word & kHeld) != 0; }
 
@@ -243,11 +246,11 @@ class CuptiUse {
   static constexpr uint64_t kOneCall = 1, kCallsMask = (uint64_t{1} << 31) - 1, kHeld = uint64_t{1} << 31;
   static constexpr uint64_t kOneChange = uint64_t{1} << 32;
   enum Flag : uint32_t { kSecondVersion = 1, kTooMany = 2, kContexts = 4, kOtherCopy = 8 };
-  // Addresses of programs have at most 56 bits.
+  // User-space addresses have at most 56 bits.
   static constexpr uint32_t kCallShift = 56;
   static constexpr uint64_t kCallerMask = (uint64_t{1} << kCallShift) - 1;
 
-  // Whether it was set.
+  // Returns whether the bit was set.
   static bool SetBit(uint64_t* words, uint32_t bit, bool on) {
     const uint64_t mask = uint64_t{1} << (bit % 64);
     const uint64_t before = on ? __atomic_fetch_or(&words[bit / 64], mask, __ATOMIC_RELAXED)
@@ -266,12 +269,12 @@ class CuptiUse {
     return count;
   }
 
-  // Calls in flight in the lowest 31 bits, kHeld, and above how many calls there have been.
+  // The lowest 31 bits: calls in flight. Then kHeld. Above: the number of calls so far.
   uint64_t state_;
   uint64_t last_call_ns_;  // 0: none yet
   uint64_t first_call_;    // its CuptiCall in the highest 8 bits, and its return address
   uint64_t kinds_changed_;
-  uint64_t flushed_;  // kinds_changed_ at the latest flush without a kind
+  uint64_t flushed_;  // kinds_changed_ at the latest flush without an enabled kind
   uint32_t flags_;
   uint32_t domains_;
   uint32_t clock_changed_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libtbprof_preload.so lends libtbprof_cupti.so in the same process: the segment, a thread of the library's own,
-// and a bypass of the hooks while CUPTI is called. Found by dlsym under kGpuBridgeName; both libraries come from one
-// build, which `abi` proves.
+// The interface that libtbprof_preload.so offers to libtbprof_cupti.so in the same process: the segment, a thread of
+// the library's own, and a bypass of the hooks while CUPTI is called. libtbprof_cupti.so finds it by dlsym under
+// kGpuBridgeName. Both libraries must come from one build, which `abi` verifies.
 //
 // Process: target. The functions may be called by any thread outside of signal handlers; none allocates or waits.
 #ifndef TBPROF_WIRE_GPU_BRIDGE_H_
@@ -20,7 +20,7 @@ namespace tbprof {
 struct GpuSession {
   Segment segment;
   ClockKind clock;
-  uint32_t epoch;  // of this process: after a fork it is another one, and CUDA is gone
+  uint32_t epoch;  // of this process; another one after a fork, where CUDA is unusable
   ProcessSlot* process;
 };
 
@@ -28,33 +28,37 @@ struct GpuBridge {
   uint32_t abi;  // kAbiVersion
   // False: nothing is recorded in this process.
   bool (*get_session)(GpuSession* session);
-  // Of the calling process, as in GpuSession.
+  // The epoch of the calling process, as in GpuSession.
   uint32_t (*epoch)();
-  // A detached thread that no hook records, with all signals blocked. False: it could not be made.
+  // Starts a detached thread that no hook records, with all signals blocked. False: it could not be started.
   bool (*start_thread)(void* (*routine)(void*), void* argument);
-  // On such a thread: what it writes records with. Null: no slot is free.
+  // Call this on such a thread: returns the writer for its records. Null: no slot is free.
   ChunkWriter* (*enter_thread)();
-  // Between the two no hook records what the calling thread does. The second takes what the first returned.
+  // Between these two calls no hook records the calling thread. end_bypass takes the result of begin_bypass.
   uint64_t (*begin_bypass)();
   void (*end_bypass)(uint64_t previous);
-  // Called when the process is about to end or to become another program without exit handlers.
+  // Sets the function that is called when the process is about to end without exit handlers or to execute another
+  // program.
   void (*at_end)(void (*routine)());
-  // What the program has of CUPTI; who may use it now.
+  // The program's use of CUPTI, and who may use CUPTI now.
   CuptiUse* cupti_use;
-  // Called before a call of the program's to CUPTI is handed on while tbprof holds it. Returns when it does not.
+  // Sets the function that is called before a CUPTI call of the program while tbprof holds CUPTI. It returns when
+  // tbprof has released CUPTI.
   void (*set_yield)(void (*suspend)());
-  // What the calling thread of the program records with. Null: it cannot now.
+  // Returns the writer for records of the calling thread of the program. Null: the thread cannot record now.
   ChunkWriter* (*writer_of_thread)();
-  // Receives CUDA's calls from now on. False: no hooks in this session.
+  // Sets the observer that receives CUDA's calls from now on. False: this session has no hooks on them.
   bool (*set_observer)(const CudaObserver* observer);
-  // Called with the names that the program gives to streams by NVTX, on the thread that does, with the stream's handle.
+  // Sets the function that is called when the program names a stream by NVTX, on the same thread, with the stream's
+  // handle.
   void (*set_stream_namer)(void (*routine)(void* stream, const char* name));
 };
 
 inline constexpr char kGpuBridgeName[] = "tbprof_gpu_bridge";
 inline constexpr char kCuptiFileName[] = "libtbprof_cupti.so";
 
-// Set by the launcher where CUDA_INJECTION64_PATH, which names one library, had a value already.
+// CUDA_INJECTION64_PATH names one library. If it already had a value, the launcher passes that value in the second
+// variable.
 inline constexpr char kInjectionVariable[] = "CUDA_INJECTION64_PATH";
 inline constexpr char kNextInjectionVariable[] = "TBPROF_NEXT_CUDA_INJECTION64_PATH";
 

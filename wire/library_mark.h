@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each of the target's libraries carries, so that the launcher finds by the file alone which wire format it uses.
+// A mark in each of the target's libraries, by which the launcher finds from the file alone which wire format it uses.
 //
 //   [[gnu::used]] constexpr LibraryMark kMark;
 #ifndef TBPROF_WIRE_LIBRARY_MARK_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The number of an annotation's name: the library's for what the program annotates, the launcher's for what a window
-// waits for.
+// The number of an annotation's name. The library computes it for the program's annotations, the launcher for the name
+// for which a window waits.
 //
 // Process: target and launcher. No allocation; any thread, any signal handler.
 #ifndef TBPROF_WIRE_NAME_NUMBER_H_
@@ -12,7 +12,7 @@
 
 namespace tbprof {
 
-// Of a name; what is longer is cut, and names that begin alike are then one.
+// The maximum length of a name. Longer names are cut, and names with the same beginning then become one.
 inline constexpr size_t kMaxAnnotationName = 1024;
 
 namespace name_number_internal {
@@ -22,7 +22,7 @@ inline uint64_t Mix(uint64_t hash, uint64_t word) {
 }
 }  // namespace name_number_internal
 
-// Never 0. Two texts of one hash are as likely as 10^5 names in 2^64.
+// Never 0. The chance that two of 10^5 names have one number is that of 10^5 random values in 2^64.
 inline uint64_t NameNumberOf(const char* text, size_t length) {
   uint64_t hash = 0x2545f4914f6cdd1dull + length;
   size_t at = 0;

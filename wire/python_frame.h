@@ -10,8 +10,8 @@
 
 namespace tbprof {
 
-// A code object's address (a multiple of 8, 48 bits) and the instruction in it, in units of two bytes; above 2^19 - 3
-// or before the first: not known.
+// A code object's address (a multiple of 8, 48 bits) and the instruction in it, in units of two bytes. A unit above
+// 2^19 - 2 or below 0 is stored as not known.
 using PythonFrameWord = uint64_t;
 inline constexpr int kPythonCodeBits = 45;
 inline PythonFrameWord PackPythonFrame(uint64_t code, int64_t unit) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the members of CPython's internal structures lie, by minor version: what reading Python stacks from outside, or
-// from a hook, needs.
+// The offsets of members of CPython's internal structures, by minor version, for reading Python stacks from outside of
+// the process or from a hook.
 //
 // Process: target and launcher. No allocation.
 #ifndef TBPROF_WIRE_PYTHON_LAYOUT_H_
@@ -21,7 +21,8 @@ struct PythonLayout {
   uint16_t runtime_interpreters, runtime_main_thread;
   // PyInterpreterState
   uint16_t interpreter_next, interpreter_threads;
-  // The state of the garbage collector, in either, and in it an int; the thread state that held the GIL last, in either
+  // The garbage collector's state, in the runtime or the interpreter, and an int in that state; the thread state that
+  // held the GIL last, in the runtime or the interpreter
   uint16_t runtime_gc, interpreter_gc, gc_collecting, runtime_gil_holder, interpreter_gil_holder;
   // PyThreadState; `thread_frame` points to a _PyCFrame where `cframe_frame` is there, else to the innermost frame
   uint16_t thread_next, thread_interpreter, thread_frame, thread_id, thread_native_id, thread_chunk;
@@ -44,7 +45,7 @@ inline constexpr PythonLayout kPythonLayouts[] = {
 #undef PYTHON_DEBUG_OFFSETS
 };
 
-// In these the numbers are offsets into the _Py_DebugOffsets at the beginning of _PyRuntime, of 8 bytes each.
+// Here the numbers are offsets into the _Py_DebugOffsets at the beginning of _PyRuntime, where each entry has 8 bytes.
 inline constexpr PythonLayout kPythonDebugOffsets[] = {
 #define PYTHON_LAYOUT(...)
 #define PYTHON_DEBUG_OFFSETS(...) {__VA_ARGS__},
@@ -59,7 +60,7 @@ struct PythonChunk {
       top;  // `top`: of an older chunk, in words behind this header; not kept up to date in the newest
 };
 
-// Who owns a frame from 3.11 on.
+// The owner of a frame, from 3.11 on.
 inline constexpr uint8_t kPythonOwnedByGenerator = 1;
 // Frames between Python and C that run no code of a program: 3 in 3.12 and later, 4 in 3.14 as well.
 inline constexpr uint8_t kPythonFirstWithoutCode = 3, kPythonLastWithoutCode = 4;
@@ -68,7 +69,7 @@ inline bool PythonFrameRunsCode(uint8_t owner) { return owner < kPythonFirstWith
 inline constexpr uint16_t kPythonFirstTaggedMinor = 14;
 inline constexpr uint64_t kPythonReferenceTags = 3;
 
-// Whether what is read of each structure lies within what is read of it.
+// Whether the members that are read lie within the part of each structure that is read.
 inline bool IsConsistentPythonLayout(const PythonLayout& layout) {
   const uint32_t frame_end = layout.frame_size;
   if (frame_end > 512 || layout.thread_chunk <= layout.thread_frame || layout.thread_chunk > 4096 ||
@@ -86,7 +87,7 @@ inline bool IsConsistentPythonLayout(const PythonLayout& layout) {
 // How much of _Py_DebugOffsets is read.
 inline constexpr size_t kPythonDebugBytes = 1024;
 
-// Takes from the interpreter's own table what it has. `where`: of kPythonDebugOffsets.
+// Replaces the offsets that the interpreter's own table has. `where`: a row of kPythonDebugOffsets.
 inline bool ApplyPythonDebugOffsets(const uint8_t* table, size_t table_bytes, const PythonLayout& where,
                                     PythonLayout* layout, bool* free_threaded) {
   if (table_bytes < 24 || __builtin_memcmp(table, "xdebugpy", 8) != 0) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CPython's unicode objects: what their state word holds, and UTF-8 of their characters.
+// CPython's unicode objects: the fields of their state word, and their characters as UTF-8.
 //
 // Process: target and launcher. Any thread. No allocation.
 #ifndef TBPROF_WIRE_PYTHON_TEXT_H_
@@ -15,7 +15,7 @@ namespace tbprof {
 struct PythonTextState {
   explicit PythonTextState(uint32_t word)
       : unit_bytes(word >> 2 & 7), compact((word >> 5 & 1) != 0), ascii((word >> 6 & 1) != 0) {}
-  // Kind 0, a string without its final form (up to 3.11), is none that a code object has.
+  // Kind 0, a string without its final form (up to 3.11), does not occur in a code object.
   bool valid() const { return (unit_bytes == 1 || unit_bytes == 2 || unit_bytes == 4) && (!ascii || unit_bytes == 1); }
 
   uint32_t unit_bytes;
@@ -23,7 +23,7 @@ struct PythonTextState {
   bool ascii;
 };
 
-// Surrogates, and numbers that are no character, become U+FFFD. Returns how many bytes it made.
+// Surrogates, and numbers that are not a character, become U+FFFD. Returns the number of bytes written.
 inline size_t PutUtf8(uint32_t c, char bytes[4]) {
   if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff) c = 0xfffd;
   if (c < 0x80) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which part of a distributed job a process is, from its environment, and which parts are recorded (--ranks).
+// Finds the rank of a process in a distributed job from its environment, and decides which ranks are recorded
+// (--ranks).
 //
 //   RankFacts facts = ReadRank([&](const char* name) { return getenv(name); });
 //   RankChoice choice;
@@ -16,11 +17,11 @@
 
 namespace tbprof {
 
-// The value of --ranks, for the processes of the command: the launcher sets it.
+// The variable in which the launcher passes the value of --ranks to the processes of the command.
 inline constexpr char kRanksVariable[] = "TBPROF_RANKS";
 
-// One scheduler or launcher of ranks. Several may have left their variables: the first row whose rank is a number, and
-// whose `with` is there, counts.
+// A scheduler or launcher of ranks. The variables of several may be set: the first row counts whose rank is a number
+// and whose condition `with` holds.
 struct RankScheduler {
   const char* name;
   const char* rank;
@@ -37,7 +38,7 @@ inline constexpr RankScheduler kRankSchedulers[] = {
     {"Horovod", "HOROVOD_RANK", "HOROVOD_LOCAL_RANK", "HOROVOD_SIZE", ""},
     {"MPICH", "PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", ""},
     {"Cray PALS", "PALS_RANKID", "PALS_LOCAL_RANKID", "", ""},
-    // A batch script has SLURM_PROCID=0 and the size of the whole allocation, and is no task of a step.
+    // A batch script has SLURM_PROCID=0 and the size of the whole allocation, but is not a task of a step.
     {"Slurm", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_STEP_ID"},
     {"Flux", "FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE", ""},
     {"PMIx", "PMIX_RANK", "", "", ""},
@@ -49,7 +50,7 @@ inline constexpr RankScheduler kRankSchedulers[] = {
 };
 inline constexpr int kRankSchedulerCount = static_cast<int>(sizeof(kRankSchedulers) / sizeof(kRankSchedulers[0]));
 
-// Their values, and no other of the environment, are recorded.
+// The values of these variables are recorded, and no others of the environment.
 inline constexpr const char* kRankVariables[] = {
     "RANK",
     "LOCAL_RANK",
@@ -90,7 +91,7 @@ inline constexpr const char* kRankVariables[] = {
 };
 
 struct RankFacts {
-  int rank = -1;  // -1: not known, as the others
+  int rank = -1;  // -1: not known, also below
   int local_rank = -1;
   int world_size = -1;
   int scheduler = -1;  // index into kRankSchedulers
@@ -98,7 +99,7 @@ struct RankFacts {
 
 namespace ranks_internal {
 
-// A whole number from 0 to 2^30 - 1, and nothing behind it; -1: none.
+// A whole number below about 2^30, without trailing text; -1: not such a number.
 inline int Number(const char* text) {
   if (text == nullptr || *text == '\0') return -1;
   int value = 0;
@@ -122,7 +123,7 @@ inline int ReadNumber(const char** cursor) {
   return value;
 }
 
-// What `text` has behind `prefix`, null if it does not begin with it.
+// The part of `text` after `prefix`; null if `text` does not begin with it.
 inline const char* Behind(const char* text, const char* prefix) {
   while (*prefix != '\0') {
     if (*text++ != *prefix++) return nullptr;
@@ -173,10 +174,10 @@ RankFacts ReadRank(const Lookup& lookup) {
   return facts;
 }
 
-// Above so many ranks, `auto` records one per node.
+// With more ranks than this, `auto` records one per node.
 inline constexpr int kManyRanks = 16;
 inline constexpr int kMaxRankRanges = 32;
-inline constexpr int kMaxWorld = 1 << 16;  // of larger ones missing ranks are not listed
+inline constexpr int kMaxWorld = 1 << 16;  // missing ranks of larger jobs are not listed
 
 struct RankChoice {
   enum Kind { kAuto, kAll, kRanges, kEvery, kNodeFirst, kRandom };
@@ -212,7 +213,7 @@ inline bool ParseRankChoice(const char* text, RankChoice* choice) {
     choice->kind = RankChoice::kRandom;
     choice->percent = ReadNumber(&cursor);
     if (choice->percent < 1 || choice->percent > 100 || *cursor != '%') return false;
-    // Any text: a number is as good as a name.
+    // The seed may be any text, such as a name.
     for (++cursor; *cursor != '\0'; ++cursor) {
       choice->seed = Mix(choice->seed ^ static_cast<unsigned char>(*cursor));
     }
@@ -234,10 +235,10 @@ inline bool ParseRankChoice(const char* text, RankChoice* choice) {
   }
 }
 
-// Who has no rank (torchrun itself, a shell) is always chosen.
+// A process without a rank (torchrun itself, a shell) is always chosen.
 inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
   if (facts.rank < 0) return true;
-  // Where no local rank is known, each process may be a node's first.
+  // If no local rank is known, each process may be the first of its node.
   const bool node_first = facts.local_rank <= 0;
   switch (choice.kind) {
     case RankChoice::kAuto:
@@ -249,7 +250,7 @@ inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
     case RankChoice::kEvery:
       return facts.rank % choice.every == 0;
     case RankChoice::kRandom:
-      // One always, so that a small job is not left without.
+      // One rank is always chosen, so that a small job is not left without one.
       if (facts.world_size > 0 &&
           choice.seed % static_cast<uint64_t>(facts.world_size) == static_cast<uint64_t>(facts.rank)) {
         return true;
@@ -265,7 +266,8 @@ inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
   return true;
 }
 
-// Whether the number of a rank alone decides if it is chosen; where it depends on the node, missing ranks are unknown.
+// Whether the rank's number alone decides if it is chosen. If the choice depends on the node, missing ranks are
+// unknown.
 inline bool IsTold(const RankChoice& choice, int world_size) {
   return choice.kind != RankChoice::kNodeFirst && (choice.kind != RankChoice::kAuto || world_size <= kManyRanks);
 }

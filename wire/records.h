@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records as they lie in chunks and spools: a tag word, then fields, in slots of 32 bytes. The tag is stored last, with
-// release order, and carries the chunk's generation: a record is there when its tag is.
+// Records as they are stored in chunks and spools: a tag word, then fields, in slots of 32 bytes. The tag is stored
+// last, with release order, and contains the chunk's generation: a record is complete when its tag is stored.
 //
 // Process: target (writes), launcher and converter (read). Plain structs.
 #ifndef TBPROF_WIRE_RECORDS_H_
@@ -32,13 +32,13 @@ static_assert(sizeof(Tag) == 8);
 
 enum RecordFlag : uint8_t {
   kRecordFailed = 1,           // the call reported an error; `error` holds errno
-  kRecordEnvironmentLost = 2,  // Exec: the new program's environment lacks our variables
-  kRecordNotFollowed = 2,      // SampledFree: the block is still there, but its free will not be recorded
-  kRecordSpawned = 4,          // Exec: of another process, `pid`; the recording one goes on
-  kRecordOwn = 8,              // ThreadStart: a thread of the library's, not of the program's
-  kRecordDriver = 16,          // GpuApi: of the driver interface, else of the runtime
+  kRecordEnvironmentLost = 2,  // Exec: the new program's environment lacks tbprof's variables
+  kRecordNotFollowed = 2,      // SampledFree: the block is not freed yet, but its free will not be recorded
+  kRecordSpawned = 4,          // Exec: by another process, `pid`; the recording process goes on
+  kRecordOwn = 8,              // ThreadStart: a thread of the library, not of the program
+  kRecordDriver = 16,          // GpuApi: a call of the driver interface, else of the runtime
   kRecordApproximate = 32,     // Gpu...: device times from events around the work, not from the device
-  kRecordRelease = 64,         // Allocation: the block went
+  kRecordRelease = 64,         // Allocation: the block was released
   kRecordErrorReturned = 128,  // CompactSpan: the call returned its error number, else -1
 };
 
@@ -69,8 +69,9 @@ struct SpanRecord {
   uint64_t reserved1;
 };
 
-// A Span, as most are. aux = operation. The top of each word holds another number: of `start` 8 bits, the result of a
-// call that did not fail, else its error number; of the others 16 bits of the duration, the lowest in `object`.
+// A Span with small values, as most are. aux = operation. The top bits of each word hold another number: 8 bits of
+// `start` hold the result of a call that did not fail, else its error number; 16 bits of each other word hold the
+// duration, the lowest ones in `object`.
 struct CompactSpanRecord {
   Tag tag;
   uint64_t start;
@@ -100,7 +101,7 @@ struct ThreadExitRecord {
 struct ThreadNameRecord {
   Tag tag;
   uint64_t ticks;
-  uint32_t thread_serial;  // whose name; 0 = the recording thread
+  uint32_t thread_serial;  // the named thread; 0 = the recording thread
   int32_t tid;             // used when thread_serial is 0 and tid is not
   uint64_t text_length;
 };
@@ -108,25 +109,25 @@ struct ThreadNameRecord {
 enum class ProcessInfoKey : uint16_t {
   kExecutable = 1,
   kArgument = 2,  // one record per argument, in order
-  kRank = 3,      // `VARIABLE=value` of the variables in ranks.h, nothing else of the environment
+  kRank = 3,      // `VARIABLE=value` of the variables in ranks.h; nothing else of the environment is recorded
   kSignalDisposition = 5,
-  kInterposer = 6,      // `FUNCTION=PATH`: the program finds it in that module, not in ours; no path: in itself
-  kStopped = 7,         // nothing more is recorded in this process, and why: `PR_SET_TSC`
+  kInterposer = 6,      // `FUNCTION=PATH`: the program finds it in that module, not in this library; no path: in itself
+  kStopped = 7,         // recording has stopped in this process; the text is the cause: `PR_SET_TSC`
   kTorch = 8,           // `+2.13.0`: its operations are recorded; `-2.14.0 REASON`: they are not
   kTorchShapes = 9,     // why the shapes of PyTorch's operations are not recorded, though they were requested
-  kTorchSampling = 10,  // in place of a text a TorchSamplingFact
+  kTorchSampling = 10,  // holds a TorchSamplingFact in place of a text
   kPython = 11,         // `+3.11`: its records carry Python stacks; `-3.16 REASON`: they do not
 };
 
-// How PyTorch's operations are sampled from this moment on, and what was passed over before it.
+// How PyTorch's operations are sampled from this moment on, and how many were skipped before it.
 struct TorchSamplingFact {
-  uint64_t skipped;  // operations and backward nodes not recorded since the last of these, estimated
-  uint32_t weight;   // what is recorded stands for so many times as much; 0: as before
+  uint64_t skipped;  // operations and backward nodes not recorded since the previous TorchSamplingFact, estimated
+  uint32_t weight;   // each recorded operation counts this many times; 0: as before
   uint32_t flags;    // TorchSamplingFlag
 };
 static_assert(sizeof(TorchSamplingFact) == 16);
 enum TorchSamplingFlag : uint32_t {
-  kTorchMidway = 1u << 0,    // recording begins while operations may be running: the first may be parts of one
+  kTorchMidway = 1u << 0,    // recording begins while operations may be running: the first records may be parts of one
   kTorchUnitEnds = 1u << 1,  // a unit of the sampling ends here; its class in the bits from kTorchClassShift on
 };
 inline constexpr uint32_t kTorchClassShift = 8, kTorchClassMask = 15;
@@ -166,28 +167,28 @@ struct AllocationSampleRecord {
   uint32_t python_stack;  // PythonStackRecord::number of the thread; 0: none
   uint64_t call_site;
   uint64_t registers[kSnapshotRegisters];
-  uint64_t interval;   // mean distance of samples that led to this one; 0: of an older spool, as the next
-  int64_t live_bytes;  // of the process, as its slot has them
+  uint64_t interval;   // mean distance of samples at this one; 0: from an older spool, like live_bytes
+  int64_t live_bytes;  // of the process, as in its slot
   uint64_t reserved1[2];
 };
 
-// aux = operation. A block that an AllocationSample was about has gone. kRecordFailed: realloc could not, and it is
-// there as before; kRecordNotFollowed.
+// aux = operation. A block with an AllocationSample was freed. kRecordFailed: realloc failed, and the block still
+// exists; kRecordNotFollowed.
 struct SampledFreeRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t address;
-  int64_t live_bytes;  // of the process without it
+  int64_t live_bytes;  // of the process, without the block
 };
 
-// aux = operation. Each word: a number of 48 bits, and above it 16 bits of the block's size, the lowest in the first
-// word. The size is the usable one, so that what comes and goes sums up to the thread's totals. kRecordFailed: realloc
-// could not, and the block that it had released is there as before.
+// aux = operation. Each word holds a number of 48 bits and, above it, 16 bits of the block's size, the lowest in the
+// first word. The size is the usable one, so that the sizes add up to the thread's totals. kRecordFailed: realloc
+// failed, and the block that was recorded as released still exists.
 struct AllocationRecord {
   Tag tag;
   uint64_t address;
   uint64_t call_site;  // return address in the caller
-  uint64_t ticks;      // the lowest 48 bits; 0: between those of the thread's records before and after
+  uint64_t ticks;      // the lowest 48 bits; 0: between the times of the thread's records before and after
 };
 inline constexpr uint64_t kLow48 = (uint64_t{1} << 48) - 1;
 
@@ -201,8 +202,8 @@ inline uint64_t SizeOf(const AllocationRecord& record) {
   return record.address >> 48 | (record.call_site >> 48) << 16 | (record.ticks >> 48) << 32;
 }
 
-// A code object, once in each process that runs it, and again where another one has taken its place in memory. The
-// name, the file and the line table follow.
+// A code object: recorded once in each process that runs it, and again if another one has taken its place in memory.
+// The name, the file and the line table follow.
 struct PythonCodeRecord {
   Tag tag;
   uint64_t ticks;
@@ -220,19 +221,19 @@ enum PythonCodeRecordFlag : uint16_t {
   kPythonRecordNoTable = 1,  // the line table is longer than 8 KiB and left out
 };
 
-// The Python frames of a thread, innermost first, each a PythonFrameWord. A thread's record of its own with the same
+// The Python frames of a thread, innermost first, each a PythonFrameWord. A later record of the thread with the same
 // number replaces it.
 struct PythonStackRecord {
   Tag tag;
   uint64_t ticks;
-  uint32_t number;  // from 1, of the thread; wraps around past 0
+  uint32_t number;  // from 1, for each thread; wraps around past 0
   uint16_t frames;
   uint16_t flags;  // PythonStackFlag
   uint64_t reserved;
 };
 enum PythonStackFlag : uint16_t {
-  kPythonStackDeep = 1,  // outer frames are left out: too many
-  kPythonStackCut = 2,   // likewise: a frame held no code object
+  kPythonStackDeep = 1,  // outer frames are left out: there are too many
+  kPythonStackCut = 2,   // outer frames are left out: a frame held no code object
 };
 inline constexpr uint32_t kMaxPythonFrames = 256;
 
@@ -245,9 +246,9 @@ struct ExecRecord {
   uint32_t reserved;
 };
 
-// Of all Gpu records: `start` and `end` are ns of the GPU clock; device, context and stream are CUPTI's numbers, unique
-// in the process; `correlation` ties a GpuApi to what it caused, unique in the process until 32 bits wrap; 0: none.
-// start == end == 0: the device took no time stamps. end == 0: had not ended at the last, forced flush.
+// In all Gpu records: `start` and `end` are ns of the GPU clock; device, context and stream are CUPTI's numbers, unique
+// in the process; `correlation` links a GpuApi to the work that it caused, unique in the process until 32 bits wrap; 0:
+// none. start == end == 0: the device took no time stamps. end == 0: the work had not ended at the last, forced flush.
 struct GpuKernelRecord {
   Tag tag;  // aux = device
   uint64_t start;
@@ -279,7 +280,7 @@ enum class GpuCopyKind : uint8_t {
   kHostToHost = 9,
   kPeerToPeer = 10,
   kSet = 255,  // memset: `value`
-};             // the others are CUpti_ActivityMemcpyKind, too: 3-7 to, from and between arrays
+};             // the other values are CUpti_ActivityMemcpyKind's, too: 3-7 to, from and between arrays
 
 struct GpuCopyRecord {
   Tag tag;  // aux = device
@@ -290,7 +291,7 @@ struct GpuCopyRecord {
   uint32_t context;
   uint32_t stream;
   uint32_t graph;
-  uint32_t value;  // a set's value; of a peer copy: source device | destination device << 16
+  uint32_t value;  // the value of a set; for a peer copy: source device | destination device << 16
   GpuCopyKind copy_kind;
   uint8_t source_kind,
       destination_kind;  // CUpti_ActivityMemoryKind: 1 pageable, 2 pinned, 3 device, 4 array, 5 managed
@@ -302,7 +303,7 @@ struct GpuCopyRecord {
 struct GpuApiRecord {
   Tag tag;
   uint64_t start;
-  uint64_t duration_and_result;  // ns << 16 | what it returned; kRecordFailed when that is not 0
+  uint64_t duration_and_result;  // ns << 16 | the call's result; kRecordFailed when that is not 0
   uint32_t correlation;
   int32_t tid;  // as the process sees it
 };
@@ -315,11 +316,11 @@ struct GpuSpanRecord {
   uint64_t end;
   uint32_t correlation;
   uint32_t context;
-  uint32_t stream;  // 0xffffffff: none in particular
+  uint32_t stream;  // 0xffffffff: no particular stream
   GpuSpanKind span_kind;
   uint8_t reserved[3];
   uint32_t type;    // CUpti_ActivitySynchronizationType; CUpti_ActivityOverheadKind
-  uint32_t object;  // event, graph; of an overhead: the thread, where it has one
+  uint32_t object;  // event, graph; for an overhead: the thread, if it has one
   uint64_t reserved1[2];
 };
 
@@ -335,7 +336,7 @@ struct GpuMemoryRecord {
   uint32_t stream;
   GpuMemoryOperation operation;
   uint8_t memory_kind;   // CUpti_ActivityMemoryKind
-  uint8_t asynchronous;  // of a pool, ordered by the stream
+  uint8_t asynchronous;  // from a pool, in the order of the stream
   uint8_t reserved;
   uint64_t reserved1[2];
 };
@@ -353,11 +354,11 @@ enum class GpuUnifiedKind : uint8_t {  // as CUPTI numbers its counters
 inline constexpr uint16_t kNoDevice = 0xffff;
 
 struct GpuUnifiedMemoryRecord {
-  Tag tag;  // aux = the device it belongs to: where the bytes went or came from, who faulted; kNoDevice: the host
+  Tag tag;  // aux = the device to or from which the bytes moved, or that faulted; kNoDevice: the host
   uint64_t start;
   uint64_t end;  // 0: an instant
   uint64_t address;
-  uint64_t value;                // bytes; of kHostFault the instruction, of kDeviceFault how many faults of the page
+  uint64_t value;                // bytes; kHostFault: the instruction; kDeviceFault: the number of faults of the page
   uint32_t source, destination;  // as CUPTI gives them
   uint32_t cause;                // CUpti_ActivityUnifiedMemoryMigrationCause, ...AccessType, ...RemoteMapCause
   GpuUnifiedKind unified_kind;
@@ -365,12 +366,12 @@ struct GpuUnifiedMemoryRecord {
   uint64_t reserved1;
 };
 
-// Of the thread that made the node, at that time: GpuKernelRecord::graph_node is such a number.
+// Written by the thread that made the node, at that time. GpuKernelRecord::graph_node refers to `node`.
 struct GpuGraphNodeRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t node;
-  uint64_t original;  // that it is a copy of; 0: of none; `node`: of one that is not known
+  uint64_t original;  // the node that was copied; 0: not a copy; `node`: a copy of an unknown node
 };
 
 // The name follows.
@@ -418,7 +419,7 @@ enum class GpuNameKind : uint16_t {
   kDevice = 6,
 };
 
-// CUPTI's numbers of streams are those of a context.
+// CUPTI numbers streams within a context.
 inline constexpr uint64_t StreamOnDevice(uint32_t device, uint32_t stream) {
   return (uint64_t{device} + 1) << 32 | stream;
 }
@@ -443,33 +444,33 @@ enum class GpuInfoKey : uint16_t {
   kLibrary = 1,      // path of the CUPTI that is used
   kVersions = 2,     // `cupti=130001 runtime=13000 driver=13000`, as their calls give them
   kRecording = 3,    // device activity is recorded from here on
-  kPaused = 4,       // and not from here on, and why: `program: the program uses CUPTI itself`
-  kUnavailable = 5,  // nothing is recorded of the GPU in this process, and why, in one line
-  kTried = 6,        // a path that was tried for CUPTI, and what came of it
-  kDropped = 7,      // decimal: records that CUPTI has dropped for want of a buffer since the last of these
+  kPaused = 4,       // not recorded from here on; the text is the reason: `program: the program uses CUPTI itself`
+  kUnavailable = 5,  // nothing is recorded of the GPU in this process; the text is the reason, in one line
+  kTried = 6,        // a path that was tried for CUPTI, and the result
+  kDropped = 7,      // decimal: records that CUPTI has dropped for lack of a buffer since the previous kDropped
   kUnknown = 8,      // decimal: activity records of kinds that were not requested
   kMissingKind = 9,  // an activity that could not be turned on, and why
-  kByHooks = 10,     // device times come from events around the work, and why not from CUPTI
+  kByHooks = 10,     // device times come from events around the work; the text is why CUPTI is not used
   kUnread = 11,      // decimal: bytes of CUPTI's buffers that it could not step through, and its error
-  kLeft = 12,        // in place of a text a CuptiLeftFact and the name of a function
+  kLeft = 12,        // holds a CuptiLeftFact and a function's name in place of a text
 };
 
-// What is left of the program's own use of CUPTI, for which tbprof does not use it.
+// The part of the program's own use of CUPTI that keeps tbprof from using it.
 enum class CuptiLeft : uint32_t {
   kNothing = 0,
-  kSubscriberV2 = 1,        // of cuptiSubscribe_v2
-  kTooManySubscribers = 2,  // there were more than are counted
+  kSubscriberV2 = 1,        // a subscriber of cuptiSubscribe_v2
+  kTooManySubscribers = 2,  // there were more subscribers than are counted
   kContextKinds = 3,        // kinds of single contexts were enabled
   kKinds = 4,               // a kind is enabled, or the recording of a single API call
   kCallbacks = 5,           // callbacks of API calls are enabled
   kUnflushed = 6,           // no flush came after the last kind was disabled
   kCall = 7,                // a call has not returned
   kQuietTime = 8,           // the latest call was less than a second ago
-  kOtherCopy = 9,           // the same, and it was of another copy of CUPTI, which the driver refused
+  kOtherCopy = 9,           // as kQuietTime, and the call was to another copy of CUPTI, which the driver rejected
 };
 
-// While GPU recording is paused for the program: at its beginning and whenever it changes. The name of the program's
-// first call since tbprof used CUPTI follows; none: not known.
+// Recorded while GPU recording is paused for the program: when the pause begins and whenever the fact changes. The name
+// of the program's first call since tbprof used CUPTI follows; empty: not known.
 struct CuptiLeftFact {
   uint64_t caller;  // the return address of that call
   CuptiLeft left;
@@ -480,7 +481,7 @@ static_assert(sizeof(CuptiLeftFact) == 16);
 // The text of kByHooks where CUPTI was not tried.
 inline constexpr char kHooksAskedFor[] = "as asked for by --cuda=hooks";
 
-// The text follows; of kLeft a CuptiLeftFact and a text.
+// The text follows; for kLeft a CuptiLeftFact and a text.
 struct GpuInfoRecord {
   Tag tag;  // aux = GpuInfoKey
   uint64_t ticks;
@@ -489,45 +490,45 @@ struct GpuInfoRecord {
 };
 
 enum class AnnotationAction : uint8_t {
-  kPush = 1,  // begins a range of this thread and domain, within those that are open
-  kPop = 2,   // ends the innermost
+  kPush = 1,  // begins a range of this thread and domain, inside those that are open
+  kPop = 2,   // ends the innermost range
   kMark = 3,
   kStart = 4,  // begins a range that any thread may end
   kEnd = 5,
 };
 
-// The domain of PyTorch's own ranges and operations, beside those that a program makes; category = TorchScope. The
-// payload of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's
-// own number of the thread that runs it, or, of a backward node, of the thread that ran the operation it belongs to. Of
-// one whose shapes are recorded: shapes.
+// The domain of PyTorch's own ranges and operations, in addition to the program's domains; category = TorchScope.
+// Payload of an operation that takes part in automatic differentiation: bits = its sequence number, name = PyTorch's
+// number of the thread that runs it or, for a backward node, of the thread that ran the node's operation. Payload of an
+// operation whose shapes are recorded: shapes.
 inline constexpr uint16_t kTorchDomain = 256;
-// And that of TensorFlow's calls of operations and functions.
+// The domain of TensorFlow's calls of operations and functions.
 inline constexpr uint16_t kTensorFlowDomain = 257;
-// The name of the ranges, from thread to thread, in which operations are left out.
+// The name of the ranges in which operations are not recorded; such a range may end on another thread.
 inline constexpr char kTorchPause[] = "operations not recorded";
 enum class TorchScope : uint32_t {
   kOperation = 1,
   kBackward = 2,
-  kUser = 3,   // begun and ended by a number where another thread may end it
-  kPause = 4,  // of a kStart: operations and backward nodes are not recorded until its end
+  kUser = 3,   // begins and ends by a number if another thread may end it
+  kPause = 4,  // with kStart: operations and backward nodes are not recorded until the range ends
 };
 
-inline constexpr uint16_t kNoLevel = 0xffff;  // of a domain whose levels are not counted
+inline constexpr uint16_t kNoLevel = 0xffff;  // the levels of the domain are not counted
 
 // flags = AnnotationAction; aux = domain, 0 the default one.
 struct AnnotationRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t
-      name;  // hash of the text: AnnotationName; 0: there was no room for more names. Of kStart and kEnd: the range
+      name;  // hash of the text: AnnotationName; 0: there was no room for more names. For kStart and kEnd: the range
   uint32_t category;
-  uint16_t level;  // of push and pop: how many were open before the push, as far as this thread counted
+  uint16_t level;  // push and pop: number of ranges open before the push, as counted by this thread
   uint16_t reserved;
 };
 
 enum class PayloadType : uint32_t { kUnsigned = 1, kSigned = 2, kDouble = 3 };
 
-// Behind an AnnotationRecord of more slots than one. `name` of a kStart is here.
+// Follows an AnnotationRecord that has more than one slot. It holds the `name` of a kStart.
 struct AnnotationPayload {
   uint64_t name;
   uint64_t bits;
@@ -555,8 +556,8 @@ struct TensorMemoryRecord {
   Tag tag;
   uint64_t ticks;
   uint64_t address;
-  int64_t bytes;                 // below 0: it went
-  uint64_t allocated, reserved;  // behind it, in this process: by tensors, and of the driver
+  int64_t bytes;                 // below 0: released
+  uint64_t allocated, reserved;  // after it, in this process: by tensors, and taken from the driver
   uint32_t device_type;          // c10::DeviceType
   uint32_t reserved1;
   uint64_t reserved2;

@@ -20,7 +20,7 @@ namespace tbprof {
 inline constexpr char kSessionVariable[] = "TBPROF_SESSION";
 inline constexpr char kPreloadVariable[] = "LD_PRELOAD";
 inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
-// Names the collector that NVTX loads.
+// The variable that names the collector that NVTX loads.
 inline constexpr char kNvtxVariable[] = "NVTX_INJECTION64_PATH";
 
 inline constexpr uint32_t kMaxSocketPath = 100;  // sun_path holds 108, and the abstract name needs one more
@@ -32,7 +32,7 @@ struct SessionVariable {
 #include "wire/settings.def"
 };
 
-// Calls visit(number, base, low, high) for each, in the order of the text, as long as it returns true.
+// Calls visit(number, base, low, high) for each number, in the order of the text, as long as it returns true.
 template <typename Variable, typename Visit>
 bool VisitNumbers(Variable& variable, const Visit& visit) {
 #define TBPROF_TARGET(type, name, base, low, high, meaning) \
@@ -43,7 +43,7 @@ bool VisitNumbers(Variable& variable, const Visit& visit) {
   return true;
 }
 
-// The first of two messages, target to launcher, with the segment's descriptor as SCM_RIGHTS.
+// One of two messages from target to launcher, sent with the segment's descriptor as SCM_RIGHTS.
 struct Hello {
   uint64_t magic;
   uint32_t abi;
@@ -53,20 +53,20 @@ struct Hello {
 };
 inline constexpr uint64_t kHelloMagic = 0x314f4c45'48504254;  // "TBPHELO1"
 
-// Why a library that found its launcher records nothing.
+// Why a library that has found its launcher records nothing.
 enum class InertReason : uint32_t {
   kFileLimit = 1,     // RLIMIT_FSIZE leaves no room for a segment
-  kAddressLimit = 2,  // RLIMIT_AS does
-  kForkPage = 3,      // mmap or MADV_WIPEONFORK
-  kMemfd = 4,         // memfd_create
-  kSize = 5,          // ftruncate or sealing
-  kMap = 6,           // mmap of the segment
+  kAddressLimit = 2,  // RLIMIT_AS leaves no room for a segment
+  kForkPage = 3,      // mmap or MADV_WIPEONFORK failed
+  kMemfd = 4,         // memfd_create failed
+  kSize = 5,          // ftruncate or sealing failed
+  kMap = 6,           // mmap of the segment failed
   kSend = 7,          // the descriptor could not be sent
-  kNotChosen = 8,     // of a rank that --ranks leaves out: by wish
+  kNotChosen = 8,     // --ranks leaves out this rank, as requested
   kSanitizer = 9,     // ThreadSanitizer: a hook between it and its callers changes what it reports
 };
 
-// The other message, without a descriptor and as long as a Hello: this process stays unrecorded.
+// The other message, without a descriptor and as long as a Hello: this process is not recorded.
 struct InertNotice {
   uint64_t magic;
   uint32_t abi;
@@ -106,8 +106,8 @@ inline bool ReadNumber(const char** cursor, uint32_t base, uint64_t* value) {
 }
 }  // namespace rendezvous_internal
 
-// Of /proc/PID/status: how many seccomp filters the process is under. Kernels before 5.9 report only that there are
-// any.
+// The number of seccomp filters of a process. `status`: the text of /proc/PID/status. Kernels before 5.9 report only
+// that there are any.
 inline uint32_t SeccompFilters(const char* status) {
   static constexpr const char* kFields[] = {"\nSeccomp_filters:\t", "\nSeccomp:\t"};
   for (const char* field : kFields) {

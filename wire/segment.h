@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A mapped segment: pointers to its parts, and the check that a mapping is one.
+// A mapped segment: pointers to its parts, and the check that a mapping is a segment.
 //
 // Process: target and launcher. No allocation, no system call.
 #ifndef TBPROF_WIRE_SEGMENT_H_
@@ -20,7 +20,7 @@ struct Segment {
   ThreadSlot* thread_slots;
   uint64_t* chunk_states;
   uint8_t* chunks;
-  uint32_t chunk_count;  // copied once: a later value in the header does not count
+  uint32_t chunk_count;  // copied once: later changes in the header are ignored
 
   uint64_t* Chunk(uint32_t index) const {
     return reinterpret_cast<uint64_t*>(chunks + static_cast<uint64_t>(index) * kChunkBytes);

@@ -36,10 +36,10 @@ std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 Json Parse(std::string_view text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false); }
 
-// Takes members of an object that may be anything; the first that is not what it should be is remembered.
+// Reads members of an untrusted object; keeps the first fault.
 class Reader {
  public:
-  // `json` must outlive it: to copy what others have nested deeply takes as deep a stack.
+  // `json` must outlive the reader: copying deeply nested input needs an equally deep stack.
   explicit Reader(const Json& json) : json_(json) {
     if (!json_.is_object()) Fail("no JSON object");
   }
@@ -108,7 +108,7 @@ class Reader {
     const auto found = json_.find(name);
     return found == json_.end() ? nullptr : &*found;
   }
-  // A wider number would be cut, to another process's pid perhaps.
+  // A larger number would be truncated, perhaps to the pid of another process.
   static bool IsInt(const Json& json) {
     if (json.is_number_unsigned()) return json.get<uint64_t>() <= INT_MAX;
     return json.is_number_integer() && json.get<int64_t>() >= INT_MIN && json.get<int64_t>() <= INT_MAX;

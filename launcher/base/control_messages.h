@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is said on a session's control socket: by `tbprof capture` and `tbprof status` on this machine, and by the
-// worker that serves the port. One JSON object a message; files travel as descriptors beside their answer.
+// Messages on a session's control socket: from `tbprof capture` and `tbprof status` on this machine, and from the
+// worker that serves the port. One JSON object per message; files are sent as descriptors with their answer.
 //
 //   ControlAsk ask{.kind = AskKind::kCapture, .id = 1};
 //   ask.capture.duration_ns = 2'000'000'000;
@@ -24,9 +24,9 @@
 namespace tbprof {
 
 inline constexpr size_t kMaxControlMessage = 64 << 10;
-inline constexpr size_t kMaxControlFiles = 64;  // of an answer; the kernel takes 253
-// Of the files of an answer together: it becomes one message of protobuf, of less than 2 GiB, and files can turn out
-// longer than they were meant to be. TBPROF_TEST_MAX_REPLY sets it: tests have no such profile.
+inline constexpr size_t kMaxControlFiles = 64;  // per answer; the kernel's limit is 253
+// Limit for all files of an answer together: the answer becomes one protobuf message of less than 2 GiB, and files may
+// become longer than planned. TBPROF_TEST_MAX_REPLY sets it, because tests have no such large profile.
 uint64_t MaxReplyBytes();
 inline constexpr uint64_t kMaxWindowNs = 600'000'000'000;
 
@@ -34,39 +34,39 @@ inline constexpr uint64_t kMaxWindowNs = 600'000'000'000;
 struct CaptureRequest {
   uint64_t duration_ns = 0;       // 0: --window-duration
   uint64_t start_unix_ns = 0;     // 0 or past: at once; several captures may have agreed on it
-  uint64_t deadline_unix_ns = 0;  // when it is no longer waited for; 0: never
+  uint64_t deadline_unix_ns = 0;  // the client waits until then; 0: forever
   uint32_t families = kFamilyAll;
-  std::string run;              // the session_id of a stock client; empty: by time
-  std::string host;             // what the file is called; empty: this machine
+  std::string run;              // the session_id of a stock client; empty: a name from the time
+  std::string host;             // name of the file; empty: this machine
   std::string repository_root;  // <logdir>/plugins/profile as the client sees it
-  std::string asked_by;         // in words
+  std::string asked_by;         // description of the client
   std::vector<std::string> warnings;
-  bool publish = false;  // into the run's own logdir; the answer then names it, and carries no file
-  bool shared = false;   // with `publish`: other launchers write into the same run, each a file called `host`
+  bool publish = false;  // into the run's own logdir; the answer then names it and has no files
+  bool shared = false;   // with `publish`: other launchers write into the same run, each a file with the name `host`
 };
 
 enum class AskKind {
   kCapture,
-  kMonitor,    // the same, but only its numbers are requested
-  kTerminate,  // the capture called `capture.run` ends now, with what there is
-  kCancel,     // the answer to `id` is no longer waited for
-  kReceived,   // the answer to `id` has arrived where it belongs
+  kMonitor,    // like kCapture, but only the numbers are requested
+  kTerminate,  // the capture with the name `capture.run` ends now, with its data so far
+  kCancel,     // the client no longer waits for the answer to `id`
+  kReceived,   // the answer to `id` has reached its recipient
   kStatus,
-  kRefused,  // the port has refused `count` connections, the last of `capture.asked_by`
+  kRefused,  // the port has refused `count` connections, the last one from `capture.asked_by`
 };
 
 struct ControlAsk {
   AskKind kind = AskKind::kStatus;
-  uint64_t id = 0;         // the asker's own; every answer repeats it
+  uint64_t id = 0;         // chosen by the client; every answer repeats it
   CaptureRequest capture;  // kCapture, kMonitor, kTerminate
   uint64_t count = 0;      // kRefused
 };
 
 enum class AnswerState {
   kOpen,     // the window is open, or will be: opens_unix_ns, closes_unix_ns
-  kWriting,  // it is closed: done of total
+  kWriting,  // the window is closed: `done` of `total`
   kDone,
-  kFailed,  // status
+  kFailed,  // see `status`
 };
 
 struct ControlAnswer {
@@ -75,33 +75,33 @@ struct ControlAnswer {
   absl::Status status;
   uint64_t opens_unix_ns = 0, closes_unix_ns = 0;
   uint64_t done = 0, total = 0;
-  // kDone of a capture. A file's name is what a stock client appends to the address: `xplane.pb`, and
-  // `r1.xplane.pb` of further ranks. The descriptors come in this order.
+  // kDone of a capture. A file's name is the suffix that a stock client appends to the address: `xplane.pb`, and
+  // `r1.xplane.pb` for further ranks. The descriptors have the same order.
   std::vector<std::string> files;
   std::string directory;           // where it was published
   std::vector<std::string> lines;  // the summary
-  std::string json;                // kMonitor: the summary; kStatus: what ParseSessionStatus reads
+  std::string json;                // kMonitor: the summary; kStatus: the input of ParseSessionStatus
 };
 
 std::string ToText(const ControlAsk& ask);
 std::string ToText(const ControlAnswer& answer);
-// Of what may come from anybody of this user: every member is checked, unknown ones are left alone.
+// For untrusted input from any process of this user: every member is checked, unknown members are ignored.
 absl::StatusOr<ControlAsk> ParseAsk(std::string_view text);
 absl::StatusOr<ControlAnswer> ParseAnswer(std::string_view text);
 
-// What `tbprof status` shows.
+// The data that `tbprof status` shows.
 struct SessionStatus {
-  int pid = 0;  // the launcher's
+  int pid = 0;  // pid of the launcher
   std::string run, logdir, host, window;
   std::vector<std::string> command;
   uint64_t since_unix_ns = 0;
   std::string state;       // `recording`, `armed`, `capturing`, `writing`
-  std::string capture_of;  // who has requested the open one
+  std::string capture_of;  // client of the open capture
   uint64_t capture_until_unix_ns = 0;
   uint64_t captures = 0, processes = 0, records = 0, dropped = 0;
-  std::vector<int> pids;  // of recorded processes
+  std::vector<int> pids;  // of the recorded processes
   std::vector<std::string> addresses;
-  int rank = -1, world_size = -1;  // of the launcher, where a scheduler has started several
+  int rank = -1, world_size = -1;  // of the launcher, if a scheduler has started several
   bool sure_rank = false;          // the command has no ranks of its own
   std::string ranks;               // --ranks
 };

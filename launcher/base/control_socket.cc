@@ -20,7 +20,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxClients = 64;
-constexpr size_t kMaxMessagesAtOnce = 64;  // of a client, so that a storm of them cannot keep us from signals
+constexpr size_t kMaxMessagesAtOnce = 64;  // per client, so that many messages do not delay the handling of signals
 constexpr absl::Duration kStatusPatience = absl::Seconds(2);
 
 absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
@@ -55,7 +55,8 @@ bool SendMessage(int socket, std::string_view text, const std::vector<int>& desc
   return sent == static_cast<ssize_t>(text.size());
 }
 
-// -1 with errno, 0 at the end. What does not fit is not ours, and comes out too long to be parsed.
+// Returns -1 with errno; 0 at the end. A message that does not fit is not tbprof's, and comes out too long to be
+// parsed.
 ssize_t ReceiveMessage(int socket, std::string* text, std::vector<ScopedFd>* descriptors, int flags) {
   text->resize(kMaxControlMessage + 1);
   iovec part{text->data(), text->size()};
@@ -152,13 +153,13 @@ bool ControlServer::Send(uint32_t client, std::string_view text, const std::vect
 absl::StatusOr<ControlConnection> ControlConnection::Connect(const std::string& path) {
   absl::StatusOr<sockaddr_un> address = AddressOf(path);
   if (!address.ok()) return address.status();
-  // Does not wait where the backlog is full.
+  // Non-blocking: does not wait if the backlog is full.
   ScopedFd connection(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!connection.valid() || connect(connection.get(), reinterpret_cast<sockaddr*>(&*address), sizeof(*address)) != 0) {
     return absl::ErrnoToStatus(errno, StrCat("cannot reach ", path));
   }
   fcntl(connection.get(), F_SETFL, 0);
-  // The kernel's list has everybody's sockets, whatever they are called.
+  // The kernel's list has sockets of all users, under any name.
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {

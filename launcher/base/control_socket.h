@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session's control socket, beside the one for targets: both ends of it, and finding the sessions of this machine.
+// A session's control socket, beside the socket for targets: both ends of it, and the search for sessions on this
+// machine.
 //
 //   auto server = ControlServer::Listen(directory + "/control");      // the launcher
 //   for (ControlMessage& message : (*server)->Take()) (*server)->Send(message.client, ToText(answer), descriptors);
@@ -10,7 +11,7 @@
 //   auto received = connection->Receive(absl::Seconds(5));
 //
 // Process: launcher (ControlServer, main thread); its clients (ControlConnection, one reader and one writer thread).
-// Never waits, but for Receive. Only the same user and root are heard.
+// Never blocks, except Receive. Accepts only the same user and root.
 #ifndef TBPROF_LAUNCHER_BASE_CONTROL_SOCKET_H_
 #define TBPROF_LAUNCHER_BASE_CONTROL_SOCKET_H_
 
@@ -36,8 +37,8 @@ inline constexpr char kControlName[] = "control";  // in the session's private d
 
 struct ControlMessage {
   uint32_t client = 0;
-  pid_t pid = 0;      // of the client, as it connected
-  bool gone = false;  // it has closed its end: nothing reaches it any more
+  pid_t pid = 0;      // of the client, when it connected
+  bool gone = false;  // the client has closed its end: no message reaches it any more
   std::string text;
 };
 
@@ -46,12 +47,12 @@ class ControlServer {
   static absl::StatusOr<std::unique_ptr<ControlServer>> Listen(const std::string& path);
   ~ControlServer();  // removes the socket
 
-  // One that is connected already: to the worker that serves the port.
+  // Adds a client that is connected already: the worker that serves the port.
   uint32_t AddClient(ScopedFd connection);
   void AppendWatched(std::vector<pollfd>* fds) const;
-  // What has come since. A client that is gone is reported once, behind all that it has sent.
+  // Messages since the last call. The end of a client is reported once, after all its messages.
   std::vector<ControlMessage> Take();
-  // False: it is gone, or has not read for too long.
+  // False: the client is gone, or has not read for too long.
   bool Send(uint32_t client, std::string_view text, const std::vector<int>& descriptors = {});
 
  private:
@@ -78,9 +79,9 @@ class ControlConnection {
     std::string text;
     std::vector<ScopedFd> descriptors;
   };
-  // DeadlineExceeded: nothing came within the limit. Unavailable: the other end is gone.
+  // DeadlineExceeded: no message came within the limit. Unavailable: the other end is gone.
   absl::StatusOr<Received> Receive(absl::Duration limit) const;
-  // One request, one answer.
+  // Sends one request and waits for one answer.
   absl::StatusOr<ControlAnswer> Ask(const ControlAsk& ask, absl::Duration limit) const;
   int fd() const { return socket_.get(); }
 
@@ -88,8 +89,8 @@ class ControlConnection {
   ScopedFd socket_;
 };
 
-// The control sockets of this machine's living sessions that this user may talk to: those named in the kernel's list,
-// which has them wherever TMPDIR was.
+// Paths of the control sockets of this machine's live sessions, from the kernel's list, which does not depend on
+// TMPDIR. Includes those of other users, which Connect refuses.
 std::vector<std::string> FindControlSockets();
 
 struct FoundSession {

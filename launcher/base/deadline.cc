@@ -36,7 +36,7 @@ char SchedulerState(pid_t pid) {
   const ssize_t size = file.valid() ? read(file.get(), text, sizeof(text) - 1) : -1;
   if (size <= 0) return 0;
   text[size] = '\0';
-  const char* parenthesis = strrchr(text, ')');  // the name before it may hold anything
+  const char* parenthesis = strrchr(text, ')');  // the name before it may have any characters
   return parenthesis != nullptr && parenthesis + 2 < text + size ? parenthesis[2] : '\0';
 }
 
@@ -65,7 +65,7 @@ absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Stat
   if (pid == 0) {
     reader.Reset();
     const absl::Status status = work();
-    // The code, then the message; at most what a pipe takes at once.
+    // The code, then the message; at most as much as a pipe takes at once.
     const std::string text = std::string(status.message().substr(0, 4000));
     const std::string answer = static_cast<char>(status.code()) + text;
     (void)!write(writer.get(), answer.data(), answer.size());

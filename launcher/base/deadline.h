@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work on a directory that may never answer (a dead NFS server): done in a child, for as long as we are willing to
-// wait.
+// Runs work on a directory that may never respond (a dead NFS server) in a child process, with a time limit.
 //
 //   absl::Status status = WithinDeadline(absl::Seconds(5), [&] { return PrepareLogdir(logdir, host); });
-//   if (absl::IsDeadlineExceeded(status)) ...   // the child is killed, or left behind where it can't be
+//   if (absl::IsDeadlineExceeded(status)) ...   // the child is killed, or left behind if it can't be
 //
 // Process: launcher, main thread, while it has no other thread.
 #ifndef TBPROF_LAUNCHER_BASE_DEADLINE_H_
@@ -19,13 +18,12 @@
 
 namespace tbprof {
 
-// Time that passes while we wait. A machine that was suspended, a clock that was set or a scheduler that has no turn
-// for us let none of it pass for the one that is waited for either: what one look takes beyond a quarter of a second
-// does not count.
+// Measures the time that this process waits for another one. If the machine was suspended, a clock was set, or this
+// process got no CPU, the other process could not run either: between two looks at most a quarter of a second counts.
 class Patience {
  public:
-  // Since the last look, and from the last Restart on. A process `pid` that is found runnable waits for a CPU or has
-  // one, not for what is suspected to be silent: it begins anew.
+  // The time since the last Restart, as of this look. A runnable process `pid` waits for a CPU or has one, and does not
+  // wait for the unresponsive part: the time starts anew.
   absl::Duration Look(pid_t pid = 0);
   void Restart();
 
@@ -34,12 +32,12 @@ class Patience {
   absl::Time last_ = absl::InfiniteFuture();
 };
 
-// As in /proc/PID/stat: `R`, `S`, `D`, `T`, `Z`; 0 where that has none.
+// The state in /proc/PID/stat: `R`, `S`, `D`, `T`, `Z`; 0: none.
 char SchedulerState(pid_t pid);
 
 absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work);
 
-// SIGKILL, and a fifth of a second for it to work: a process that waits for a dead server may not go.
+// Sends SIGKILL and waits up to 200 ms for the end: a process that waits for a dead server may not exit.
 void KillAndLeave(pid_t pid);
 
 }  // namespace tbprof

@@ -18,7 +18,7 @@
 namespace tbprof {
 namespace {
 
-// struct pidfd_info of <linux/pidfd.h>, which Debian 12 has without exit_code.
+// struct pidfd_info of <linux/pidfd.h>; Debian 12 has it without exit_code.
 struct PidfdInfo {
   uint64_t mask;
   uint64_t cgroup;
@@ -45,7 +45,7 @@ std::string ReadProcFile(pid_t pid, const char* name) {
 
 bool IsStillThere(int pidfd) { return syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) == 0; }
 
-// The kernel shows an exit code of 0 to those who may not see it: to users with other ids than the process.
+// The kernel shows exit code 0 to users that may not read it: those with other ids than the process.
 bool MayReadExitCode(pid_t pid) {
   const std::string status = ReadProcFile(pid, "status");
   const auto same = [&](const char* key, unsigned own) {
@@ -67,7 +67,7 @@ std::optional<ExitStatus> OfZombie(int pidfd, pid_t pid) {
   int status = 0;
   if (sscanf(stat.c_str() + last_blank, " %d", &status) != 1) return {};
   if (status == 0 && !MayReadExitCode(pid)) return {};
-  // Otherwise the number may be another process's by now.
+  // If the process is gone, its pid may belong to another process by now.
   if (!IsStillThere(pidfd)) return {};
   return FromWaitStatus(status);
 }

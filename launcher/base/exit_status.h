@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a process that is not the launcher's child has ended.
+// The exit status of a process that is not the launcher's child.
 //
 //   if (const std::optional<ExitStatus> status = ExitStatusOf(pidfd, pid)) ...
 //
-// Process: launcher. Never waits. The process must have ended (its pidfd is readable).
+// Process: launcher. Never blocks. The process must have ended (its pidfd is readable).
 #ifndef TBPROF_LAUNCHER_BASE_EXIT_STATUS_H_
 #define TBPROF_LAUNCHER_BASE_EXIT_STATUS_H_
 
@@ -20,8 +20,8 @@ struct ExitStatus {
   bool core_dumped = false;
 };
 
-// Before its parent has waited for it, from /proc; afterwards from the pidfd (Linux 6.15). Nothing: the kernel reports
-// neither to this user.
+// Before the parent has waited for the process: from /proc; afterwards from the pidfd (Linux 6.15). std::nullopt: the
+// kernel reports neither to this user.
 std::optional<ExitStatus> ExitStatusOf(int pidfd, pid_t pid);
 
 }  // namespace tbprof

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A listening socket whose accept fails for want of descriptors or memory stays readable: a poll of it would never
-// sleep again. It is left alone for a moment instead; who has connected waits in its queue.
+// If accept fails because descriptors or memory have run out, the listening socket stays readable, and poll would
+// return at once in a loop. The caller therefore ignores the socket for a moment; new connections wait in its queue.
 //
 //   if (pause.over()) fds.push_back({listener, POLLIN, 0});
 //   ... if (accept4(...) < 0) pause.Failed(errno);

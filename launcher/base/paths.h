@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of paths, by their text alone.
+// Parts of paths, computed from their text only.
 #ifndef TBPROF_LAUNCHER_BASE_PATHS_H_
 #define TBPROF_LAUNCHER_BASE_PATHS_H_
 
@@ -12,9 +12,9 @@ namespace tbprof {
 std::string ParentOf(std::string_view path);  // "" for a path without a slash
 std::string NameOf(std::string_view path);
 std::string JoinPath(std::string_view directory, std::string_view name);
-// `path` ends with these components.
+// True: `path` ends with these components.
 bool EndsWithPath(std::string_view path, std::string_view end);
-// `path` is `directory` or below it.
+// True: `path` is `directory` or below it.
 bool IsWithin(std::string_view path, std::string_view directory);
 
 }  // namespace tbprof

@@ -31,7 +31,7 @@ bool IsMapped(const sockaddr_storage& address) {
          IN6_IS_ADDR_V4MAPPED(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
-// `::ffff:127.0.0.1` as `127.0.0.1`.
+// Converts `::ffff:127.0.0.1` to `127.0.0.1`.
 sockaddr_storage Plain(const sockaddr_storage& address) {
   if (!IsMapped(address)) return address;
   const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
@@ -48,7 +48,7 @@ uint16_t PortOf(const sockaddr_storage& address) {
                                              : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// The address as four words; of IPv4 the first only.
+// Copies the address as four words; IPv4 uses only the first.
 size_t CopyAddress(const sockaddr_storage& address, uint32_t (&words)[4]) {
   const bool v6 = address.ss_family == AF_INET6;
   const size_t size = v6 ? 16 : 4;
@@ -68,7 +68,7 @@ bool IsLoopback(const sockaddr_storage& address) {
   return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == 127;
 }
 
-// Whether a socket of this machine may have that address.
+// True: a socket of this machine may have this address.
 bool IsOfThisMachine(sockaddr_storage address) {
   if (IsLoopback(address)) return true;
   const ScopedFd probe(socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -83,7 +83,7 @@ bool IsOfThisMachine(sockaddr_storage address) {
          errno != EADDRNOTAVAIL;
 }
 
-// In a user namespace, users that it does not map are all shown as this one.
+// True for the overflow user: a user namespace shows it for all users that it does not map.
 bool IsAmbiguous(uid_t user) {
   unsigned overflow = 65534;
   (void)sscanf(ReadText("/proc/sys/kernel/overflowuid").c_str(), "%u", &overflow);
@@ -180,7 +180,7 @@ std::optional<uid_t> UserByDiagnostics(const sockaddr_storage& peer, const socka
   }
   if (header->nlmsg_type == NLMSG_ERROR) {
     const auto* error = static_cast<const nlmsgerr*>(NLMSG_DATA(header));
-    // ENOENT: there is no such socket. All else: this kernel, or a filter of system calls, has no answer.
+    // ENOENT: there is no such socket. Other errors: the kernel or a system call filter does not answer the query.
     *answered = header->nlmsg_len >= NLMSG_LENGTH(sizeof(*error)) && error->error == -ENOENT;
     return std::nullopt;
   }
@@ -197,7 +197,7 @@ std::optional<uid_t> UserByDiagnostics(const sockaddr_storage& peer, const socka
 }
 
 std::optional<uid_t> UserByTable(std::string_view table, const sockaddr_storage& peer, const sockaddr_storage& other) {
-  // `127.0.0.1:6009` is `0100007F:1779`: each word of the address as the machine's number, the port as written.
+  // `127.0.0.1:6009` is `0100007F:1779`: each word of the address in host byte order, the port as a number.
   const auto text_of = [](const sockaddr_storage& address, bool mapped) {
     uint32_t words[4];
     const bool v6 = CopyAddress(address, words) == 16;
@@ -240,7 +240,7 @@ PeerUser UserOfPeer(int connection) {
   bool answered = false;
   std::optional<uid_t> user = UserByDiagnostics(peer, own, &answered);
   if (!answered) user = UserByTables(peer, own);
-  // A peer that has closed may have left its port to another process meanwhile; our end would show it.
+  // A peer that has closed may have left its port to another process; then this end is no longer established.
   tcp_info info{};
   size = sizeof(info);
   const bool stands =

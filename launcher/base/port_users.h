@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may use the port: --port-users. TCP carries no credentials, but of a peer on this machine the kernel has the
-// socket's user.
+// Decides who may use the port: --port-users. TCP carries no credentials, but for a peer on this machine the kernel
+// reports the user of the peer's socket.
 //
 //   const PeerUser peer = UserOfPeer(connection);
 //   if (peer.on_this_machine && !users.Allows(peer.user)) refuse(peer)
@@ -24,7 +24,7 @@ namespace tbprof {
 
 struct PortUsers {
   bool any = false;
-  std::vector<uid_t> more;  // beside the user of this process and root
+  std::vector<uid_t> more;  // in addition to this process's user and root
 
   bool Allows(std::optional<uid_t> user) const;
   std::string Names() const;  // `user 1000, user 33 and root`
@@ -35,15 +35,16 @@ absl::StatusOr<PortUsers> ParsePortUsers(std::string_view text);
 
 struct PeerUser {
   bool on_this_machine = true;
-  std::optional<uid_t> user;  // empty: not proven
+  std::optional<uid_t> user;  // std::nullopt: not proven
 };
-// Of a connection that was just accepted. A user is proven by the peer's own socket alone: it is established, belongs
-// to a file (of a socket that was closed the kernel reports user 0), and our end still stands after it was looked at.
+// For a connection that was just accepted. Only the peer's own socket proves its user: it must be established and
+// belong to a file (for a closed socket the kernel reports user 0), and this end must still be established after the
+// query.
 PeerUser UserOfPeer(int connection);
 
-// The parts, for tests. `peer` is the end in question, `other` the one it is connected to.
+// The parts of UserOfPeer, for tests. `peer`: the end in question; `other`: the end that it is connected to.
 std::optional<uid_t> UserByDiagnostics(const sockaddr_storage& peer, const sockaddr_storage& other, bool* answered);
-// `table`: what /proc/net/tcp or tcp6 holds.
+// `table`: the content of /proc/net/tcp or tcp6.
 std::optional<uid_t> UserByTable(std::string_view table, const sockaddr_storage& peer, const sockaddr_storage& other);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners of what the kernel hands out: a descriptor, a mapping.
+// Owners of kernel resources: a descriptor, a mapping.
 //
 // Process: launcher. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_BASE_SCOPED_H_
@@ -40,7 +40,7 @@ class ScopedFd {
 class ScopedMapping {
  public:
   ScopedMapping() = default;
-  // Takes what mmap returned; MAP_FAILED is held as empty.
+  // Takes the result of mmap; MAP_FAILED becomes an empty mapping.
   ScopedMapping(void* address, size_t size)
       : address_(address == MAP_FAILED ? nullptr : address), size_(address_ == nullptr ? 0 : size) {}
   ScopedMapping(ScopedMapping&& other) noexcept

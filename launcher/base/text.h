@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text out of parts. absl::StrCat takes no std::string_view where Abseil was built with its own string_view (Debian
+// Functions on texts. absl::StrCat does not take std::string_view if Abseil was built with its own string_view (Debian
 // 12).
 #ifndef TBPROF_LAUNCHER_BASE_TEXT_H_
 #define TBPROF_LAUNCHER_BASE_TEXT_H_
@@ -48,8 +48,8 @@ inline std::string UpperCase(std::string_view text) {
   return upper;
 }
 
-// What a regular file holds, at most 64 MiB; nothing where it cannot be read. A path may lie in a cloned repository: a
-// FIFO is not waited for, a device is not read.
+// The content of a regular file, at most 64 MiB; empty if it cannot be read. The path may be in a cloned repository:
+// does not wait for a FIFO and does not read a device.
 std::string ReadText(const std::string& path);
 
 inline absl::Status InvalidArgument(std::string_view message) {

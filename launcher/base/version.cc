@@ -4,7 +4,7 @@
 #include "launcher/base/text.h"
 #include "wire/layout.h"
 
-// From CMake.
+// CMake sets these.
 #ifndef TBPROF_VERSION
 #define TBPROF_VERSION "0"
 #endif

@@ -24,14 +24,14 @@ namespace {
 constexpr size_t kMaxUnwrittenCaptures = 4;
 constexpr uint64_t kSameRequestNs = 300'000'000;
 constexpr uint64_t kProgressNs = 250'000'000;
-// Between a window's close and an answer: what a conversion takes at least, and for each record of the window, on a
-// slow core beside a busy command.
+// Time between the close of a window and the answer: the least time of a conversion, and its time per record, on a slow
+// core beside a busy command.
 constexpr uint64_t kReplyNs = 1'500'000'000;
 constexpr uint64_t kReplyNsPerRecord = 400;
 constexpr uint64_t kRefusalNs = 1'000'000'000;
 constexpr uint64_t kReceiptPatienceNs = 60'000'000'000;
-constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // the command has ended
-constexpr uint64_t kWordNs = 2'000'000'000;                 // between two to a client that waits for the writing
+constexpr uint64_t kLastReceiptPatienceNs = 2'000'000'000;  // after the command has ended
+constexpr uint64_t kWordNs = 2'000'000'000;                 // between two kWriting messages to a waiting client
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
 
@@ -43,7 +43,8 @@ std::string Length(uint64_t ns) {
 
 CaptureManager::~CaptureManager() {
   for (Capture& capture : captures_.all()) Drop(&capture);
-  // Its worker ends when it sees that we have, and then what it has written to a client arrives.
+  // The port's worker ends when its control connection closes; closing that first lets the worker finish its replies to
+  // clients.
   control_.reset();
   service_.reset();
 }
@@ -101,7 +102,7 @@ uint64_t CaptureManager::ReceiptPatienceNs() const {
 
 uint64_t CaptureManager::NextNs() const {
   uint64_t next = captures_.NextNs();
-  // How much is recorded until then decides when one with a deadline has to end.
+  // The number of records decides when a capture with a deadline has to close: it is checked every kLookNs.
   constexpr uint64_t kLookNs = 200'000'000;
   for (const Capture& capture : captures_.all()) {
     if (capture.state == Capture::State::kOpen && capture.gives_up_ns != UINT64_MAX &&
@@ -125,14 +126,14 @@ void CaptureManager::Handle() {
     for (const ControlMessage& message : control_->Take()) Take(message);
   }
   const uint64_t now = ReadMonotonic();
-  // By their numbers: what is done about one may remove any other.
+  // Iterates by number: handling one capture may remove any other.
   for (const uint32_t number : captures_.Numbers()) {
     Capture* const known = captures_.Find(number);
     if (known == nullptr) continue;
     Capture& capture = *known;
     if (capture.state == Capture::State::kAgreed && now >= capture.opens_ns) Begin(&capture);
     if (capture.state == Capture::State::kOpen) {
-      // Who waits for a shorter time than that has half of it recorded.
+      // A client that waits for less than twice kReplyNs gets half of its waiting time recorded.
       const uint64_t waits = capture.gives_up_ns == UINT64_MAX        ? UINT64_MAX
                              : capture.gives_up_ns > capture.opens_ns ? capture.gives_up_ns - capture.opens_ns
                                                                       : 0;
@@ -145,11 +146,12 @@ void CaptureManager::Handle() {
                                   " early: its client waits no longer for the answer"));
       }
     } else if (capture.state == Capture::State::kDelivered && now >= capture.answered_ns + ReceiptPatienceNs()) {
-      // The client is slow to take it, or has stopped. It may have it yet; what was recorded is written here, too.
+      // The client is slow or has stopped. It may still receive the profile; the launcher also writes it to the run's
+      // log directory.
       DetachClient(&capture);
     } else if (capture.state == Capture::State::kWriting && capture.waited_for() &&
                now >= capture.answered_ns + kWordNs) {
-      // Its conversion may have to wait for others: the client must not take us for gone.
+      // The conversion may wait for others: a message keeps the client from taking the launcher for dead.
       capture.answered_ns = now;
       ControlAnswer answer;
       answer.state = AnswerState::kWriting;
@@ -208,7 +210,7 @@ void CaptureManager::TakeAsk(const ControlMessage& message, const ControlAsk& as
   }
 }
 
-// Once a minute at most: a refused client may come as often as it likes.
+// Prints at most once a minute: a refused client may connect as often as it likes.
 void CaptureManager::TellRefusedUser(const std::string& who, uint64_t count) {
   constexpr uint64_t kMinuteNs = 60'000'000'000;
   refused_users_ += std::min<uint64_t>(count, 1'000'000);
@@ -255,7 +257,7 @@ void CaptureManager::Begin(Capture* capture) {
   } else {
     session_.OpenAskedWindow(capture->number, capture->request.families);
   }
-  session_.RequestFlush();  // the counters as they are now: the capture's totals begin there
+  session_.RequestFlush();  // writes the current counters, at which the capture's totals begin
   if (capture->asker.monitor) return;
   std::string text = StrCat("capture ", capture->number, ": recording for ",
                             Length(capture->closes_ns - std::min(capture->closes_ns, capture->opens_ns)));
@@ -274,7 +276,7 @@ void CaptureManager::EndEarly(Capture* capture, std::string why) {
   End(capture);
 }
 
-// It is no longer waited for. What was recorded is kept: in the run's own log directory.
+// The client no longer waits. The records are kept and converted into the run's own log directory.
 void CaptureManager::DetachClient(Capture* capture) {
   capture->asker.client = 0;
   switch (capture->state) {
@@ -300,12 +302,12 @@ void CaptureManager::Drop(Capture* capture) {
   capture->directory.reset();
 }
 
-// By signals to us, and by such as targets have caught.
 void CaptureManager::AskBySignal(uint64_t own, uint64_t of_targets) {
   if (!run_.TargetRuns()) return;
   const uint64_t requests = own + of_targets;
   const uint64_t now = ReadMonotonic();
-  // `pkill` reaches us and each process of the program, whose word of it comes later.
+  // `pkill` signals the launcher and each process of the program, whose requests arrive later: they count as the same
+  // request.
   if (now < same_request_until_ns_ && (own == 0 || of_targets_)) return;
   if (const Capture* open = captures_.Current()) {
     refused_ += requests;
@@ -339,7 +341,7 @@ void CaptureManager::TellRefused() {
   refused_ = 0;
 }
 
-// The recorder has what is requested already.
+// --window=last=TIME: the requested records are already in the spool.
 void CaptureManager::CaptureLast(CaptureRequest request) {
   Capture* const capture = captures_.Add(std::move(request));
   const uint64_t now = session_.Now();
@@ -395,8 +397,8 @@ bool CaptureManager::Waiting() const {
                      [](const Capture& capture) { return capture.state == Capture::State::kDelivered; });
 }
 
-// A client that names the log directory itself, as TensorBoard beside the command does: the profile is published there,
-// whole or not at all, under the very name that the client gives it.
+// Whether the client names this run's log directory, as TensorBoard on the same machine does. The profile is then
+// published there atomically, under the name that the client gives it.
 bool CaptureManager::IsOurRepository(const std::string& root) const {
   return root == StrCat(run_.logdir(), "/plugins/profile") || root == StrCat(run_.logdir(), "/plugins/profile/");
 }
@@ -468,7 +470,7 @@ bool CaptureManager::Converted(const ConversionRequest& request, const Conversio
   }
   const bool is_published = capture->directory == nullptr;
   if (!capture->waited_for()) {
-    // Gone since this conversion began.
+    // The client has left since this conversion began.
     Drop(capture);
     if (!is_published) {
       run_.Convert(request.window);
@@ -526,8 +528,8 @@ void CaptureManager::Answer(const Capture& capture, const ControlAnswer& answer)
   (void)control_->Send(capture.asker.client, ToText(with_id));
 }
 
-// Stock clients do not show the reason, and repeat the request at once: it is printed here, too, once for a storm of
-// them.
+// Stock clients do not show the reason and repeat the request at once: the launcher also prints it, at most once per
+// kRefusalNs.
 void CaptureManager::Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status) {
   Fail(message.client, ask.id, status);
   if (ask.kind == AskKind::kMonitor) return;

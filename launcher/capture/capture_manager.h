@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Captures on request, from the request to the answer: signals, the control socket, the port. Keeps Captures, opens and
-// closes their windows, chooses where each profile goes, and hands it to the client that waits for it.
+// Captures on request, from the request (a signal, the control socket, the port) to the answer. Keeps Captures, opens
+// and closes their windows, chooses where each profile is written, and sends it to the client that waits for it.
 //
-//   CaptureManager captures(options, run, session, terminal);
+//   CaptureManager captures(options, &run, &session, &terminal);
 //   captures.Open();                               // before the command starts
 //   while (...) { captures.AppendWatched(&fds); ppoll(...); captures.Handle(); }
-//   captures.Describe(window, &request);           // of a conversion that begins
-//   captures.Converted(request, result);           // that has ended
+//   captures.Describe(window, &request);           // a conversion begins
+//   captures.Converted(request, result);           // the conversion has ended
 //   captures.EndAll();                             // the command has ended; Handle until !captures.Waiting()
 //
 // Process: launcher, main thread. Never waits.
@@ -39,9 +39,9 @@ class CaptureManager {
       : options_(options), run_(*run), session_(*session), terminal_(*terminal) {}
   ~CaptureManager();
 
-  // The control socket, and the port if one is set. The error is of the port: all else works.
+  // Opens the control socket, and the port if one is set. After an error captures by signal still work.
   absl::Status Open();
-  // For the lines at the start.
+  // Lines about the port, printed at the start.
   std::vector<std::string> StartLines() const;
   std::vector<std::string> addresses() const;
   void ContinueWorker() {
@@ -53,24 +53,25 @@ class CaptureManager {
   void Handle();
   uint64_t NextNs() const;
 
-  // Requested by signals to us, and by such as targets have caught.
+  // Requests a capture: `own` signals to the launcher, `of_targets` signals that targets have caught.
   void AskBySignal(uint64_t own, uint64_t of_targets);
-  // Captures that were granted so far.
+  // The number of captures granted so far.
   uint32_t count() const { return captures_.count(); }
 
   static bool IsCapture(uint32_t window) { return window != 0 && window < kStartWindow; }
   void Describe(uint32_t window, ConversionRequest* request);
   void Progress(const ConversionRequest& request, uint64_t done, uint64_t total);
-  // Whether the window's records may go.
+  // Returns whether the window's records may be dropped.
   bool Converted(const ConversionRequest& request, const ConversionResult& result);
 
-  // Of windows that the program itself begins and ends, one at a time; the window for the first, not the records.
+  // Begin and end of a window that the program marks, one at a time. `ticks`: the begin of the range, at which the
+  // target itself began to record; BeginTriggered only opens the window.
   void BeginTriggered(uint64_t ticks);
   void EndTriggered(const TriggerChange& change);
   bool is_triggered_open() const { return triggered_ != 0; }
 
   void EndAll();
-  // For a client that has been answered and has not acknowledged it yet.
+  // Whether a client has been sent its answer and has not acknowledged it yet.
   bool Waiting() const;
   void TellRefused();
   void TellRefusedUser(const std::string& who, uint64_t count);
@@ -86,7 +87,7 @@ class CaptureManager {
   void DetachClient(Capture* capture);
   void Drop(Capture* capture);
   void Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result);
-  // For a client that is being sent its profile.
+  // How long a client may take to receive its profile.
   uint64_t ReceiptPatienceNs() const;
   void TellSent(const Capture& capture);
   void Answer(const Capture& capture, const ControlAnswer& answer);
@@ -105,15 +106,15 @@ class CaptureManager {
   EndpointsFile endpoints_;
   const uint64_t since_unix_ns_ = static_cast<uint64_t>(absl::GetCurrentTimeNanos());
 
-  uint32_t triggered_ = 0;  // the window that the program has begun
+  uint32_t triggered_ = 0;  // the open window that the program has begun; 0: none
   uint64_t triggered_ticks_ = 0;
-  uint64_t refused_ = 0;  // since the last one that was granted
+  uint64_t refused_ = 0;  // requests refused since the last granted one
   bool said_refused_ = false;
-  uint64_t refused_users_ = 0;  // connections that the terminal has not named
+  uint64_t refused_users_ = 0;  // refused connections not yet reported on the terminal
   uint64_t refused_users_told_ns_ = 0;
   uint64_t refusal_told_ns_ = 0;
   uint64_t same_request_until_ns_ = 0;
-  bool of_targets_ = false;  // the last was requested by a signal to a target alone, as far as was known then
+  bool of_targets_ = false;  // the last capture was requested by signals to targets only
 };
 
 }  // namespace tbprof

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run as captures on request see it: below launcher/run, which has it.
+// The interface of the run for captures on request; launcher/run implements it, so that launcher/capture does not
+// depend on launcher/run.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_RUN_H_
@@ -14,16 +15,16 @@
 
 namespace tbprof {
 
-// The run that the captures are of.
+// The run whose windows are captured.
 class CaptureRun {
  public:
   virtual ~CaptureRun() = default;
-  // Closes the session's window and has it converted.
+  // Closes the session's window and starts its conversion.
   virtual void CloseAndConvert(uint32_t window) = 0;
   virtual void Convert(uint32_t window) = 0;
   virtual size_t UnwrittenCaptures() const = 0;
   virtual bool TargetRuns() const = 0;
-  // What happens to all profiles of the run from now on.
+  // Facts of the run that all its profiles share.
   virtual const std::string& logdir() const = 0;
   virtual int logdir_fd() const = 0;
   virtual const std::string& run_name() const = 0;

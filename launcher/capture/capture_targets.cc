@@ -56,7 +56,7 @@ CaptureTarget TargetOf(const std::string& address) {
   return target;
 }
 
-// What a launcher has left; an empty value where another user may have.
+// Reads an endpoints file. Returns null if the file is unusable, or if another user may have written it.
 nlohmann::json ReadEndpoints(int directory, const char* name, uid_t owner_of_logdir) {
   constexpr off_t kMaxBytes = 64 << 10;
   const ScopedFd file(openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
@@ -70,7 +70,7 @@ nlohmann::json ReadEndpoints(int directory, const char* name, uid_t owner_of_log
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
 
-// The target that a launcher's file names, if it is not known already.
+// The target that an endpoints file names; nullopt if it is in `local`, dead or unusable.
 std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::set<int>& local) {
   if (!json.is_object() || !json.contains("addresses") || !json["addresses"].is_array()) return std::nullopt;
   const auto text = [&](const char* name) {
@@ -82,7 +82,7 @@ std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::s
   const std::string host = HostNameFrom(text("host"));
   const bool here = host == HostName();
   const int pid = number("pid");
-  // Its launcher was killed; another process with the port now is not of this run.
+  // The launcher was killed; a process that now listens on its port does not belong to this run.
   if (here && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH) return std::nullopt;
   if (here && local.count(pid) != 0) return std::nullopt;
   for (const auto& word : json["addresses"]) {
@@ -90,7 +90,7 @@ std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::s
     std::string address = word.get<std::string>();
     const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
     if (loopback && !here) continue;
-    // All addresses of the machine: by its name.
+    // A wildcard address is replaced by the machine's name.
     if (address.starts_with("0.0.0.0:") || address.starts_with("[::]:")) {
       address = StrCat(host, address.substr(address.rfind(':')));
     }
@@ -107,8 +107,8 @@ std::optional<CaptureTarget> EndpointOf(const nlohmann::json& json, const std::s
   return std::nullopt;
 }
 
-// The ports that the launchers of a run have written to the log directory they share. `local`: pids of sessions of this
-// machine that are known already.
+// The targets in the endpoints files of a run in a shared log directory. `local`: pids of this machine's sessions that
+// are already targets.
 std::vector<CaptureTarget> EndpointsOf(const std::string& logdir, const std::string& run, const std::set<int>& local) {
   std::vector<CaptureTarget> targets;
   struct stat owner;
@@ -131,7 +131,7 @@ std::vector<CaptureTarget> EndpointsOf(const std::string& logdir, const std::str
   return targets;
 }
 
-// Their files and what they are called in messages: by host and rank where that is known.
+// Sets the file stems and names in messages: by host and rank if known.
 void Name(std::vector<CaptureTarget>* targets) {
   std::map<std::string, int> of_host;
   for (const CaptureTarget& target : *targets) ++of_host[target.host];
@@ -158,7 +158,7 @@ std::vector<int> CaptureTargets::MissingRanks() const {
   std::string ranks;
   if (!whole_run) return {};
   for (const CaptureTarget& target : all) {
-    // One of another kind may be any of them.
+    // A target of unknown rank may be any of the ranks.
     if (target.rank < 0) return {};
     world = std::max(world, std::min(target.world_size, kMaxWorld));
     ranks = target.ranks;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whom `tbprof capture` captures: addresses, sessions of this machine, and all launchers of a run, by what they have
-// left in the log directory that they share.
+// Finds the targets of `tbprof capture`: addresses, sessions of this machine, and all launchers of a run, by the
+// endpoints files in their shared log directory.
 //
 //   absl::StatusOr<CaptureTargets> targets = FindCaptureTargets(options.operands, logdir);
 //   for (const CaptureTarget& target : targets->all) ...
@@ -20,12 +20,12 @@
 namespace tbprof {
 
 struct CaptureTarget {
-  std::string address;   // of its port; empty: by its session's socket
-  FoundSession session;  // without an address
+  std::string address;   // of its port; empty: reached by its session's socket
+  FoundSession session;  // used without an address
   std::string name;      // in messages
-  std::string stem;      // what its file is called
+  std::string stem;      // name of its file without suffix
 
-  // As its launcher reports it; of an address that the user has typed nothing is known.
+  // Reported by its launcher; unset for an address that the user has typed.
   std::string host;
   int pid = 0;
   int rank = -1, world_size = -1;
@@ -35,14 +35,14 @@ struct CaptureTarget {
 
 struct CaptureTargets {
   std::vector<CaptureTarget> all;
-  std::string logdir;      // of the sessions of this machine; empty: no such
-  bool whole_run = false;  // a run was named, of which all ranks are captured
+  std::string logdir;      // of the sessions of this machine; empty: none
+  bool whole_run = false;  // a run was named: all its ranks are captured
 
-  // Ranks of the run that should be recorded, and none of `all` is. Empty where it is unknown.
+  // Ranks of the run that should be recorded but are not in `all`. Empty if unknown.
   std::vector<int> MissingRanks() const;
 };
 
-// `logdir`: where launchers of a run may have left their ports, besides the log directories of sessions of that run.
+// `logdir`: searched for endpoints files of a run, besides the log directories of the run's sessions on this machine.
 absl::StatusOr<CaptureTargets> FindCaptureTargets(const std::vector<std::string>& operands, const std::string& logdir);
 
 }  // namespace tbprof

@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// A Terminate that was sent before its Profile arrives shortly before it.
+// How long a Terminate is remembered that arrives before its Profile.
 constexpr uint64_t kTerminateHoldsNs = 10'000'000'000;
 
 bool IsCurrent(const Capture& capture) {
@@ -90,7 +90,7 @@ void Captures::Remove(uint32_t number) {
 }
 
 void Captures::Terminate(const std::string& run, uint64_t now_ns) {
-  if (run.empty()) return;  // captures of signals, and of others that give no name, cannot be ended by a client
+  if (run.empty()) return;  // a client cannot end captures without a name, such as those of signals
   bool found = false;
   for (Capture& capture : captures_) {
     if (!IsCurrent(capture) || capture.asker.monitor || capture.request.run != run) continue;

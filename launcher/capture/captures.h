@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The captures of a session: who has asked for which, when its window opens and closes, who waits for the answer. One
-// at a time; one look of a monitor beside it.
+// The captures of a session: who requested each, when its window opens and closes, who waits for the answer. At most
+// one capture at a time, and beside it one Monitor request.
 //
 //   absl::StatusOr<Capture*> capture = captures.Ask(request, asker, times);
-//   for (Capture& capture : captures.all()) if (capture.DueToOpen(now)) ...
+//   for (Capture& capture : captures.all()) if (now >= capture.closes_ns) ...
 //
-// Process: launcher, main thread. Only keeps the books: windows and conversions are the run's (cmd_run.cc).
+// Process: launcher, main thread. Bookkeeping only: CaptureManager and the run open windows and start conversions.
 #ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURES_H_
 #define TBPROF_LAUNCHER_CAPTURE_CAPTURES_H_
 
@@ -22,7 +22,7 @@
 
 namespace tbprof {
 
-// Who waits for an answer. Client 0: no client, e.g. of a signal.
+// The client that waits for an answer. Client 0: none, for example for a signal.
 struct Asker {
   uint32_t client = 0;
   uint64_t id = 0;
@@ -34,31 +34,31 @@ struct CaptureTimes {
   uint64_t now_unix_ns = 0;  // at the same moment
 };
 
-// A log directory that is not shown, removed when its profile has arrived.
+// A hidden log directory, removed when its profile has arrived at the client.
 struct PrivateDirectory {
   LogDirectory logdir;
   FileDescriptor parent;
-  std::string name;  // in it
+  std::string name;  // in `parent`
 };
 
 struct Capture {
   enum class State {
-    kAgreed,  // opens later
+    kAgreed,  // accepted, opens later
     kOpen,
-    kWriting,    // closed; waits for its conversion or is in it
-    kDelivered,  // the answer is sent; its records stay until it has arrived
+    kWriting,    // closed; its conversion waits or runs
+    kDelivered,  // the answer is sent; the records stay until the client has received it
   };
-  uint32_t number = 0;  // of the window
+  uint32_t number = 0;  // number of the window
   CaptureRequest request;
   Asker asker;
   State state = State::kAgreed;
   uint64_t opens_ns = 0, closes_ns = 0;  // CLOCK_MONOTONIC
-  uint64_t gives_up_ns = UINT64_MAX;     // when the client waits no longer
-  bool by_program = false;               // by a trigger: not requested by a client
-  uint64_t records_before = 0;           // that the session had when it opened
-  // Of what is to be delivered; null: it goes to the logdir.
+  uint64_t gives_up_ns = UINT64_MAX;     // when the client stops waiting
+  bool by_program = false;               // begun by a trigger, not requested by a client
+  uint64_t records_before = 0;           // the session's record count at its opening
+  // For a profile that is sent to the client; null: it is written to the logdir.
   std::shared_ptr<PrivateDirectory> directory;
-  uint64_t answered_ns = 0;  // of the last word to the client
+  uint64_t answered_ns = 0;  // when the last message was sent to the client
   uint64_t sent_bytes = 0;   // kDelivered
 
   bool waited_for() const { return asker.client != 0; }
@@ -66,9 +66,9 @@ struct Capture {
 
 class Captures {
  public:
-  // AlreadyExists, with who and until when: one is open or agreed.
+  // Adds a requested capture. AlreadyExists if another one is open or agreed; the message has its requester and end.
   absl::StatusOr<Capture*> Ask(CaptureRequest request, const Asker& asker, const CaptureTimes& times);
-  // One that lies behind us: its window is closed.
+  // Adds a capture whose window is already closed, or is managed by the caller.
   Capture* Add(CaptureRequest request);
 
   std::list<Capture>& all() { return captures_; }
@@ -76,21 +76,22 @@ class Captures {
   std::vector<uint32_t> Numbers() const;
   Capture* Find(uint32_t number);
   Capture* Find(uint32_t client, uint64_t id);
-  // Open or agreed, no monitor's. Null: none is.
+  // The capture that is open or agreed, monitors excluded; null: none.
   const Capture* Current() const;
   void Remove(uint32_t number);
 
-  uint32_t count() const { return count_; }  // requested so far, without monitors
-  // Of a name that is not requested yet: a Terminate may come before its Profile, and counts.
+  uint32_t count() const { return count_; }  // granted so far, without monitors
+  // Ends the captures of run `run` now. A name that is not requested yet is remembered: a Terminate may arrive before
+  // its Profile.
   void Terminate(const std::string& run, uint64_t now_ns);
 
-  // When something is due: an opening or a closing. UINT64_MAX: nothing is.
+  // The next opening or closing (CLOCK_MONOTONIC); UINT64_MAX: none.
   uint64_t NextNs() const;
 
  private:
   std::list<Capture> captures_;
   uint32_t numbers_ = 0, count_ = 0;
-  std::string terminated_;  // the last name of which none was open
+  std::string terminated_;  // the last terminated name without an open capture
   uint64_t terminated_ns_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof capture`: a window in running jobs, by their ports or by the sessions' own sockets.
+// `tbprof capture`: opens a window in running jobs, by their ports or by the sessions' control sockets.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,10 +39,10 @@ namespace tbprof {
 namespace {
 
 constexpr int kExitSome = 1, kExitNone = 2;
-// Until all workers are called, so that they begin at the same moment.
+// The agreed start is this far ahead, so that all workers are called before it and begin at the same moment.
 constexpr absl::Duration kLead = absl::Milliseconds(500);
 constexpr absl::Duration kLate = absl::Milliseconds(100);
-constexpr absl::Duration kLocalPatience = absl::Seconds(120);  // beyond the window, since the last word
+constexpr absl::Duration kLocalPatience = absl::Seconds(120);  // beyond the window, or since the last message
 
 class CaptureCommand {
  public:
@@ -62,14 +62,14 @@ class CaptureCommand {
     targets_ = *std::move(targets);
     const bool remote = std::any_of(targets_.all.begin(), targets_.all.end(),
                                     [](const CaptureTarget& target) { return !target.address.empty(); });
-    // Sessions of this machine have a log directory of their own; files come here when there are other workers or when
-    // the user has chosen it.
+    // Sessions of this machine write to their own log directory. This command writes the files itself if there are
+    // remote workers or if the user has named --logdir.
     here_ = remote || options_.logdir_named;
     if (!options_.logdir_named && !targets_.logdir.empty()) logdir_ = targets_.logdir;
     run_ = !options_.run.empty() ? options_.run : RunNameFor(time(nullptr));
     if (!here_ && options_.run.empty()) run_ = FreeName(run_);
     if (here_) {
-      // A session's own log directory is not ours to distrust.
+      // The base check applies to this command's own --logdir only, not to the log directory of a session.
       const std::string base = logdir_ == *logdir ? options_.logdir_base : "";
       absl::Status status = PrepareLogdir(logdir_, HostName(), base);
       if (status.ok()) status = MakeDirectory(base);
@@ -103,7 +103,7 @@ class CaptureCommand {
 
   bool several() const { return targets_.all.size() > 1; }
 
-  // Of a run that several launchers write their files into.
+  // An unused name for a run that several launchers write their files into.
   std::string FreeName(const std::string& wanted) const {
     std::error_code none;
     std::string name = wanted;
@@ -116,7 +116,7 @@ class CaptureCommand {
   absl::Status MakeDirectory(const std::string& base) {
     const absl::StatusOr<LogDirectory> held = LogDirectory::Open(logdir_, base);
     if (!held.ok()) return held.status();
-    // A run that is named may have the files of others in it.
+    // A run that the user named may already have files of others.
     auto directory = RunDirectory::Create(held->fd.get(), logdir_, run_, options_.run.empty(), HostName(), -1);
     if (!directory.ok()) return directory.status();
     directory_ = *std::move(directory);
@@ -141,7 +141,7 @@ class CaptureCommand {
       request.start = start_;
       request.attempts = options_.retries + 1;
       request.session_id = run_;
-      // Ours is no path of theirs: the files are written here.
+      // Empty: a path of this machine means nothing to the worker, and this command writes the files.
       request.repository_root = "";
       CaptureFromWorkers(
           request, &workers_,
@@ -214,11 +214,11 @@ class CaptureCommand {
     std::string name;
     std::string stem;
     std::unique_ptr<ControlConnection> connection;
-    uint64_t until_ns = 0;  // CLOCK_MONOTONIC, as the others: the wall clock may be set
+    uint64_t until_ns = 0;  // CLOCK_MONOTONIC, like the other times: the wall clock may be set
     uint64_t asked_ns = 0;
     int attempts = 0;
     std::string socket;
-    uint64_t again_ns = UINT64_MAX;  // when it is tried once more
+    uint64_t again_ns = UINT64_MAX;  // when the next attempt starts; UINT64_MAX: none
   };
 
   void CaptureLocally() {
@@ -410,7 +410,8 @@ class CaptureCommand {
     SayLate(file.path.substr(file.path.rfind('/') + 1), warnings);
   }
 
-  // The profile's own warnings; of those that came too late even for that, when we have called.
+  // Prints the profile's own warning of a late start; without one, warns if this command called the worker more than
+  // kLate after the agreed start.
   void SayLate(const std::string& name, const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) {
       if (warning.starts_with(kBeganLate)) return terminal_.Warn(StrCat(name, ": ", PrintableUtf8(warning)));
@@ -427,7 +428,7 @@ class CaptureCommand {
   CaptureTargets targets_;
   bool here_ = false;
   absl::Time start_;
-  uint64_t start_ns_ = 0;  // the same by CLOCK_MONOTONIC
+  uint64_t start_ns_ = 0;  // start_ in CLOCK_MONOTONIC
   std::unique_ptr<RunDirectory> directory_;
   std::vector<RemoteWorker> workers_;
   std::vector<Local> locals_;
@@ -436,8 +437,8 @@ class CaptureCommand {
   std::unique_ptr<TlsContext> tls_;  // --tls-ca
   Progress* progress_ = nullptr;
   std::atomic<size_t> succeeded_ = 0;
-  std::vector<std::string> silent_;             // those that did not answer
-  std::map<std::string, absl::Duration> late_;  // by the stem of the file: how late the worker got the request
+  std::vector<std::string> silent_;             // names of workers that did not answer
+  std::map<std::string, absl::Duration> late_;  // by file stem: how late the worker was called
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof status`: the sessions of this machine, on standard output.
+// `tbprof status`: prints the sessions of this machine on standard output.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

@@ -52,7 +52,7 @@ DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionR
       IsRemoved(request.logdir_fd) ? LogDirectory::Open(request.logdir) : absl::UnavailableError("");
   const int logdir = again.ok() ? again->fd.get() : request.logdir_fd;
   for (const std::string& path : paths) {
-    // <logdir>/plugins/profile/<run>/<file>, in the directory that it was published in.
+    // Opens <logdir>/plugins/profile/<run>/<file> below the directory in which it was published.
     const size_t below = path.rfind("/plugins/profile/");
     if (below == std::string::npos) continue;
     absl::StatusOr<FileDescriptor> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
@@ -60,7 +60,7 @@ DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionR
     struct stat facts;
     if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
     const std::string name = path.substr(path.rfind('/') + 1);
-    // The command's own rank is the first.
+    // The first profile is that of the command's own rank.
     if (delivered.names.empty()) stem = name.substr(0, name.size() - kProfileSuffix.size());
     delivered.names.push_back(RunDirectory::NameForClient(name, stem));
     delivered.files.push_back(std::move(file));

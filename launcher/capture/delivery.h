@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a client gets: the private directory that its profile is written to, and the files that are sent.
+// Delivery of a profile to a client: the private directory that the profile is written to, and the files that are sent.
 //
-//   std::shared_ptr<PrivateDirectory> directory = MakePrivateDirectory(session);   // null: there is no room for one
+//   std::shared_ptr<PrivateDirectory> directory = MakePrivateDirectory(session);   // null: creating it failed
 //   ... a conversion writes there ...
 //   DeliveredFiles files = OpenDelivered(request, result);
 //
@@ -22,15 +22,16 @@
 
 namespace tbprof {
 
-// Beside the spool, where there is room; where its directory was removed, the answer can wait anywhere.
+// Creates the directory beside the spool, which has room for a profile; if that fails, beside the control socket.
 std::shared_ptr<PrivateDirectory> MakePrivateDirectory(const Session& session);
 
 struct DeliveredFiles {
-  std::vector<std::string> names;  // as the client gets them; the command's own rank first
+  std::vector<std::string> names;  // as sent to the client; the command's own rank first
   std::vector<ScopedFd> files;
   uint64_t bytes = 0;
 };
-// The profiles that this conversion has published: a shared directory may have others of the same host.
+// Opens only the profiles that this conversion has published: a shared directory may hold other profiles of the same
+// host.
 DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionResult& result);
 
 }  // namespace tbprof

@@ -23,9 +23,9 @@ constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
 
 EndpointsFile::~EndpointsFile() {
   if (entries_.empty()) return;
-  // A file server that has died since must not delay the command's exit status.
+  // A file server that no longer responds must not delay the exit.
   WithinDeadline(kTidyingLimit, [this] {
-    // Of the directories it fails, as it should, while anything is left in them.
+    // Removing a directory fails, as intended, while it is not empty.
     for (size_t i = entries_.size(); i-- > 0;) {
       const bool is_file = i + 1 == entries_.size();
       unlinkat(entries_[i].directory.get(), entries_[i].name.c_str(), is_file ? 0 : AT_REMOVEDIR);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// <logdir>/.tbprof/endpoints/<run>/<host>-<pid>.endpoints.json: where `tbprof capture --run` finds all workers of a
-// run. It goes when the object does, and its directories when nothing is left in them.
+// <logdir>/.tbprof/endpoints/<run>/<host>-<pid>.endpoints.json: `tbprof capture RUN` reads these files to find all
+// workers of a run. The destructor removes the file, and its directories if they are empty.
 //
 //   EndpointsFile endpoints;
 //   endpoints.Write(run, options.ranks, addresses);
 //
-// Process: launcher, main thread. Waits for a file server no longer than two seconds.
+// Process: launcher, main thread. The destructor waits at most two seconds for a file server; Write has no limit.
 #ifndef TBPROF_LAUNCHER_CAPTURE_ENDPOINTS_FILE_H_
 #define TBPROF_LAUNCHER_CAPTURE_ENDPOINTS_FILE_H_
 
@@ -34,7 +34,7 @@ class EndpointsFile {
     FileDescriptor directory;
     std::string name;
   };
-  std::vector<Entry> entries_;  // the outermost first
+  std::vector<Entry> entries_;  // outermost first
 };
 
 }  // namespace tbprof

@@ -39,7 +39,7 @@ namespace {
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// As stock clients request it; TensorFlow's server looks at the last.
+// The tools that stock clients request; TensorFlow's server reads only the last.
 constexpr const char* kTools[] = {"trace_viewer",     "op_profile",     "input_pipeline", "kernel_stats",
                                   "memory_viewer",    "memory_profile", "overview_page",  "pod_viewer",
                                   "tensorflow_stats", "xplane.pb"};
@@ -47,7 +47,7 @@ constexpr uint64_t kMaxEvents = 1'000'000;
 constexpr absl::Duration kLeastAnswerTime = absl::Seconds(60);
 constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr size_t kMostNameBytes = 200;
-// Until the first word of a server. One that is stopped or no gRPC server accepts connections, too.
+// Time limit for the first reply: a stopped process or a server without gRPC also accepts connections.
 constexpr absl::Duration kSilence = absl::Seconds(5);
 constexpr int kConnectMs = 10'000, kOneLookMs = 1000;
 
@@ -70,7 +70,7 @@ absl::Status ToAbsl(const grpc::Status& status) {
 
 absl::Status Malformed() { return absl::DataLossError("its reply is not one of a profiler service"); }
 
-// Walks a ProfileResponse without holding it a second time.
+// Parses a ProfileResponse in place, without a second copy of its data.
 class Answer {
  public:
   Answer(grpc::ByteBuffer* buffer, RemoteWorker* worker, const TakeEntry& take)
@@ -117,7 +117,7 @@ class Answer {
                           name.find('/') == std::string::npos && PrintableUtf8(name) == name;
         if (!fine) return absl::DataLossError(StrCat("it sent a file called ", PrintableUtf8(name.substr(0, 100))));
       } else if (field == tensorflow::ProfileToolData::kDataFieldNumber) {
-        // Every serializer writes fields in the order of their numbers.
+        // The name must come before the data: every serializer writes fields in the order of their numbers.
         if (name.empty()) return Malformed();
         status = TakeBytes(name);
         if (!status.ok()) return status;
@@ -170,7 +170,7 @@ tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const Remote
   for (const char* tool : kTools) request.add_tools(tool);
   request.set_repository_root(capture.repository_root);
   request.set_session_id(capture.session_id);
-  // The file is named by the host in the profile, where a request can set it.
+  // The host name in the profile, which a request can set, should equal the name of the file.
   request.set_host_name(CheckName("", worker.stem).ok() ? worker.stem : worker.address);
   tensorflow::ProfileOptions* const options = request.mutable_opts();
   options->set_version(1);
@@ -190,7 +190,7 @@ bool IsLoopback(std::string host) {
          (inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
 }
 
-// A connection to HOST:PORT, by whichever of its addresses takes one.
+// Connects to HOST:PORT, trying all its addresses.
 absl::StatusOr<ScopedFd> ConnectTo(const std::string& host, const std::string& port, int patience_ms) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -215,7 +215,7 @@ absl::StatusOr<ScopedFd> ConnectTo(const std::string& host, const std::string& p
   return Unavailable(strerror(error));
 }
 
-// By TLS, relayed: gRPC gets a plain socket.
+// Connects by TLS through a relay: gRPC gets a plain socket.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> TlsChannel(const std::string& address, TlsContext* tls,
                                                           const grpc::ChannelArguments& arguments) {
   const size_t colon = address.rfind(':');
@@ -231,14 +231,14 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> TlsChannel(const std::string& add
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ChannelTo(const std::string& address, TlsContext* tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  // A proxy in the environment is for the web: a worker's port is no web server, and most refuse to pass.
+  // Ignores the proxy of the environment: it is for the web, and most proxies refuse other ports.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (tls != nullptr && !IsLoopback(address.substr(0, address.rfind(':')))) return TlsChannel(address, tls, arguments);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// Who is there instead of a gRPC server, and how to find out more.
+// Describes what the address answers instead of a gRPC server, and how to find out more.
 std::string NoReplyText(const std::string& address, grpc_connectivity_state state) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
@@ -254,7 +254,7 @@ std::string NoReplyText(const std::string& address, grpc_connectivity_state stat
   return StrCat("no connection in ", seconds, "; is the address right, does a firewall drop it?");
 }
 
-// One call without a stub: an answer may have gigabytes.
+// One generic call: the answer stays a ByteBuffer, since it may have gigabytes.
 struct PendingCall {
   grpc::ClientContext context;
   std::unique_ptr<grpc::GenericClientAsyncResponseReader> call;
@@ -271,8 +271,9 @@ struct PendingCall {
   }
 };
 
-// A worker answers Profile when the capture is over. Whether a gRPC server is there shows by a call that each answers
-// at once, if only by UNIMPLEMENTED. It goes first: a server may take one call at a time.
+// A worker answers Profile only when the capture is over. A health check shows earlier whether a gRPC server is there:
+// each server answers it at once, at least with UNIMPLEMENTED. The check is sent first: a server may handle one call at
+// a time.
 constexpr char kProbe[] = "/grpc.health.v1.Health/Check";
 constexpr char kProfile[] = "/tensorflow.ProfilerService/Profile";
 
@@ -355,8 +356,8 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
       absl::Duration pause = kFirstPause;
       for (;;) {
         ++mine->attempts;
-        // A later attempt begins at once, and its file still counts from the start of all, if that is not longer ago
-        // than a service takes for agreed on (10 s).
+        // A later attempt begins at once, but requests the same start, so that all files share it if the start is at
+        // most 10 s ago (the limit of tbprof's service).
         const absl::Time begins = std::max(start, absl::Now());
         const absl::Time deadline = begins + request.duration + std::max(kLeastAnswerTime, request.duration);
         grpc::ByteBuffer answer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof check`: the report of launcher/check/logdir_check.h on standard output; the exit status is the result.
+// `tbprof check`: prints the report of launcher/check/logdir_check.h; the exit status is the result.
 #include <ctime>
 
 #include "launcher/base/text.h"
@@ -19,12 +19,12 @@ int CommandCheck(const Options& options) {
     return kExitUsage;
   }
   const std::string& given = options.operands.empty() ? options.logdir : options.operands[0];
-  // A trailing `plugins/profile` must stay: TensorBoard would not repair it either.
+  // The guard keeps NormaliseLogdir from removing a trailing `plugins/profile`: TensorBoard does not remove it either.
   constexpr std::string_view kGuard = "/x";
   absl::StatusOr<std::string> logdir =
       given.empty() ? NormaliseLogdir(given, "/") : NormaliseLogdir(StrCat(given, kGuard), WorkingDirectory());
   if (!logdir.ok()) {
-    // In the words of the user, without the guard.
+    // Reports the error for the path that the user gave, without the guard.
     const absl::StatusOr<std::string> as_given = NormaliseLogdir(given, WorkingDirectory());
     if (!as_given.ok()) logdir = as_given;
     terminal.Error(std::string(logdir.status().message()));

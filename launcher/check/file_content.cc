@@ -27,14 +27,14 @@ constexpr std::string_view kArchives[] = {".tar.gz", ".tar.bz2", ".tar.xz", ".ta
 constexpr size_t kTarMagicAt = 257;
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kBlock = 4096;
-constexpr uint64_t kWholeBytes = uint64_t{16} << 20;  // files up to this size are searched for NULs from end to end
+constexpr uint64_t kWholeBytes = uint64_t{16} << 20;  // files up to this size are searched for NULs completely
 constexpr uint64_t kSampleStep = uint64_t{256} << 10;
 constexpr size_t kLeastNulTail = 64;
 constexpr size_t kLeastLines = 2;
 constexpr size_t kLeastReplaced = 3;
-constexpr uint64_t kBzip2End = 0x177245385090;  // before the last checksum, at any bit
+constexpr uint64_t kBzip2End = 0x177245385090;  // precedes the last checksum, at any bit offset
 constexpr uint32_t kZstdMagic = 0xFD2FB528;
-constexpr uint32_t kZstdSkipped = 0x184D2A50;  // with any last four bits
+constexpr uint32_t kZstdSkipped = 0x184D2A50;  // the last four bits may have any value
 
 bool IsNuls(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == '\0'; });
@@ -54,7 +54,7 @@ bool IsWebPage(std::string_view head) {
   return start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<?xml");
 }
 
-// In a binary file an LF behind a CR is rare, each of them behind one is not by chance.
+// In a binary file CR LF is rare; if a CR precedes each of several LFs, a conversion inserted them.
 bool IsCrLf(std::string_view head) {
   size_t lines = 0;
   bool is_binary = false;
@@ -81,7 +81,7 @@ uint64_t LittleEndian(std::string_view bytes) {
   return value;
 }
 
-// Whatever it holds, it ends: a fault within is a cut as well, `gzip -d` leaves nothing of either.
+// True also for corrupt data: in both cases `gzip -d` leaves no output.
 bool GzipIsCut(FileWindow* file, uint64_t size, uint64_t* budget) {
   z_stream stream = {};
   if (inflateInit2(&stream, 15 + 16) != Z_OK) return false;
@@ -99,12 +99,12 @@ bool GzipIsCut(FileWindow* file, uint64_t size, uint64_t* budget) {
       status = inflate(&stream, Z_NO_FLUSH);
       *budget -= std::min<uint64_t>(*budget, out.size() - stream.avail_out);
       if (*budget == 0) break;
-      if (status == Z_BUF_ERROR) status = Z_OK;  // it needs more
+      if (status == Z_BUF_ERROR) status = Z_OK;  // zlib needs more input
       if (status == Z_OK && stream.avail_in == 0 && stream.avail_out > 0) break;
     }
     at += bytes.size() - stream.avail_in;
     ended = status == Z_STREAM_END;
-    // Further members are what `gzip` itself would unpack; what is no member is left out by it.
+    // gzip unpacks all members, and ignores trailing data that is not a member.
     if (ended && file->Read(at, 2) == "\x1f\x8b") status = inflateReset(&stream);
   }
   inflateEnd(&stream);
@@ -114,7 +114,7 @@ bool GzipIsCut(FileWindow* file, uint64_t size, uint64_t* budget) {
 bool Bzip2IsCut(FileWindow* file, uint64_t size) {
   const std::string_view end = file->Read(size - std::min<uint64_t>(size, 11), 11);
   if (end.size() < 11) return true;
-  for (size_t begin = 1; begin <= 8; ++begin) {  // the bit at which the last 80 of them begin
+  for (size_t begin = 1; begin <= 8; ++begin) {  // bit at which the last 80 bits (end marker and checksum) begin
     uint64_t bits = 0;
     for (size_t i = begin; i < begin + 48; ++i)
       bits = bits << 1 | (static_cast<uint8_t>(end[i / 8]) >> (7 - i % 8) & 1);
@@ -147,7 +147,7 @@ bool ZstdIsCut(FileWindow* file, uint64_t size) {
         if (block.size() < 3) return true;
         const uint64_t bits = LittleEndian(block);
         last = (bits & 1) != 0;
-        at += 3 + ((bits >> 1 & 3) == 1 ? 1 : bits >> 3);  // one byte, repeated
+        at += 3 + ((bits >> 1 & 3) == 1 ? 1 : bits >> 3);  // RLE block: one byte, repeated
       }
       at += (flags & 4) != 0 ? 4 : 0;
     }

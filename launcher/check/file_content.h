@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a file of a log directory is by its content, and what happened to one that is broken.
+// Detects the type of a log directory's file from its content, and the damage of a broken file.
 //
 //   FileContent content = ContentByMagic(FileWindow(fd, size).Read(0, kContentBytes));
 //   if (const Compression* compression = CompressionOf(content)) ...   // compression->command
-//   FileDamage damage = FindDamage(fd, size);   // of a file that cannot be parsed
+//   FileDamage damage = FindDamage(fd, size);   // for a file that cannot be parsed
 //
-// Process: launcher, for `tbprof check`. Content is taken as hostile. Any thread.
+// Process: launcher, for `tbprof check`. Content is untrusted. Any thread.
 #ifndef TBPROF_LAUNCHER_CHECK_FILE_CONTENT_H_
 #define TBPROF_LAUNCHER_CHECK_FILE_CONTENT_H_
 
@@ -31,54 +31,55 @@ enum class FileContent {
   kAppleDouble,  // `._NAME`, which macOS writes beside NAME on foreign file systems and in archives
   kChromeTrace,  // JSON of kineto and of Chrome's tracing
   kWebPage,
-  kLfsPointer,  // of Git LFS, in place of the file
+  kLfsPointer,  // of Git LFS, instead of the file
 };
 
 constexpr size_t kContentBytes = 512;
 
-// `head`: the first kContentBytes of a file. kOther for profiles and events files: those need more than a magic number.
+// `head`: the first kContentBytes of a file. kOther for profiles and events files, which have no magic number.
 FileContent ContentByMagic(std::string_view head);
 
-// A format of one compressed file.
+// A format of a single compressed file.
 struct Compression {
   FileContent content;
-  std::string_view name;     // of the format
+  std::string_view name;     // name of the format
   std::string_view suffix;   // `.gz`
-  std::string_view command;  // unpacks beside the original, which it keeps
+  std::string_view command;  // unpacks the file beside the original, and keeps the original
 };
 
 const Compression* CompressionOf(FileContent content);  // nullptr: not compressed
 
-// `name` is that of an archive of files: `.tar`, `.tar.gz`, `.zip`, ...
+// `name`: file name. True for archives of files: `.tar`, `.tar.gz`, `.zip`, ...
 bool IsArchiveName(std::string_view name);
-// Without the suffix of an archive.
+// `name` without the suffix of an archive.
 std::string ArchiveStem(std::string_view name);
 
 enum class FileDamage {
   kNone,
-  kNuls,           // nothing but NULs
-  kNulPart,        // NULs in its middle or at its end
-  kCrLf,           // each LF became CR LF: a transfer in text mode, a terminal
-  kReplacedBytes,  // read as UTF-8: what is none became U+FFFD
-  kCutOff,         // a compressed file without its end, or with a fault that keeps it from being unpacked
+  kNuls,           // only NULs
+  kNulPart,        // NULs at the beginning, in the middle or at the end
+  kCrLf,           // each LF became CR LF: transfer in text mode, or through a terminal
+  kReplacedBytes,  // read as UTF-8: invalid bytes became U+FFFD
+  kCutOff,         // a compressed file that is truncated or too corrupt to be unpacked
 };
 
 struct FileText {
   std::string_view what, fix;
 };
 
-// Of a file that cannot be parsed: what it is, or what happened to it, and what to do. Empty where that is not known.
+// Texts for a file that cannot be parsed: its type or damage, and the remedy. Empty if unknown.
 FileText TextOf(FileContent content);
 FileText TextOf(FileDamage damage);
 
-// Bounded: of a large file the beginning, the end, and samples between.
+// Bounded: of a large file reads the beginning, the end, and samples between them.
 FileDamage FindDamage(int fd, uint64_t size);
-// Of a compressed file: it can be unpacked as far as its format shows without unpacking it. gzip is unpacked, up to
-// `*budget` bytes, which it takes from; beyond, nothing is found.
+// Detects a truncated compressed file. Checks only the structure of the format, except for gzip: gzip is unpacked, up
+// to `*budget` bytes, which are subtracted from it. With the budget used up, returns kNone.
 FileDamage FindCut(FileContent content, int fd, uint64_t size, uint64_t* budget);
-// The size of what a whole gzip file holds, modulo 2^32: its last four bytes.
+// The uncompressed size of a complete gzip file, modulo 2^32: its last four bytes.
 uint32_t GzipHolds(int fd, uint64_t size);
-// A block of 4 KiB of NULs: not written when the machine stopped, or a literal in the data.
+// True: there is a block of 4 KiB of NULs. Either the block was not written before the machine stopped, or the data
+// contains it.
 bool HoldsNulBlock(int fd, uint64_t size);
 
 }  // namespace tbprof

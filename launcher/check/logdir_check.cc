@@ -19,7 +19,7 @@
 namespace tbprof {
 namespace {
 
-// A directory that TensorBoard walks through again every few seconds.
+// TensorBoard scans the whole directory every few seconds, so that many entries are slow.
 constexpr size_t kManyEntries = 100'000;
 
 class Checker {
@@ -89,7 +89,7 @@ class Checker {
       state_.Problem("logdir-missing", "", "does not exist, so TensorBoard shows nothing",
                      remedy.possible() ? "this one does" : "give the path written to", remedy.command());
     } else if (scan.error == ENOTDIR) {
-      // The directory that holds plugins/, where the file is a profile in its place.
+      // View the file's directory, or for a profile the directory that contains plugins/.
       std::string directory = ParentOf(scan.logdir);
       if (EndsWithPath(ParentOf(directory), "plugins/profile")) directory = ParentOf(ParentOf(ParentOf(directory)));
       remedy.View(directory);
@@ -101,7 +101,7 @@ class Checker {
     }
   }
 
-  // Directories <…>/plugins/profile/<run>, and who finds them.
+  // Finds the directories <…>/plugins/profile/<run>, and which versions of the plugin show them.
   void FindRuns() {
     std::set<std::string> old_places = {""};
     for (const ScannedDirectory& directory : state_.scan.directories) {
@@ -116,13 +116,13 @@ class Checker {
       const std::string whole = state_.Absolute(path);
       return ValidUtf8Prefix(whole) == whole.size();
     };
-    // For each place that it finds, xprof requests the runs: at one whose path is no UTF-8 it fails.
+    // xprof requests the runs of each directory that it finds, and fails at a path that is not UTF-8.
     bool fails = !is_text("");
     for (const ScannedDirectory& profile : state_.scan.directories) {
       if (profile.name() != "profile" || profile.parent < 0) continue;
       const ScannedDirectory& plugins = At(profile.parent);
       if (plugins.path.empty()) {
-        // The plugin looks for the parent of `plugins`, which is outside of the logdir.
+        // The plugin lists the parent of `plugins`, which is outside of the logdir, and fails.
         if (NameOf(state_.scan.logdir) == "plugins" && !profile.through_link) state_.report.plugin_fails = true;
         continue;
       }
@@ -153,12 +153,12 @@ class Checker {
         if (!HostOf(profile.name).empty()) state_.shown_files.insert({profile.device, profile.inode});
       }
     }
-    // What it would show else stays where it is.
+    // Computed before this failure counts: shown_files keeps the files that the plugin shows after the path is fixed.
     state_.report.plugin_fails = state_.report.plugin_fails || fails;
     hide();
   }
 
-  // A further way to a run that is shown, by a link, loses nothing.
+  // Drops runs that are reached through a link and are shown under another path: nothing is missing on the page.
   void ForgetOtherWays() {
     std::set<std::pair<uint64_t, uint64_t>> shown;
     for (size_t i = 0; i < state_.runs.size(); ++i) {
@@ -173,7 +173,7 @@ class Checker {
     }
   }
 
-  // One level too deep, a pattern, or far above.
+  // Checks for a logdir that is one level too deep, that has a pattern in its path, or that is far above the runs.
   void Logdir() {
     const std::string& logdir = state_.scan.logdir;
     const std::string name = NameOf(logdir), parent = ParentOf(logdir);
@@ -199,7 +199,7 @@ class Checker {
     state_.Problem("logdir-too-deep", "", std::string(what), "view the one above", remedy.command());
   }
 
-  // Renamed, the path would be another one for every program that uses it: a link beside it is enough.
+  // Advises a link instead of a new name: renaming changes the path for every program that uses the logdir.
   void Hidden() {
     bool any = !state_.report.profile_runs.empty();
     for (const ScannedDirectory& directory : state_.scan.directories) any = any || CountProfiles(directory) > 0;
@@ -214,7 +214,7 @@ class Checker {
                    remedy.Advice("view a link"), remedy.command());
   }
 
-  // Directories above a `plugins/profile`, each once.
+  // Reports the directories above a `plugins/profile` whose names are not UTF-8, each once.
   void NoUtf8() {
     for (const std::string& path : no_utf8_) {
       const size_t valid = ValidUtf8Prefix(path);
@@ -239,10 +239,10 @@ class Checker {
     }
     if (places.size() != 1 || places.begin()->empty()) return;
     const std::string& place = *places.begin();
-    // Inside of a run it is no training's directory: profile-nested.
+    // A directory inside a run is not a training's directory; the finding profile-nested reports it.
     if (EndsWithPath(place, "plugins/profile")) return;
     for (const ScannedDirectory& directory : state_.scan.directories) {
-      // Something else is to be seen beside it.
+      // The logdir has other content to show outside of `place`.
       if (IsWithin(directory.path, place)) continue;
       if (!directory.events.empty() || CountProfiles(directory) > 0) return;
     }
@@ -258,7 +258,7 @@ class Checker {
 
   void Unreadable() {
     for (const ScannedDirectory& directory : state_.scan.directories) {
-      if (directory.error == 0 || directory.error == ENOENT) continue;  // gone meanwhile
+      if (directory.error == 0 || directory.error == ENOENT) continue;  // ENOENT: removed during the scan
       Remedy remedy(&state_.remedies);
       struct stat info;
       const std::string path = state_.Absolute(directory.path), word = ShellWord(path);
@@ -288,7 +288,7 @@ class Checker {
         state_.Warn("link-dangling", link, "a link that leads nowhere: nothing is shown", "link it anew");
       }
     }
-    // No command: what takes a link away takes a name away.
+    // Offers no command: it would remove a name, and commands remove only empty directories.
     for (const std::string& link : state_.scan.loops) {
       state_.Warn("link-loop", link, "leads to a directory above: TensorBoard may loop", "take this link away");
     }
@@ -308,7 +308,8 @@ class Checker {
     }
   }
 
-  // One line for all commands that others could redirect, one for those that a link would.
+  // Adds one note for all commands that other users could redirect, and one for all commands that a link would
+  // redirect.
   void Withheld() {
     if (std::string link = state_.remedies.link_met(); !link.empty()) {
       link.erase(0, std::min(link.size(), state_.scan.logdir.size() + 1));
@@ -324,7 +325,7 @@ class Checker {
   }
 
   CheckState state_;
-  std::vector<std::string> no_utf8_;  // `plugins/profile` at such paths
+  std::vector<std::string> no_utf8_;  // `plugins/profile` below paths that are not UTF-8
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What TensorBoard makes of a log directory, and what stands in its way. The rules are those of the profile plugin
-// `xprof` (2.20.3 and newer), of its predecessors, and of TensorBoard's loaders of events files; tests/xprof/ holds
-// them against the installed packages.
+// Checks what TensorBoard shows of a log directory, and what prevents it. The rules are those of the profile plugin
+// `xprof` (2.20.3 and newer), of its predecessors, and of TensorBoard's loaders of events files; tests/xprof/ compares
+// them with the installed packages.
 //
 //   LogdirReport report = CheckLogdir(ScanLogdir(logdir, ScanLimits()), now_ns);
 //   for (const LogdirFinding& finding : report.findings) ...
@@ -25,27 +25,27 @@ enum class FindingLevel { kNote, kWarning, kProblem };
 struct LogdirFinding {
   FindingLevel level;
   std::string_view id;  // stable: docs/check.md
-  std::string where;    // below the logdir; `.` for itself
-  std::string what;     // what is found, and what it means
-  std::string fix;      // what to do; empty: nothing needs to be done
-  // A shell command that does it, where there is one: launcher/check/logdir_remedy.h.
+  std::string where;    // path below the logdir; `.` for the logdir itself
+  std::string what;     // the observation and its effect
+  std::string fix;      // the remedy; empty: none needed
+  // A shell command for the remedy, if there is one: launcher/check/logdir_remedy.h.
   std::string command;
 };
 
-// A run of the Profile page.
+// A run on the Profile page.
 struct ProfileRun {
   std::string name;  // as TensorBoard lists it
   std::string path;  // below the logdir
   std::vector<std::string> hosts;
   std::vector<std::string> tools;  // sorted
   bool tools_from_cache = false;
-  bool tools_without_cache = false;  // there are some when xprof derives them anew
-  bool shown = false;                // by xprof 2.20.3 and newer
-  bool shown_old = false;            // by the plugins before
-  uint64_t bytes = 0;                // of its profiles
+  bool tools_without_cache = false;  // xprof finds tools if it does not use the cache
+  bool shown = false;                // xprof 2.20.3 and newer show it
+  bool shown_old = false;            // older plugins show it
+  uint64_t bytes = 0;                // size of its profiles
 };
 
-// A run of the other pages: a directory with events files.
+// A run on the other pages: a directory with events files.
 struct EventsRun {
   std::string name;  // `.` for the logdir itself
   bool listed = false;
@@ -61,20 +61,20 @@ struct LogdirReport {
   std::vector<ProfileRun> profile_runs;  // newest name first, as TensorBoard does
   std::vector<EventsRun> events_runs;
   std::vector<LogdirFinding> findings;  // problems first
-  // The plugin fails at this logdir and lists nothing.
+  // The plugin fails at this logdir and shows no runs.
   bool plugin_fails = false;
 
   size_t directories = 0, entries = 0, events_files = 0;
   uint64_t event_bytes_read = 0;
 
-  FindingLevel Worst() const;  // kNote where there is none
-  int ExitStatus() const;      // 0 fine, 1 warnings, 2 problems
+  FindingLevel Worst() const;  // kNote if there are no findings
+  int ExitStatus() const;      // 0: no warnings, 1: warnings, 2: problems
   size_t Count(FindingLevel level) const;
 };
 
 LogdirReport CheckLogdir(const LogdirScan& scan, int64_t now_ns);
 
-// `12 s`, `3 h`: how long ago, for a time of a file.
+// Time since `then_ns`, a file's time: `12 s`, `3 h`.
 std::string Age(int64_t then_ns, int64_t now_ns);
 
 std::string ReportText(const LogdirReport& report);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a profile of tbprof's holds as many events of each kind as it says itself, and as summary.json says.
+// Checks whether a profile of tbprof holds as many events of each kind as the profile's own counts and summary.json
+// state.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr uint64_t kMostBytes = uint64_t{512} << 20;
 
-// Of the rows of `conservation`, what is on lines of threads.
+// Rows of `conservation` whose events are on lines of threads.
 constexpr std::string_view kOnThreads[] = {"thread_calls",  "lock_waits",    "sleeps",
                                            "io_calls",      "process_calls", "large_allocation_calls",
                                            "library_calls", "annotations",   "pytorch_operations",
@@ -32,7 +33,7 @@ constexpr std::string_view kOnThreads[] = {"thread_calls",  "lock_waits",    "sl
 
 struct Row {
   uint64_t made = 0, published = 0, rest = 0;
-  bool adds_up = true;  // where that is known
+  bool adds_up = true;  // true also if that is unknown
 };
 
 uint64_t NumberOf(const Json& object, const char* name) {
@@ -50,7 +51,7 @@ std::map<std::string, Row> RowsOf(const Json& rows) {
     if (rest.is_array()) {
       for (const Json& cause : rest) row.rest += cause.is_object() ? NumberOf(cause, "count") : 0;
     }
-    // Of these a few more may be read than were counted when their process was killed.
+    // If a process is killed, more events of these kinds may be read than its counters show.
     const std::string kind = json["kind"].get<std::string>();
     const bool may_exceed = kind == "records" || kind == "allocation_calls";
     row.adds_up = json.value("holds", Json()) != Json(true) || may_exceed || row.made == row.published + row.rest;
@@ -92,7 +93,7 @@ class Counts {
     }
   }
 
-  // Events of a name may be of several kinds: those are compared together.
+  // Events with one name may belong to several kinds: such kinds are compared as one group.
   void Compare(const std::string& path, const std::map<std::string, Row>& rows, const XspaceCounts& counts) {
     std::vector<std::pair<std::set<std::string>, uint64_t>> groups;
     for (const std::string_view kind : kOnThreads) groups.push_back({{std::string(kind)}, 0});

@@ -14,8 +14,8 @@
 namespace tbprof {
 namespace {
 
-// Writers keep what they have for up to 120 s (the default of TensorFlow and of PyTorch's SummaryWriter): a file that
-// was touched within this time has a living writer.
+// Writers buffer records for up to 120 s (the default of TensorFlow and of PyTorch's SummaryWriter): a file that
+// changed within this time counts as having an active writer.
 constexpr int64_t kAliveNs = int64_t{300} * 1'000'000'000;
 constexpr double kFutureSeconds = 300;
 constexpr size_t kMaxRunTags = 20'000;
@@ -94,7 +94,8 @@ class EventsChecker {
     report_->events_runs.push_back(std::move(run));
   }
 
-  // TensorFlow 2.13 and newer profile only where trace_on is given profiler_outdir; trace_export ignores its own.
+  // TensorFlow 2.13 and newer write a profile only if trace_on gets profiler_outdir; trace_export ignores its own
+  // argument.
   void Traces(const ScannedDirectory& directory, uint64_t graph_traces, uint64_t run_traces) {
     if (graph_traces + run_traces == 0) return;
     const std::string place = JoinPath(directory.path, "plugins/profile/");
@@ -115,8 +116,8 @@ class EventsChecker {
     }
   }
 
-  // An events file under a name that TensorBoard does not look for. Beside another, it would be read as the same run,
-  // and what it repeats would be dropped: then it gets a directory of its own.
+  // Reports events files under names that TensorBoard does not look for. Beside another events file, TensorBoard would
+  // read the renamed file as part of the same run and drop repeated steps: then the file gets its own directory.
   void Misnamed(const ScannedDirectory& directory) {
     std::vector<const ScannedFile*> files;
     for (const ScannedFile& file : directory.others) {
@@ -179,7 +180,7 @@ class EventsChecker {
     return first != with_values_.end() && first->starts_with(below);
   }
 
-  // What TensorBoard does not read of it.
+  // Size of the part of the file that TensorBoard does not read.
   static std::string Rest(const ScannedEvents& file) {
     return HumanBytes(static_cast<double>(file.size - std::min(file.size, file.facts.end_offset)));
   }
@@ -205,7 +206,7 @@ class EventsChecker {
       return;
     }
     const std::string shown = facts.records == 0 ? "nothing of it is shown" : StrCat(Rest(file), " not shown");
-    // NULs at the end of a file that is being written: a file system that reserves room.
+    // A file that is being written may end with NULs, because some file systems reserve space.
     switch (alive ? FileDamage::kNone : file.damage) {
       case FileDamage::kCrLf:
         state_.Problem("events-corrupt", path, StrCat("each LF became CR LF: ", shown), "copy again in binary mode");
@@ -225,7 +226,7 @@ class EventsChecker {
                    facts.records == 0 ? "copy it again, as binary" : "use one writer a directory");
   }
 
-  // TensorBoard's loader in Python opens it as a file, and lists no run then.
+  // TensorBoard's Python loader opens such a directory as a file, and then lists no run.
   void NamedAsFile(const ScannedDirectory& directory) {
     if (directory.path.empty() || directory.name().find("tfevents") == std::string_view::npos) return;
     if (IsOwnPlace(directory.path)) return;
@@ -284,7 +285,7 @@ class EventsChecker {
         state_.Note("events-empty", path, StrCat(what, ", ", age, " old: nothing was flushed yet"),
                     "wait, or call flush()");
       } else if (file.size > 0 && HoldsValuesBelow(directory)) {
-        // Of add_scalars and add_hparams: each curve has a writer in a directory of its own.
+        // add_scalars and add_hparams make one writer per curve, each in its own directory.
         state_.Note("events-empty", path, "holds only its header: its values are in the runs below");
       } else {
         state_.Warn("events-empty", path, StrCat(what, ", ", age, " old: nothing was flushed"), "flush or close it");
@@ -340,7 +341,7 @@ class EventsChecker {
     }
   }
 
-  // Files whose values overlap in time.
+  // Finds files whose values overlap in time.
   void Writers(const ScannedDirectory& directory, const std::vector<const ScannedEvents*>& files) {
     std::vector<const ScannedEvents*> valued;
     for (const ScannedEvents* file : files) {
@@ -349,7 +350,7 @@ class EventsChecker {
     std::sort(valued.begin(), valued.end(), [](const ScannedEvents* a, const ScannedEvents* b) {
       return a->facts.first_value < b->facts.first_value;
     });
-    const ScannedEvents* longest = nullptr;  // of those before, the one that goes on longest
+    const ScannedEvents* longest = nullptr;  // the earlier file whose last value is the latest
     const ScannedEvents* first = nullptr;
     std::string shared;
     std::vector<std::string> writers;
@@ -387,7 +388,7 @@ class EventsChecker {
   const LogdirScan& scan_;
   int64_t now_ns_;
   LogdirReport* report_;
-  std::set<std::string> with_values_;  // directories
+  std::set<std::string> with_values_;  // paths of directories
   size_t live_ = 0;
   size_t partly_ = 0;
   uint64_t skipped_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that are neither a profile nor an events file.
+// Checks files that are neither profiles nor events files.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,8 +89,8 @@ class Files {
     if (!IsAnyOf(name, {".json", ".json.gz"}) || LowerCase(name).find("trace") == std::string::npos) {
       return TraceFormat::kNone;
     }
-    // TensorFlow and JAX leave `<host>.trace.json.gz` and perfetto_trace.json.gz beside each profile; of a run without
-    // one the run is reported.
+    // TensorFlow and JAX write `<host>.trace.json.gz` and perfetto_trace.json.gz beside each profile. If the profile is
+    // missing, another finding reports the run.
     const bool theirs = IsAnyOf(name, {".trace.json.gz", "perfetto_trace.json.gz"});
     if (theirs && (!directory.profiles.empty() || IsPlaceOfRuns(ParentOf(directory.path)))) return TraceFormat::kNone;
     if (name.starts_with("trace.json") && !directory.profiles.empty()) return TraceFormat::kNone;
@@ -119,7 +119,7 @@ class Files {
     const bool shows = std::any_of(state_.report.profile_runs.begin(), state_.report.profile_runs.end(),
                                    [](const ProfileRun& run) { return run.shown && !run.hosts.empty(); });
     const bool aside = shows || state_.IsRun(IndexOf(directory));
-    // Never a command: unpacked by root, an archive restores owners, setuid programs and devices as it likes.
+    // Offers no command: if root unpacks an archive, the archive chooses owners, setuid programs and devices.
     state_.Add(aside ? FindingLevel::kNote : FindingLevel::kWarning, "archive", path, "an archive: not looked into",
                "unpack it, not as root, into a new directory");
   }
@@ -128,14 +128,14 @@ class Files {
     return static_cast<int>(&directory - state_.scan.directories.data());
   }
 
-  // The programs give the new file the mode and the owner of the compressed one.
+  // The unpacking programs copy mode and owner of the compressed file to the new file.
   static bool IsPlainFileOfOurs(const std::string& path) {
     struct stat info;
     return lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
            (info.st_mode & (S_ISUID | S_ISGID | S_ISVTX)) == 0;
   }
 
-  // The profile of that name that cannot be shown, and that was not unpacked from this file.
+  // True: the profile of that name cannot be shown, and was not unpacked from this file.
   static bool IsBetterThan(const ScannedFile& file, const ScannedDirectory& directory, std::string_view plain) {
     return std::any_of(directory.profiles.begin(), directory.profiles.end(), [&](const ScannedProfile& profile) {
       const bool broken = profile.skimmed && (!profile.facts.parsed || profile.size == 0);
@@ -144,7 +144,8 @@ class Files {
     });
   }
 
-  // Whatever the file holds, it hides nothing there: the run shows nothing, and nothing else is put into it.
+  // True if the unpacked file cannot hide another profile: the run shows nothing, and no other file is unpacked into
+  // it.
   bool MayUnpackInto(const ScannedDirectory& directory) {
     if (!state_.IsRun(IndexOf(directory))) return true;
     return directory.profiles.empty() && directory.children.empty() && CountProfiles(directory) == 0 &&
@@ -169,7 +170,7 @@ class Files {
     std::string into = here, from = whole;
     const bool aside = !MayUnpackInto(directory);
     if (aside) {
-      // One that xprof cannot read would hide the tools of all others.
+      // In a run with other profiles, a profile that xprof cannot read would hide the tools of all of them.
       const std::string stem = StrCat(PlainName(NameOf(here)), "_", HostFor(plain, "profile"));
       into = state_.remedies.Free(ParentOf(here), stem.size() < kMaxName ? stem : PlainName(NameOf(here)));
       from = JoinPath(into, file.name);
@@ -177,7 +178,7 @@ class Files {
       remedy.Move(whole, from);
     }
     const std::string word = ShellWord(from);
-    // The programs follow no link, and none writes over a file.
+    // The unpacking programs follow no links and overwrite no files.
     const bool possible = has_suffix && !word.empty() && IsPlainFileOfOurs(whole) && MayChange(here) &&
                           state_.remedies.Free(into, plain) == JoinPath(into, plain);
     if (possible) {
@@ -193,7 +194,7 @@ class Files {
                    remedy.possible() ? std::string(where) : by_hand, remedy.command());
   }
 
-  // ---- of a tbprof
+  // ---- files of tbprof
 
   void OwnPlace(const ScannedDirectory& directory) {
     for (const ScannedFile& file : directory.others) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of CheckLogdir. Each adds its findings to one report.
+// The parts of CheckLogdir. Each part adds its findings to the same report.
 #ifndef TBPROF_LAUNCHER_CHECK_LOGDIR_CHECK_PARTS_H_
 #define TBPROF_LAUNCHER_CHECK_LOGDIR_CHECK_PARTS_H_
 
@@ -21,20 +21,20 @@ struct CheckState {
   LogdirReport report = {};
   Remedies remedies = {};
   std::vector<int> runs = {};  // directories of report.profile_runs, in that order
-  // The logdir is `plugins`, `plugins/profile` or a run: what it holds is in its place, seen from above.
+  // The logdir is `plugins`, `plugins/profile` or a run: its content is in the right place for a logdir above it.
   bool too_deep = false;
-  // Files that a finding has named, so that no second one does.
+  // Paths that a finding has reported, so that no second finding reports them.
   std::set<std::string> named = {};
-  std::set<std::pair<uint64_t, uint64_t>> shown_files = {};  // profiles that a run shows, by whatever name
+  std::set<std::pair<uint64_t, uint64_t>> shown_files = {};  // profiles that a run shows, under any name
 
   const ScannedDirectory& At(int index) const { return scan.directories[index]; }
   std::string Absolute(std::string_view path) const;
   bool IsRun(int index) const;
-  // A run shows it: under this name, or by a link.
+  // True: a run shows the file, under this name or through a link.
   bool IsShown(const ScannedFile& file) const;
-  // Profiles, by name or by content, that no run shows.
+  // Number of files that are profiles by name or by content, and that no run shows.
   size_t CountUnshown(const ScannedDirectory& directory) const;
-  // xprof finds nothing below the logdir: `[` in its path, or no UTF-8.
+  // True: xprof finds nothing below the logdir, because its path has a pattern `[…]` or is not UTF-8.
   bool LogdirIsHidden() const;
 
   void Add(FindingLevel level, std::string_view id, std::string_view where, std::string what, std::string fix = "",
@@ -55,25 +55,25 @@ struct CheckState {
 
 // tbprof's own directory for spools and unfinished profiles.
 bool IsOwnPlace(std::string_view path);
-// A file of such a name, whether broken or not; of `others`, by its content.
+// True for a file with the name of a profile, broken or not; for a file of `others`, by its content.
 bool IsProfile(const ScannedProfile& profile);
 bool IsProfile(const ScannedFile& other);
 size_t CountProfiles(const ScannedDirectory& directory);
 
-// A symbolic link to a file that is not there.
+// True: a symbolic link whose target does not exist.
 bool LeadsNowhere(const ScannedFile& file);
 
-// A run of the Profile page: its hosts, tools, caches, messages, rights.
+// Checks the runs of the Profile page: hosts, tools, caches, messages, access rights.
 void CheckRuns(CheckState* state);
-// Profiles of tbprof's whose events are not those that were counted.
+// Reports profiles of tbprof whose events do not match their counts.
 void CheckCounts(CheckState* state);
-// Profiles that are in no run, and how they get into one.
+// Reports profiles outside of runs, with commands that make them part of a run.
 void CheckPlaces(CheckState* state);
-// Runs that only a symbolic link leads to.
+// Reports runs that are reached only through a symbolic link.
 void CheckHiddenRuns(CheckState* state);
-// Other files: archives, compressed profiles, traces of other formats, what a tbprof left.
+// Checks other files: archives, compressed profiles, traces of other formats, files that tbprof left.
 void CheckFiles(CheckState* state);
-// Events files: runs, steps, writers.
+// Checks events files: runs, steps, writers.
 void CheckEvents(CheckState* state);
 
 }  // namespace tbprof

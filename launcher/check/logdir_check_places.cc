@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// A command with more words than this would not be read; it moves a part, and the next check names the rest.
+// Nobody would read a longer command: one command moves at most this many files, the next check reports the rest.
 constexpr size_t kMaxMoves = 50;
 constexpr size_t kMaxRunName = 200;
 
@@ -65,9 +65,9 @@ class Places {
     });
   }
 
-  // ---- where a run may be made
+  // ---- places for new runs
 
-  // xprof finds `plugins/profile` below it.
+  // True: xprof finds a `plugins/profile` in this directory.
   bool IsSearched(int index) const {
     const ScannedDirectory& directory = At(index);
     if (directory.is_link || directory.through_link || directory.error != 0) return false;
@@ -77,13 +77,14 @@ class Places {
     return whole.find("/plugins/profile/") == std::string::npos;
   }
 
-  // The directory or the nearest one above it; the logdir at last.
+  // The nearest searched directory: this one or one above it; at last the logdir.
   int PlaceAt(int index) const {
     while (index > 0 && !IsSearched(index)) index = At(index).parent;
     return std::max(index, 0);
   }
 
-  // Where the profiles of a directory belong: beside what was meant to be `plugins`, or `plugins/profile`.
+  // The directory in which `plugins/profile` belongs for the profiles of this directory: the one that contains the
+  // correct or misspelt `plugins` or `profile`.
   int PlaceFor(int index) const {
     if (index == 0 || !At(index).events.empty()) return PlaceAt(index);
     const int parent = At(index).parent;
@@ -104,19 +105,19 @@ class Places {
 
   bool IsUsable(const ScannedDirectory& place, std::string_view below) const {
     const auto found = by_path_.find(JoinPath(place.path, below));
-    // A link that the scan has not followed: to a directory above, to nowhere.
+    // Excludes links that the scan did not follow: to a directory above, or to a missing target.
     if (!state_.remedies.LinkIn(JoinPath(state_.Absolute(place.path), below)).empty()) return false;
-    // A file of that name shows in MayChange.
+    // MayChange detects a file of that name.
     return found == by_path_.end() || (!At(found->second).is_link && At(found->second).error == 0);
   }
 
-  // The absolute `plugins/profile` in which runs of this place are made.
+  // The absolute path of the `plugins/profile` in which new runs of this place are created.
   std::string ProfileDirectory(int place) {
     const ScannedDirectory& directory = At(place);
     std::string root = state_.Absolute(directory.path);
     if (!IsUsable(directory, "plugins") || !IsUsable(directory, "plugins/profile") ||
         !MayChange(JoinPath(root, "plugins/profile"))) {
-      // `plugins` is a link, a file or another user's: any directory beside it is searched as well.
+      // `plugins` is a link, a file, or belongs to another user: xprof searches other directories beside it as well.
       if (beside_.count(place) == 0) beside_[place] = state_.remedies.Free(root, "profiles");
       root = beside_[place];
     }
@@ -131,7 +132,7 @@ class Places {
     remedy->Link(state_.Absolute(At(index).path), state_.remedies.Free(runs, NameFor(index)));
   }
 
-  // The profiles of a directory become a run of their own.
+  // Moves a directory's profiles into a new run.
   void MoveAsRun(int index, const std::string& name, Remedy* remedy) {
     const ScannedDirectory& directory = At(index);
     if (directory.is_link || directory.through_link) return LinkAsRun(index, remedy);
@@ -174,13 +175,13 @@ class Places {
 
   void MoveFile(const std::string& from, const ScannedFile& file, const std::string& to, Remedy* remedy) {
     if (file.is_link) {
-      remedy->Link(JoinPath(from, file.name), to);  // moved, a relative one would lead nowhere
+      remedy->Link(JoinPath(from, file.name), to);  // a relative link would break if it were moved
     } else {
       remedy->Move(JoinPath(from, file.name), to);
     }
   }
 
-  // Names of the directories between the place and this one: `plugins/profile/2023/11/25` becomes 2023_11_25.
+  // Joins the names of the directories between the place and this one: `plugins/profile/2023/11/25` becomes 2023_11_25.
   std::string NameFor(int index) const {
     const ScannedDirectory& directory = At(index);
     const std::string& place = At(PlaceFor(index)).path;
@@ -198,17 +199,17 @@ class Places {
     return name.size() <= kMaxRunName ? name : RunName(directory.path);
   }
 
-  // A name for the run that a directory becomes.
+  // The name of the run that a directory becomes.
   static std::string RunName(std::string_view path) {
     std::string name = PlainName(NameOf(path));
-    if (!HostOf(name).empty()) name = HostOf(name);  // a directory for each file: actions/upload-artifact
+    if (!HostOf(name).empty()) name = HostOf(name);  // actions/upload-artifact makes one directory per file
     if (name.empty() || name == "plugins" || name == "profile") name = "run1";
     return name;
   }
 
   // ---- plugins/profile below a run
 
-  // Of <…>/plugins/profile/<outer>/…/plugins/profile/<run>: up to <outer>.
+  // The path up to <outer> of <…>/plugins/profile/<outer>/…/plugins/profile/<run>.
   static std::string OuterRun(const std::string& path) {
     constexpr std::string_view kPlace = "plugins/profile/";
     const std::string whole = StrCat("/", path);
@@ -220,12 +221,12 @@ class Places {
   }
 
   void Nested() {
-    std::map<std::string, std::vector<int>> inner;  // the run that holds them
+    std::map<std::string, std::vector<int>> inner;  // by the outer run that contains them
     for (size_t i = 0; i < state_.runs.size(); ++i) {
       const ScannedDirectory& run = At(state_.runs[i]);
       const std::string outer = OuterRun(run.path);
       if (outer.empty() || run.through_link || !state_.report.profile_runs[i].shown || run.profiles.empty()) continue;
-      // A run with a profile of its own is shown as well as those in it.
+      // If the outer run has its own profile, it is shown, and so are the inner runs.
       const auto found = by_path_.find(outer);
       if (found != by_path_.end() && CountProfiles(At(found->second)) == 0) inner[outer].push_back(state_.runs[i]);
     }
@@ -237,7 +238,7 @@ class Places {
         remedy.Move(state_.Absolute(At(run).path),
                     state_.remedies.Free(state_.Absolute(ParentOf(outer)), RunName(At(run).path)));
       }
-      // What is left of the levels between, if nothing else is in them.
+      // Removes the levels between outer and inner runs if they are empty after the moves.
       std::string level = ParentOf(At(runs[0]).path);
       for (size_t count = moved; moved <= kMaxMoves && IsWithin(level, outer); count = 1, level = ParentOf(level)) {
         if (Entries(level) != count) break;
@@ -304,7 +305,7 @@ class Places {
   // ---- profiles elsewhere
 
   bool IsShown(int index) const { return shown_.count({At(index).device, At(index).inode}) != 0; }
-  // A link to a directory that is below the logdir anyway.
+  // True: a path through a link to a directory that is also below the logdir without the link.
   bool IsOtherWay(int index) const {
     const ScannedDirectory& directory = At(index);
     return (directory.is_link || directory.through_link) && real_.count({directory.device, directory.inode}) != 0;
@@ -319,7 +320,7 @@ class Places {
         continue;
       }
       if (state_.too_deep && IsInPlaceFromAbove(directory)) continue;
-      // Its path is another one then: the next check names it.
+      // The rename changes its path, so the next check reports it.
       if (std::any_of(renamed_.begin(), renamed_.end(),
                       [&](const std::string& path) { return IsWithin(directory.path, path); })) {
         continue;
@@ -333,12 +334,12 @@ class Places {
     }
   }
 
-  // <…>/plugins/profile/<run> by its absolute path: the right logdir shows it.
+  // True: <…>/plugins/profile/<run> by its absolute path, so that the correct logdir shows it.
   bool IsInPlaceFromAbove(const ScannedDirectory& directory) const {
     return EndsWithPath(ParentOf(state_.Absolute(directory.path)), "plugins/profile");
   }
 
-  // Adds the steps; why the profiles are not found.
+  // Adds the steps of the remedy, and returns why the profiles are not found.
   std::string Place(int index, Remedy* remedy) {
     const ScannedDirectory& directory = At(index);
     const std::string absolute = state_.Absolute(directory.path);
@@ -365,7 +366,8 @@ class Places {
     return above > 0 ? above : -1;
   }
 
-  // Into the run itself where it has no profile and no other directory goes there; else a run beside it.
+  // Moves into the run itself if the run has no profile and no other directory's profiles go there; else into a run
+  // beside it.
   void BelowRun(int index, int outer, Remedy* remedy) {
     const ScannedDirectory& directory = At(index);
     const ScannedDirectory& run = At(outer);
@@ -382,15 +384,15 @@ class Places {
     }
   }
 
-  // `2023`, `2023_11`: a run of that name would have no time.
+  // True for `2023` or `2023_11`: a run of that name would have no time.
   static bool IsPartOfDate(std::string_view name) {
     return name.size() < 8 && name.find_first_not_of("0123456789-_") == std::string_view::npos;
   }
 
   CheckState& state_;
   const LogdirScan& scan_;
-  std::set<std::pair<uint64_t, uint64_t>> shown_;  // directories of runs, by whatever way
-  std::set<std::pair<uint64_t, uint64_t>> real_;   // directories that no link is needed for
+  std::set<std::pair<uint64_t, uint64_t>> shown_;  // directories of runs, through any path
+  std::set<std::pair<uint64_t, uint64_t>> real_;   // directories that are reachable without a link
   std::map<std::string, int> by_path_;
   std::set<int> done_;
   std::vector<std::string> renamed_;

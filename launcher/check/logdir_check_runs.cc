@@ -16,12 +16,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-const uint64_t kLargeProfile = SessionOptions().max_profile_size;  // docs/xspace-mapping.md, "Size": what opens in 10 s
+const uint64_t kLargeProfile = SessionOptions().max_profile_size;  // docs/xspace-mapping.md, "Size": opens within 10 s
 constexpr uint64_t kMaxProfile = (uint64_t{1} << 31) - 1;          // protobuf's limit
 constexpr size_t kMaxMessages = 5;                                 // of one profile
-constexpr size_t kMaxBroken = 50;                                  // likewise
+constexpr size_t kMaxBroken = 50;                                  // files that one command moves
 constexpr size_t kMaxCaches = 8;                                   // named in one command
-constexpr int64_t kFreshNs = 60'000'000'000;                       // a file that its writer may still be at
+constexpr int64_t kFreshNs = 60'000'000'000;                       // younger files may still be written
 
 const std::vector<std::string>& ToolsOfAnyProfile() {
   static const std::vector<std::string> tools = {"framework_op_stats", "hlo_stats",    "input_pipeline_analyzer",
@@ -93,7 +93,7 @@ class Runs {
   }
 
   void Rename(const ProfileRun& run, size_t end, std::string what) {
-    if (state_.LogdirIsHidden()) return;  // reported once, of the logdir
+    if (state_.LogdirIsHidden()) return;  // reported once, for the logdir
     const std::string part = state_.Absolute(run.path).substr(0, end);
     if (!state_.named.insert(part).second) return;
     Remedy remedy(&state_.remedies);
@@ -106,7 +106,7 @@ class Runs {
     const std::string path = JoinPath(directory.path, profile.name);
     const bool hidden = profile.name.starts_with('.');
     if (hidden && profile.content == FileContent::kAppleDouble) {
-      // xprof looks at each such file for the list of tools, and gives none when it cannot be read.
+      // xprof reads each such file for the list of tools, and lists no tools if one cannot be read.
       Remedy remedy(&state_.remedies);
       Aside(directory.path, profile.name, &remedy);
       state_.named.insert(path);
@@ -133,7 +133,7 @@ class Runs {
     state_.Problem("profile-name", path, std::move(what), remedy.Advice("rename it"), remedy.command());
   }
 
-  // True: it can be shown.
+  // True: the profile can be shown.
   bool Profile(const ProfileRun& run, const ScannedProfile& profile, const std::string& host) {
     const std::string path = JoinPath(run.path, profile.name);
     if (IsOddHost(host)) {
@@ -196,7 +196,7 @@ class Runs {
                    remedy.possible() ? "allow it" : "ask its owner", remedy.command());
   }
 
-  // A writer may still fill them.
+  // True: the NULs may be data that the writer has not written yet.
   static bool MayFill(FileDamage damage) { return damage == FileDamage::kNuls || damage == FileDamage::kNulPart; }
 
   void Unparsed(const std::string& path, const ScannedProfile& profile, bool fresh) {
@@ -227,7 +227,7 @@ class Runs {
     each(facts.warnings, facts.warning_count, FindingLevel::kNote, "profile-warnings");
   }
 
-  // Profiles under a name that is not listed.
+  // Reports profiles under names that xprof does not list.
   void Unlisted(const ScannedDirectory& directory, bool alone, bool readable) {
     for (const ScannedFile& file : directory.others) {
       const std::string path = JoinPath(directory.path, file.name);
@@ -238,7 +238,8 @@ class Runs {
       } else if (alone) {
         Rename(directory, file.name, HostFor(file.name, file.host), "a profile that is not read under this name");
       } else {
-        // Beside others it could be a copy of one of them: a host of the same run would be added to their numbers.
+        // Beside other profiles it may be a copy of one of them: as a further host of the run it would be added to
+        // their numbers.
         Remedy remedy(&state_.remedies);
         const std::string runs = ParentOf(state_.Absolute(directory.path));
         const std::string run = state_.remedies.Free(runs, PlainName(NameOf(directory.path)));
@@ -256,11 +257,11 @@ class Runs {
     for (const ScannedFile& file : directory.others) {
       const std::string path = JoinPath(directory.path, file.name);
       const std::string lower = LowerCase(file.name);
-      if (file.content == FileContent::kProfile) return;  // named by Unlisted
+      if (file.content == FileContent::kProfile) return;  // reported by Unlisted
       if (lower.find("xplane") == std::string::npos) continue;
       if (file.content == FileContent::kAppleDouble) continue;
       const bool archive = IsArchiveName(file.name) || file.content == FileContent::kTar;
-      if (CompressionOf(file.content) != nullptr && !archive) return;  // named by CheckFiles
+      if (CompressionOf(file.content) != nullptr && !archive) return;  // reported by CheckFiles
       state_.named.insert(path);
       if (archive || file.content == FileContent::kZip) {
         state_.Problem("profile-name", path, "an archive: only `*.xplane.pb` is read",
@@ -304,7 +305,7 @@ class Runs {
     return profile.error != 0 || (profile.skimmed && !profile.facts.parsed);
   }
 
-  // The broken files get a run of their own: there they are named as before, here they are in the way.
+  // Moves broken files to a run of their own: there they keep their names, here they break the tools of other hosts.
   void Broken(const ScannedDirectory& directory, bool has_tools) {
     Remedy remedy(&state_.remedies);
     std::string first;
@@ -322,7 +323,7 @@ class Runs {
       remedy.MakeDirectory(target);
       remedy.Move(JoinPath(here, profile.name), JoinPath(target, profile.name));
     }
-    if (broken == 0) return;  // named with a remedy of its own
+    if (broken == 0) return;  // reported with another remedy
     const std::string_view id = has_tools ? "run-pages-fail" : "run-no-tools";
     const std::string what =
         StrCat(has_tools ? "pages of all hosts fail: `" : "lists no tool: `", first, "` cannot be read");
@@ -335,9 +336,9 @@ class Runs {
     }
   }
 
-  // What xprof would answer; its cache first.
+  // Computes the list of tools as xprof does: from its cache if that is valid.
   void Tools(const ScannedDirectory& directory, ProfileRun& run) {
-    // Demonstration data have their cache elsewhere.
+    // xprof keeps the cache of its demonstration data elsewhere.
     const bool own_cache = !EndsWithPath(ParentOf(state_.Absolute(run.path)), "demo/plugins/profile");
     for (const ScannedFile& file : directory.others) {
       if (file.name != ".cached_tools.json" || !own_cache) continue;
@@ -345,7 +346,7 @@ class Runs {
       if (!cache.is_object() || cache.value("version", Json()) != Json(1)) continue;
       Json states = Json::object();
       for (const ScannedProfile& profile : directory.profiles) {
-        if (PatternEnd(state_.Absolute(run.path)) != std::string::npos) break;  // it finds none
+        if (PatternEnd(state_.Absolute(run.path)) != std::string::npos) break;  // xprof finds no files
         if (profile.name.ends_with(".xplane.pb") || profile.name.ends_with(".xplane.riegeli")) {
           states[ValidUtf8(profile.name)] = StrCat(profile.mtime_ns / 1'000'000'000, "-", profile.size);
         }
@@ -358,10 +359,10 @@ class Runs {
       run.tools_from_cache = true;
     }
     std::vector<std::string> fresh;
-    // The directory's own order decides, as it does in Python's listing.
+    // The first profile in directory order decides, as in Python's directory listing.
     const auto listed = std::find_if(directory.profiles.begin(), directory.profiles.end(),
                                      [](const ScannedProfile& p) { return p.name.find('\n') == std::string::npos; });
-    // xprof fails at a path that is no UTF-8, wherever it is in that order.
+    // xprof fails at any path that is not UTF-8, at any position in that order.
     const bool fails = !IsUtf8(state_.Absolute(run.path)) ||
                        std::any_of(directory.profiles.begin(), directory.profiles.end(), [](const ScannedProfile& p) {
                          return p.name.find('\n') == std::string::npos && !IsUtf8(p.name);
@@ -370,8 +371,8 @@ class Runs {
       const ScannedProfile& first = *listed;
       bool marked = false;
       for (const ScannedFile& file : directory.others) marked = marked || file.name.ends_with(".hlo_proto.pb");
-      // To write this mark xprof reads them all, and one that it cannot read is enough for no tool. Where it is
-      // written, only the first one is read.
+      // xprof reads all profiles before it writes this mark, and lists no tools if one of them cannot be read. If the
+      // mark exists, xprof reads only the first profile.
       const bool opens = marked ? !BreaksTools(first)
                                 : std::none_of(directory.profiles.begin(), directory.profiles.end(), BreaksTools);
       if (opens && (marked || directory.writable)) {
@@ -395,7 +396,7 @@ class Runs {
     }
   }
 
-  // A cache under a name that xprof does not look for.
+  // Moves a cache to a name that xprof does not look for.
   void Aside(const std::string& directory, const std::string& name, Remedy* remedy) {
     const std::string from = state_.Absolute(JoinPath(directory, name));
     remedy->Move(from, state_.remedies.Free(state_.Absolute(directory), name, ".old"));
@@ -424,8 +425,8 @@ class Runs {
     }
   }
 
-  // Results are kept beside the profiles, and not by content: a host that came later, or a file written anew, is not in
-  // them.
+  // xprof caches results beside the profiles, regardless of their content: a host that was added later, or a file that
+  // was written again, is not in them.
   void Caches(const ScannedDirectory& directory, const ProfileRun& run) {
     std::vector<std::string> stale;
     for (const ScannedFile& file : directory.others) {
@@ -456,7 +457,7 @@ class Runs {
 
   void Summary(const std::string& path, const std::string& text) {
     const Json summary = Json::parse(text, nullptr, false);
-    // `schema` before there was a schema_version.
+    // Old summaries have `schema` instead of `schema_version`.
     const bool is_ours = summary.is_object() && (summary.contains("schema_version") || summary.contains("schema"));
     if (!is_ours || !summary.contains("records")) return;
     const Json& records = summary["records"];

@@ -11,7 +11,7 @@
 namespace tbprof {
 
 bool IsNear(std::string_view word, std::string_view name) {
-  if (word.size() > name.size() + 4) return false;  // most directories, without measuring
+  if (word.size() > name.size() + 4) return false;  // fast path for most directories
   return LowerCase(word) == name || !NearestName(LowerCase(word), {std::string(name)}).empty();
 }
 
@@ -22,7 +22,9 @@ size_t PatternEnd(std::string_view path) {
     for (size_t open = component.find('['); open != std::string_view::npos; open = component.find('[', open + 1)) {
       size_t at = open + 1;
       if (at < component.size() && component[at] == '!') ++at;
-      if (component.find(']', at + 1) != std::string_view::npos) return end;  // a `]` at once belongs to the class
+      if (component.find(']', at + 1) != std::string_view::npos)
+        return end;  // a `]` directly after `[` belongs to the
+                     // class
     }
     begin = end + 1;
   }
@@ -44,8 +46,8 @@ std::string PlainName(std::string_view name) {
 }
 
 std::string HostOf(std::string_view file_name) {
-  if (file_name.starts_with('.')) return "";  // its glob does not match those
-  // Its pattern does not match across a line's end; the whole name is the host then.
+  if (file_name.starts_with('.')) return "";  // the plugin's glob does not match hidden files
+  // The plugin's pattern does not match across a newline; the host is then the whole name.
   if (file_name.find('\n') != std::string_view::npos) return std::string(file_name);
   for (std::string_view suffix : {".xplane.pb", ".xplane.riegeli"}) {
     if (file_name.ends_with(suffix)) return std::string(file_name.substr(0, file_name.size() - suffix.size()));
@@ -55,7 +57,7 @@ std::string HostOf(std::string_view file_name) {
 
 std::string HostFor(std::string_view file_name, std::string_view own) {
   std::string host(file_name.substr(0, LowerCase(file_name).find("xplane")));
-  if (host.size() == file_name.size()) host.clear();  // `trace.pb`
+  if (host.size() == file_name.size()) host.clear();  // a name such as `trace.pb`
   while (host.ends_with('.')) host.pop_back();
   while (host.starts_with('.')) host.erase(0, 1);
   if (host.empty() || IsOddHost(host)) host = std::string(own);

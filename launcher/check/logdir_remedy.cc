@@ -22,7 +22,8 @@ bool Exists(const std::string& path) {
   return lstat(path.c_str(), &info) == 0;
 }
 
-// A name in a sticky directory belongs to its owner and the directory's.
+// True: a sticky directory in which the caller may not rename or remove the entry. Only the owners of the entry and of
+// the directory may do so.
 bool IsStickyForOthers(const std::string& directory, const std::string& entry) {
   struct stat above, self;
   if (geteuid() == 0 || stat(directory.c_str(), &above) != 0 || (above.st_mode & S_ISVTX) == 0) return false;
@@ -35,7 +36,7 @@ bool MayTake(const std::string& path) {
   return MayChange(directory) && !IsStickyForOthers(directory, path);
 }
 
-// Without links, but for the last name; empty where there is none.
+// The path with all links resolved except the last name; empty: the directory does not exist.
 std::string RealPlace(const std::string& path) {
   char real[PATH_MAX];
   const std::string directory = ParentOf(path).empty() ? "/" : ParentOf(path);
@@ -50,7 +51,7 @@ bool IsDirectory(const std::string& path) {
 }  // namespace
 
 std::string ShellWord(std::string_view bytes) {
-  if (bytes.ends_with('\n')) return "";  // $(…) would drop it
+  if (bytes.ends_with('\n')) return "";  // $(…) would drop the newline
   if (PrintableUtf8(bytes) == bytes) return ShellQuoted(bytes);
   std::string word = "\"$(printf '";
   for (const char c : bytes) {
@@ -116,7 +117,7 @@ bool MayChange(const std::string& directory) {
 void AllowReading(const std::string& file, int error, Remedy* remedy) {
   struct stat info;
   const std::string word = ShellWord(file);
-  // Through a link the rights of another file would change.
+  // Excludes links: through a link the rights of another file would change.
   const bool own = lstat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid();
   if (error != EACCES || !own || word.empty() || (info.st_mode & S_IRUSR) != 0) return remedy->Forbid();
   remedy->Run(ParentOf(file), StrCat("chmod u+r -- ", word));
@@ -139,7 +140,7 @@ void Remedy::KeepOffLinks(const std::string& path) {
   possible_ = false;
 }
 
-// Where it leads, if links are on the way.
+// The path with its links resolved, if it has any.
 std::string Remedy::Place(const std::string& path) {
   if (remedies_.LinkIn(path).empty()) return path;
   char real[PATH_MAX];
@@ -165,7 +166,7 @@ void Remedy::Move(const std::string& from, const std::string& to) {
   KeepOffLinks(ParentOf(from));
   KeepOffLinks(ParentOf(to));
   const std::string source = ShellWord(from), target = ShellWord(to);
-  // A directory that gets another parent is written to as well.
+  // Moving a directory to another parent requires write access to the directory itself.
   const bool itself = !IsDirectory(from) || ParentOf(from) == ParentOf(to) || MayChange(from);
   if (source.empty() || target.empty() || !itself || !MayTake(from) || !MayChange(ParentOf(to))) possible_ = false;
   if (!remedies_.trust().IsOurs(ParentOf(to))) shared_ = true;
@@ -177,7 +178,7 @@ void Remedy::Link(const std::string& named, const std::string& path) {
   const std::string target = Place(named);
   const std::string to = ShellWord(target), at = ShellWord(path);
   if (to.empty() || at.empty() || !MayChange(ParentOf(path))) possible_ = false;
-  // xprof writes beside what the link leads to.
+  // xprof writes files into the target directory, or beside the target file.
   struct stat info;
   const bool to_directory = stat(target.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   if (!remedies_.trust().IsOurs(to_directory ? target : ParentOf(target))) shared_ = true;
@@ -193,7 +194,7 @@ void Remedy::RemoveEmpty(const std::string& directory) {
 
 void Remedy::RemoveEmptyLevels(const std::string& directory) {
   const std::string word = ShellWord(directory);
-  // What was moved is in its place already: this alone is no reason to give no command.
+  // Optional step: the files are moved already, so the remedy is possible without it.
   if (!word.empty() && MayTake(directory) && remedies_.LinkIn(directory).empty()) {
     Add(ParentOf(directory), StrCat("rmdir -p --ignore-fail-on-non-empty -- ", word));
   }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The commands that `tbprof check` recommends. None removes a file, replaces one, or hides one: `mkdir -p`, `mv -n` and
-// `ln -s` to names that are free, `rmdir` of directories that hold nothing, programs that unpack beside the original. A
-// command that the caller may not run is not given, nor one that touches a directory which another user may change:
-// that user could put a link in its way before it is run. None goes through a symbolic link below the log directory,
-// which may come with a cloned repository: what would be read or shown through it is named by its place without links.
+// Builds the commands that `tbprof check` recommends. No command removes, replaces or hides a file: `mkdir -p`, `mv -n`
+// and `ln -s` to unused names, `rmdir` of empty directories, programs that unpack beside the original. A command is
+// withheld if the caller may not run it, or if another user may change a directory that it touches: that user could put
+// a link in its way before it is run. No command goes through a symbolic link below the log directory, because the link
+// may come with a cloned repository: paths that are only read or shown are named without links.
 //
 //   Remedies remedies;
 //   remedies.AddLink("/logs/run/h.xplane.pb");    // each symbolic link of the log directory
@@ -13,7 +13,7 @@
 //   remedy.Move(from, to);
 //   remedy.command();   // mv -nT -- FROM TO
 //
-// Paths are absolute. Finds on the file system which names are free and what the caller may change.
+// Paths are absolute. Checks on the file system which names are unused and what the caller may change.
 // Process: launcher, for `tbprof check`.
 #ifndef TBPROF_LAUNCHER_CHECK_LOGDIR_REMEDY_H_
 #define TBPROF_LAUNCHER_CHECK_LOGDIR_REMEDY_H_
@@ -27,34 +27,36 @@
 
 namespace tbprof {
 
-// A shell's word, for any POSIX shell, on one line. Empty where there is none: bytes that end with a line's end.
+// Quotes the bytes as one word for any POSIX shell, on one line. Empty if that is impossible: the bytes end with a
+// newline.
 std::string ShellWord(std::string_view bytes);
 
-// What the commands of one report have planned: no two of them make the same name.
+// State of all commands of one report: no two of them create the same name.
 class Remedies {
  public:
-  // `<directory>/<stem><suffix>`, or `<stem>_2<suffix>`… where that exists or is planned already.
+  // Reserves `<directory>/<stem><suffix>`, or `<stem>_2<suffix>`… if that name exists or is reserved.
   std::string Free(std::string_view directory, std::string_view stem, std::string_view suffix = "");
 
-  // Links below it are not gone through.
+  // Commands do not go through links below this directory.
   void SetLogdir(const std::string& logdir) { logdir_ = logdir; }
-  // The first of the path's components below the log directory that is a link, itself included; empty: none.
+  // The first component below the log directory that is a link, the last component included; empty: none.
   std::string LinkIn(const std::string& path) const;
-  // The first for which a command was not given.
+  // The first link for which a command was withheld.
   const std::string& link_met() const { return link_met_; }
   void Meet(const std::string& link) {
     if (link_met_.empty()) link_met_ = link;
   }
 
   void AddLink(const std::string& path);
-  // A move of it would break a link: one that leads to it or below it, or a relative one in it that leads out of it.
+  // True: moving `from` would break a link: one that leads to it or below it, or a relative one in it that leads out of
+  // it.
   bool BreaksLink(const std::string& from) const;
 
   PathTrust& trust() { return trust_; }
 
  private:
   struct KnownLink {
-    std::string path, target;  // without links, but for the last name of `path`
+    std::string path, target;  // links resolved, except the last name of `path`
     bool relative;
   };
 
@@ -64,36 +66,36 @@ class Remedies {
   std::string logdir_, link_met_;
 };
 
-// The caller may add and take away names there; of a directory that does not exist: may make it.
+// True: the caller may add and remove names in the directory; if the directory does not exist: may create it.
 bool MayChange(const std::string& directory);
 
 class Remedy;
-// A file of the caller that its own bits keep from being read.
+// Adds the command that makes the file readable, if the caller owns the file and only its mode bits prevent reading.
 void AllowReading(const std::string& file, int error, Remedy* remedy);
 
 class Remedy {
  public:
   explicit Remedy(Remedies* remedies) : remedies_(*remedies) {}
 
-  void MakeDirectory(const std::string& path);  // with its parents
-  // `to` is free. Not possible where it would break a link.
+  void MakeDirectory(const std::string& path);  // and its parents
+  // `to`: an unused name. Not possible if the move would break a link.
   void Move(const std::string& from, const std::string& to);
-  void Link(const std::string& named, const std::string& path);  // a symbolic link, `path` is free
+  void Link(const std::string& named, const std::string& path);  // makes the symbolic link `path`, an unused name
   void RemoveEmpty(const std::string& directory);
-  // The directory, and those above it that are empty then.
+  // Removes the directory, and the directories above it that become empty.
   void RemoveEmptyLevels(const std::string& directory);
   void View(const std::string& named);  // tensorboard --logdir
-  // Not possible where a link is on the way to it, or it is one.
+  // Makes the remedy impossible if the path is a link or goes through a link.
   void KeepOffLinks(const std::string& path);
-  // Another one, which touches `directory`. Empty: not possible.
+  // Adds another command, which touches `directory`. Empty: not possible.
   void Run(const std::string& directory, std::string command);
-  // Steps that need rights which the caller lacks.
+  // For steps that need rights which the caller lacks.
   void Forbid() { possible_ = false; }
 
   bool possible() const { return possible_ && !shared_ && !command_.empty(); }
-  // Empty where a step is not possible.
+  // Empty if any step is not possible.
   std::string command() const { return possible() ? command_ : std::string(); }
-  // `what` where it is possible, else that it is not.
+  // `what` if the remedy is possible, else the reason why it is not.
   std::string Advice(std::string_view what) const;
 
  private:
@@ -102,7 +104,7 @@ class Remedy {
 
   Remedies& remedies_;
   bool possible_ = true;
-  bool shared_ = false;  // others may change what it touches
+  bool shared_ = false;  // other users may change a directory that the command touches
   bool breaks_link_ = false;
   bool through_link_ = false;
   std::string command_;

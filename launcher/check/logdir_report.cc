@@ -16,10 +16,10 @@ using Json = nlohmann::ordered_json;
 constexpr int kSchema = 2;
 constexpr size_t kMaxShownRuns = 20;
 constexpr size_t kMaxShownHosts = 6;
-// Of the same kind; a thousand runs have a thousand times the same trouble.
+// Limit per kind of finding: many runs often have the same fault.
 constexpr size_t kMaxShownAlike = 10;
 constexpr size_t kColumns = 100;
-// A log directory in order proves nothing about the next recording.
+// A log directory without problems does not guarantee that the next recording works.
 constexpr std::string_view kDoctorHint = "      what could prevent the next recording: tbprof doctor -- COMMAND";
 constexpr size_t kLevelColumns = 6;
 constexpr size_t kLeastWhere = 16;
@@ -56,7 +56,7 @@ Json Texts(const std::vector<std::string>& texts) {
   return array;
 }
 
-// The end of a path: its last names matter more than its first.
+// Keeps the end of a path: its last names matter more than its first.
 std::string LastColumns(const std::string& path, size_t columns) {
   size_t have = Utf8Columns(path), at = 0;
   if (have <= columns) return path;
@@ -67,7 +67,7 @@ std::string LastColumns(const std::string& path, size_t columns) {
   return StrCat("…", path.substr(at));
 }
 
-// One line of at most kColumns: what, what it means, what to do. Below it, whole, what has no place in it.
+// One line of at most kColumns: place, observation, remedy. Texts that do not fit are printed in full below it.
 std::string FindingText(const LogdirFinding& finding) {
   const std::string where = PrintableUtf8(finding.where), fix = PrintableUtf8(finding.fix);
   std::string what = PrintableUtf8(finding.what);

@@ -34,7 +34,7 @@ bool IsProfileName(std::string_view name) {
   return name.ends_with(".xplane.pb") || name.ends_with(".xplane.riegeli") || name == "xplane.pb";
 }
 
-// Files beside a profile that describe it or show what the user meant.
+// True for files beside a profile that describe it or show the user's intention.
 bool IsTelling(std::string_view name) {
   for (std::string_view part : {".cached_tools.json", "cache_version.txt", "summary.json"}) {
     if (name == part || (part == "summary.json" && name.ends_with(".summary.json"))) return true;
@@ -96,7 +96,8 @@ class Walk {
     bool operator==(const Identity&) const = default;
   };
 
-  // The directories above the logdir: a link to one leads to the logdir again, and to all else that is there.
+  // Records the directories above the logdir: a link to one of them leads back to the logdir, and to all other content
+  // there.
   void FindAncestors(int logdir) {
     ScopedFd at(fcntl(logdir, F_DUPFD_CLOEXEC, 0));
     struct stat info = {};
@@ -108,7 +109,7 @@ class Walk {
     }
   }
 
-  // Where it is no link itself, one above it leads there.
+  // Reports the link that closes the loop: this directory, or the nearest link above it.
   void Loop(int index) {
     int link = index;
     while (link > 0 && !scan_.directories[link].is_link) link = scan_.directories[link].parent;
@@ -129,7 +130,7 @@ class Walk {
     std::sort(scan_.siblings.begin(), scan_.siblings.end());
   }
 
-  // Depth first; holds a descriptor per level, so the depth is what bounds them.
+  // Depth first. Keeps one descriptor open per level, so that ScanLimits::depth bounds their number.
   void Directory(int fd, int index) {
     struct stat info = {};
     if (fstat(fd, &info) != 0) {
@@ -220,8 +221,8 @@ class Walk {
     }
   }
 
-  // Who makes a spool or a staging directory locks it at once. The check takes the lock for a moment, so what is being
-  // made in this moment is left out.
+  // tbprof locks a spool or staging directory directly after it creates it. This check takes the lock for a moment, so
+  // it leaves out new ones: an entry that changed less than 2 s ago counts as locked.
   static bool IsLocked(int fd, int64_t mtime_ns) {
     timespec now = {};
     clock_gettime(CLOCK_REALTIME, &now);
@@ -281,7 +282,7 @@ class Walk {
     if (is_profile) {
       ScannedProfile profile;
       static_cast<ScannedFile&>(profile) = file;
-      // Only what TensorBoard would open; the format riegeli is recognised by its name alone.
+      // Reads only files that TensorBoard would open; riegeli files are recognised by their names only.
       if (profile.regular && (name.ends_with(".xplane.pb") || name == "xplane.pb")) {
         ScopedFd fd = Open(at, &profile);
         if (fd.valid()) {
@@ -322,7 +323,7 @@ class Walk {
     profile->skimmed = true;
     XspaceFacts& facts = profile->facts;
     if (facts.parsed && HoldsNulBlock(fd, profile->size)) {
-      // NULs may be data, too: of a constant in a program.
+      // NULs may also be data, for instance a constant in a program.
       facts.cause = FindEventFault(fd, profile->size);
       facts.parsed = facts.cause.empty();
     }
@@ -333,7 +334,7 @@ class Walk {
       profile->content = ContentByMagic(head);
       profile->damage = FindDamage(fd, profile->size);
     } else if (head.starts_with("\r\n")) {
-      // The field of a plane, of another type: its outer structure may seem whole, and holds nothing.
+      // CR reads as the plane field with another wire type: the outer structure may seem complete, but holds nothing.
       if (FindDamage(fd, profile->size) != FileDamage::kCrLf) return;
       profile->damage = FileDamage::kCrLf;
       facts.cause = "CR LF";
@@ -341,7 +342,7 @@ class Walk {
     }
   }
 
-  // A file whose name means nothing to TensorBoard: is it one that it would show under another?
+  // Reads a file that TensorBoard ignores because of its name, to find content that it would show under another name.
   void Unnamed(int at, const std::string& name, bool is_link, int index) {
     ScannedDirectory& directory = scan_.directories[index];
     if (directory.path == ".tbprof" || directory.path.starts_with(".tbprof/")) return;
@@ -367,7 +368,7 @@ class Walk {
     if (directory.others.size() < kMaxOthers) directory.others.push_back(std::move(file));
   }
 
-  // Of files in /proc, /sys and the like, a read has effects, and none is a log.
+  // True for /proc, /sys and similar: reading their files has side effects, and none of them is a log.
   static bool IsKernels(int at) {
     struct statfs system;
     if (fstatfs(at, &system) != 0) return true;
@@ -383,7 +384,7 @@ class Walk {
     if (LooksLikeEventFile(bytes.substr(0, 32))) return FileContent::kEvents;
     const FileContent known = ContentByMagic(bytes);
     if (known != FileContent::kOther) return known;
-    // Planes, errors, warnings, host names: the fields of a profile.
+    // A profile begins with the tag of one of these fields: planes, errors, warnings, host names.
     if (bytes.empty() || std::string_view("\x0a\x12\x1a\x22").find(bytes[0]) == std::string_view::npos) {
       return FileContent::kOther;
     }
@@ -393,7 +394,7 @@ class Walk {
     return FileContent::kProfile;
   }
 
-  // Opened without waiting for a pipe's other end; looked at again, because the name may be another file by then.
+  // O_NONBLOCK: does not wait for the other end of a pipe. Calls fstat, because the name may be another file by now.
   static ScopedFd Open(int at, ScannedFile* file) {
     ScopedFd fd(openat(at, file->name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     struct stat info = {};

@@ -16,8 +16,9 @@
 namespace tbprof {
 namespace {
 
-// The group of that name that most distributions give to each user, with no other member. Users whose first group it
-// is without being listed in it aren't seen; sshd's StrictModes judges likewise on Debian.
+// True for a user's private group: most distributions give each user a group with the user's name and no other member.
+// Does not detect other users who have it as their primary group without being listed in it; sshd's StrictModes on
+// Debian has the same limit.
 bool IsPrivateGroup(gid_t group, uid_t owner) {
   const passwd* user = getpwuid(owner);
   if (user == nullptr || user->pw_gid != group) return false;
@@ -30,12 +31,12 @@ bool IsPrivateGroup(gid_t group, uid_t owner) {
   return true;
 }
 
-// With an access list, the bits of the group are those of everybody whom the list names.
+// With an access list, the group bits of the mode apply to everybody whom the list names.
 bool HasAccessList(const std::string& path) {
   return getxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
 
-// The users who may change the entries of a directory; nullopt: the caller and root alone.
+// Finds users who may change the entries of a directory. std::nullopt: only the caller and root.
 std::optional<SharedDirectory> WhoElse(const std::string& path, const struct stat& facts, bool sticky_is_safe) {
   if (!OthersCanWrite(facts, sticky_is_safe)) return std::nullopt;
   if (!IsTrustedOwner(facts.st_uid)) {
@@ -49,7 +50,7 @@ std::optional<SharedDirectory> WhoElse(const std::string& path, const struct sta
   return SharedDirectory{path, StrCat("group ", facts.st_gid), copy};
 }
 
-// Judges each directory from the root on, the last one more strictly.
+// Checks each directory from the root on; in the last one a sticky bit does not suffice.
 class Walk {
  public:
   absl::Status Visit(int fd, const std::string& path) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who else may change what a command would touch. A command that `tbprof check` prints is run later, maybe by root: who
-// may write to a directory on its way can put a link there in between, and the command follows it.
+// Finds other users who may change a directory that a command touches. A command that `tbprof check` prints is run
+// later, maybe by root: a user who may write to a directory on its path can put a link there in between, and the
+// command follows it.
 //
 //   PathTrust trust;
 //   if (!trust.IsOurs("/logs/plugins/profile")) ...   // trust.shared(): which one, and who
@@ -16,20 +17,20 @@
 
 namespace tbprof {
 
-// A directory that others than the caller and root may change.
+// A directory that users other than the caller and root may change.
 struct SharedDirectory {
   std::string path;
   std::string who;     // `uid 1000`, `group 100`, `every user`
-  std::string advice;  // what to do instead of a command
+  std::string advice;  // the alternative to a command
 };
 
 class PathTrust {
  public:
-  // Only the caller and root can change the entries of `directory`, or of one that leads to it. Of a directory
-  // that does not exist: of the one in which it would be made.
+  // True: only the caller and root can change the entries of `directory` and of the directories that lead to it. If it
+  // does not exist: of the directory in which it would be created.
   bool IsOurs(const std::string& directory);
 
-  const std::optional<SharedDirectory>& shared() const { return shared_; }  // the first that was met
+  const std::optional<SharedDirectory>& shared() const { return shared_; }  // the first one that was found
 
  private:
   std::map<std::string, bool> known_;

@@ -43,7 +43,7 @@ int CommandHelp(const Options& options) {
   }
   if (options.operands.empty()) return PrintOut(GeneralHelp()) ? 0 : kExitUsage;
   const std::string& name = options.operands[0];
-  // What docs/cli.md is made of.
+  // The text of docs/cli.md is generated from this output.
   if (name == "options.md") return PrintOut(OptionMarkdown()) ? 0 : kExitUsage;
   const Command* command = FindCommand(name);
   if (command == nullptr) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The subcommands: a row in commands.cc and a file cmd_<name>.cc each. The functions return the exit status.
+// The subcommands: each has a row in commands.cc and a file cmd_<name>.cc. Their functions return the exit status.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_CLI_COMMANDS_H_
@@ -25,7 +25,7 @@ struct Command {
 absl::Span<const Command> Commands();
 const Command* FindCommand(std::string_view name);
 
-// What main does.
+// The body of main().
 int RunTbprof(int argc, char** argv);
 
 int CommandRun(const Options& options);       // cmd_run.cc
@@ -43,7 +43,7 @@ int CommandConfig(const Options& options);    // commands.cc
 int CommandDoctor(const Options& options);    // cmd_doctor.cc
 int CommandHelp(const Options& options);      // cmd_help.cc
 
-// To standard output; false, with a line, when it can't be written.
+// Writes to standard output. False: writing failed, and an error was printed.
 bool PrintOut(std::string_view text);
 
 }  // namespace tbprof

@@ -26,7 +26,8 @@ namespace tbprof {
 namespace {
 
 constexpr off_t kMaxConfigBytes = 1 << 20;
-// Of ./tbprof.toml, which may be written to waste time and memory: the reader's cost grows faster than a line.
+// Limits for ./tbprof.toml, which may be written to waste time and memory: the reader's cost grows faster than a line's
+// length.
 constexpr off_t kMaxProjectBytes = 64 << 10;
 constexpr size_t kMaxProjectLine = 1000;
 constexpr size_t kMaxProjectFaults = 8;
@@ -34,16 +35,17 @@ constexpr size_t kMaxWarning = 400;
 constexpr int kMaxLinks = 8;
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
-// Where a file comes from decides who may have written it.
+// The origin of a file decides who may have written it.
 enum class Origin {
   kNamed,    // the user has named it
   kProject,  // ./tbprof.toml: a cloned repository, a shared directory
   kUser,     // in the user's own directory
 };
 
-// ---- whose file it is
+// ---- ownership of a file
 
-// Who may change what a file of this origin says: a group, too, where a user's own directories have a private one.
+// Mode bits of the other users that may not change a file of this origin. In the user's own directories the group may
+// be private, so its bit is left out.
 mode_t OtherWriters(Origin origin) { return origin == Origin::kUser ? S_IWOTH : S_IWGRP | S_IWOTH; }
 
 std::string WhoWrites(const std::string& path, const struct stat& facts) {
@@ -53,10 +55,10 @@ std::string WhoWrites(const std::string& path, const struct stat& facts) {
 
 struct FoundFile {
   FileDescriptor fd;
-  std::string distrust;  // why it does not count; empty: it does
+  std::string distrust;  // why the file is ignored; empty: it is used
 };
 
-// Looks at every directory from the root to the one that holds the file.
+// Checks every directory from the root to the one that contains the file.
 class PathCheck {
  public:
   explicit PathCheck(Origin origin) : writers_(OtherWriters(origin)) {}
@@ -67,8 +69,8 @@ class PathCheck {
     seen_ = fstat(fd, &facts_) == 0;
     return absl::OkStatus();
   }
-  // In the directory of the file itself a sticky bit is not enough: a hard link to another file of the caller's may be
-  // put there.
+  // In the directory of the file a sticky bit does not suffice: another user may put a hard link to another file of the
+  // caller there.
   std::string Finish() {
     Judge(/*sticky_is_safe=*/false);
     return distrust_;
@@ -87,7 +89,7 @@ class PathCheck {
   bool seen_ = false;
 };
 
-// The file that nobody has named: nullopt where there is none.
+// Opens a file that the user did not name. std::nullopt: it does not exist.
 std::optional<FoundFile> OpenFound(std::string directory, std::string name, Origin origin) {
   PathCheck check(origin);
   DirectoryWalk walk;
@@ -120,7 +122,7 @@ std::optional<FoundFile> OpenFound(std::string directory, std::string name, Orig
       found.distrust = "it is a symbolic link";
       return found;
     }
-    // A collection of settings elsewhere, linked into place.
+    // Users link their settings from a collection elsewhere.
     std::string path(target, static_cast<size_t>(size));
     if (path[0] != '/') path = StrCat(directory, "/", path);
     directory = path.substr(0, path.rfind('/') + 1);
@@ -128,7 +130,7 @@ std::optional<FoundFile> OpenFound(std::string directory, std::string name, Orig
   }
 }
 
-// Why the content of an open file does not count, whoever has named it; empty: it does.
+// Why the content of an open file is not used, for each origin; empty: it is used.
 std::string WhyNoConfig(int fd, Origin origin) {
   struct stat facts;
   if (fstat(fd, &facts) != 0) return strerror(errno);
@@ -139,7 +141,7 @@ std::string WhyNoConfig(int fd, Origin origin) {
   return "";
 }
 
-// ---- what it says
+// ---- content of a file
 
 absl::StatusOr<std::string> ReadWhole(int fd, const std::string& path) {
   struct stat facts;
@@ -149,7 +151,7 @@ absl::StatusOr<std::string> ReadWhole(int fd, const std::string& path) {
   return text;
 }
 
-// CLI11's reader cuts quoted text at `#`, so comments are taken out here.
+// CLI11's reader truncates quoted text at `#`, so comments are removed here.
 std::string WithoutComments(const std::string& text) {
   std::string plain;
   char quote = '\0';
@@ -170,7 +172,7 @@ std::string WithoutComments(const std::string& text) {
   return plain;
 }
 
-// The text as CLI11 understands it. Its errors, and std::out_of_range on garbage, are the file's.
+// Parses the text with CLI11. Its exceptions (std::out_of_range for garbage) are errors in the file.
 absl::StatusOr<std::vector<CLI::ConfigItem>> Parse(const std::string& text, const std::string& path) {
   try {
     CLI::ConfigTOML reader;
@@ -212,7 +214,7 @@ class ConfigReader {
   }
 
  private:
-  // One that is named may be the one that would be found.
+  // The named file may also be one of the files that are searched for.
   bool WasTaken(int fd) const {
     struct stat facts;
     return fstat(fd, &facts) == 0 &&
@@ -300,7 +302,7 @@ class ConfigReader {
   }
 
   // A cloned repository must not suppress the recording, write outside itself, reach the network, start a program or
-  // hide what is done.
+  // hide actions of tbprof.
   static bool MayComeFromProject(const OptionRow& row, const std::string& value) {
     Options options;
     switch (row.in_project) {
@@ -311,7 +313,7 @@ class ConfigReader {
         options.record_argv = true;
         return !row.set(options, value).ok() || !options.record_argv;
       case InProject::kOnlyMore:
-        // A value that means nothing gets its own line.
+        // An invalid value gets its own error message.
         return !row.set(options, value).ok() || row.records_enough(options);
       case InProject::kNever:
         break;
@@ -319,7 +321,7 @@ class ConfigReader {
     return false;
   }
 
-  // An absolute path below the working directory, which no link leads out of.
+  // An absolute path below the working directory; no link leads out of it.
   absl::StatusOr<std::string> Below(const std::string& value) const {
     const std::string outside = StrCat("`", value, "` is not below ", working_directory_);
     for (const std::string_view part : Split(value, '/')) {

@@ -30,7 +30,7 @@ absl::Status SetMaxTime(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-// As `baseline:NAME`, too, as `compare` has it.
+// Accepts `baseline:NAME` as well, as `compare` does.
 absl::Status SetBaseline(Options& options, std::string_view value) {
   constexpr std::string_view kPrefix = "baseline:";
   if (value.starts_with(kPrefix)) value.remove_prefix(kPrefix.size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values of the options of commands that compare runs: rows of option_rows.cc.
+// Setters for the options of commands that compare runs; rows of option_rows.cc use them.
 //
 // Process: launcher. Pure.
 #ifndef TBPROF_LAUNCHER_CLI_OPTION_GATE_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Between options.cc, which decides about options, and config_file.cc, which reads them from files: the places that
-// options come from, as maps from names to texts.
+// Shared by options.cc, which decides about options, and config_file.cc, which reads them from files: the sources of
+// options, as maps from names to texts.
 //
 // Process: launcher.
 #ifndef TBPROF_LAUNCHER_CLI_OPTION_LAYERS_H_
@@ -25,29 +25,29 @@ absl::Span<const Subcommand> Subcommands();
 
 const OptionRow* FindRow(std::string_view name);
 std::vector<std::string> RowNames(uint32_t commands);
-// `; did you mean --window?`, empty where no name is near.
+// `; did you mean --window?`; empty: no similar name.
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& names, std::string_view prefix = "");
-// An error for the user: whatever was given is quoted, and goes to a terminal.
+// An error for the user. The text quotes user input and goes to a terminal, so it is made printable.
 absl::Status UsageError(std::string_view text);
 
-// One place that options come from.
+// One source of options.
 struct OptionLayer {
   OptionLayer() = default;
   explicit OptionLayer(std::string from) : source(std::move(from)) {}
   std::string source;
-  bool project = false;                                     // ./tbprof.toml: what is wrong there stops nothing
+  bool project = false;                                     // ./tbprof.toml: faults in it are not errors
   std::map<std::string, std::string, std::less<>> values;   // by option name
-  std::map<std::string, std::string, std::less<>> sources;  // where finer than `source`
+  std::map<std::string, std::string, std::less<>> sources;  // set if more precise than `source`
 };
 
 struct ConfigFiles {
   std::vector<OptionLayer> layers;    // nearest first
-  std::vector<std::string> used;      // paths of files that say something
-  std::vector<std::string> warnings;  // a line each
+  std::vector<std::string> used;      // paths of files that set options
+  std::vector<std::string> warnings;  // one line each
 };
 
-// `named`: what --config or TBPROF_CONFIG says, or empty. An error only of that file and of the user's own
-// (XDG_CONFIG_HOME); the one in the working directory may be anybody's: decision 026.
+// `named`: value of --config or TBPROF_CONFIG, or empty. Faults are errors only in that file and in the user's own file
+// (XDG_CONFIG_HOME); the file in the working directory is untrusted: decision 026.
 absl::Status ReadConfigFiles(const Subcommand& subcommand, const std::string& named, const Environment& environment,
                              const std::string& working_directory, ConfigFiles* files);
 

@@ -84,10 +84,10 @@ absl::Status SetRun(Options& options, std::string_view value) {
     options.run.clear();
     return absl::OkStatus();
   }
-  // What the writer asks of it too, when the program has long run.
+  // The writer checks the same rules, but only after the program has run.
   if (value.size() > 128 || value.front() == '.' || value.find('/') != std::string_view::npos ||
       value.find('[') != std::string_view::npos || PrintableUtf8(value) != value) {
-    // xprof takes `[` for a pattern and finds no file below.
+    // xprof reads `[` as a pattern and finds no files below the directory.
     return Expected("the name of one directory: at most 128 printable bytes, no slash, no `[`, no leading dot");
   }
   options.run = std::string(value);
@@ -240,7 +240,7 @@ absl::Status SetMalloc(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-// One of a few words.
+// Sets a member from one of a few words.
 template <auto member, typename Value, size_t count>
 absl::Status SetWord(Options& options, std::string_view value, const std::pair<std::string_view, Value> (&words)[count],
                      std::string_view expected) {
@@ -377,7 +377,7 @@ absl::Status SetTexts(Options& options, std::string_view value) {
   return absl::OkStatus();
 }
 
-// Of the values that ./tbprof.toml may have.
+// Conditions for values from ./tbprof.toml.
 bool RecordsWholeRun(const Options& options) {
   return options.window.kind == Window::Kind::kAuto || options.window.kind == Window::Kind::kAll;
 }
@@ -387,7 +387,7 @@ bool RecordsTorchOperations(const Options& options) {
 bool RecordsMalloc(const Options& options) { return options.malloc != MallocMode::kOff; }
 bool SamplesStacks(const Options& options) { return options.sample_rate >= kDefaultSampleRate; }
 
-// The files are read before the rows are applied.
+// Nothing to set: the files are read before the rows are applied.
 absl::Status SetConfig(Options&, std::string_view) { return absl::OkStatus(); }
 
 constexpr uint64_t kNoLimit = uint64_t{1} << 62;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The error of a value that an option cannot have.
+// The error for a value that an option cannot have.
 //
 // Process: launcher. Pure.
 #ifndef TBPROF_LAUNCHER_CLI_OPTION_VALUES_H_

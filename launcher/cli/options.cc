@@ -26,7 +26,7 @@ constexpr Subcommand kSubcommands[] = {{"run", kForRun},           {"convert", k
                                        {"baseline", kForBaseline}, {"config", kForConfig},
                                        {"doctor", kForDoctor},     {"help", 0}};
 
-// Variables that are no options.
+// Variables that are not options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
                                                    "TBPROF_LOG", "TBPROF_PYTHON"};
 constexpr size_t kMaxWarnings = 8;  // about variables
@@ -54,7 +54,7 @@ bool IsServiceLink(std::string_view variable, std::string_view value) {
          (variable == "TBPROF_PORT" && value.find("://") != std::string_view::npos);
 }
 
-// Another tool's variable must not keep the command from running.
+// Only warns: another tool's variable must not keep the command from running.
 void CheckEnvironment(const Environment& environment, std::vector<std::string>* warnings) {
   std::vector<std::string> names;
   for (const OptionRow& row : OptionRows()) names.push_back(EnvironmentName(row.name));
@@ -76,14 +76,14 @@ void CheckEnvironment(const Environment& environment, std::vector<std::string>* 
 
 bool TakesCommand(const Subcommand& subcommand) { return (subcommand.bit & (kForRun | kForDoctor)) != 0; }
 
-// The words of one subcommand, cut where its options end.
+// The words of one subcommand, split where its options end.
 struct Cut {
   std::vector<std::string> options;  // as CLI11 takes them: `--name`, `value`
   std::vector<std::string> rest;     // the command, or the operands
 };
 
-// CLI11 would start the command at an option it does not know, or look at words behind the command; so the cut is made
-// before, with CLI11's own table.
+// CLI11 would start the command at an unknown option, or parse words after the command. The words are therefore split
+// first, with CLI11's own table.
 absl::StatusOr<Cut> CutWords(const CLI::App& app, const Subcommand& subcommand, const std::vector<std::string>& args) {
   Cut cut;
   for (size_t i = 1; i < args.size(); ++i) {
@@ -145,7 +145,7 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
 
 absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> words, Options* options) {
   OptionLayer layer;
-  std::reverse(words.begin(), words.end());  // the order CLI11 wants
+  std::reverse(words.begin(), words.end());  // the order that CLI11 expects
   try {
     app.parse(words);
   } catch (const CLI::Error& error) {
@@ -172,7 +172,7 @@ OptionLayer EnvironmentLayer(const Environment& environment) {
   for (const OptionRow& row : OptionRows()) {
     const std::string variable = EnvironmentName(row.name);
     const std::optional<std::string_view> value = Lookup(environment, variable);
-    if (!value.has_value() || value->empty()) continue;  // set to nothing counts as not set
+    if (!value.has_value() || value->empty()) continue;  // an empty variable counts as not set
     if (IsServiceLink(variable, *value)) continue;
     layer.values[std::string(row.name)] = std::string(*value);
     layer.sources[std::string(row.name)] = variable;
@@ -180,7 +180,7 @@ OptionLayer EnvironmentLayer(const Environment& environment) {
   return layer;
 }
 
-// What --config or its variable says; empty: nothing.
+// The value of --config or of its variable; empty: not set.
 std::string NamedConfig(const std::vector<OptionLayer>& layers) {
   for (const OptionLayer& layer : layers) {
     if (const auto named = layer.values.find("config"); named != layer.values.end()) return named->second;
@@ -188,7 +188,7 @@ std::string NamedConfig(const std::vector<OptionLayer>& layers) {
   return "";
 }
 
-// Sets an option from the nearest place that has a good value for it.
+// Sets an option from the nearest source with a valid value for it.
 absl::Status ApplyRow(const std::vector<OptionLayer>& layers, const OptionRow& row, Options* options,
                       OptionValue* value) {
   for (const OptionLayer& layer : layers) {
@@ -219,7 +219,7 @@ absl::Status Apply(const std::vector<OptionLayer>& layers, const Subcommand& sub
   return absl::OkStatus();
 }
 
-// What the rows cannot see alone.
+// Checks that need several options.
 absl::Status CheckTogether(const Options& options) {
   if (options.require_gpu && options.cuda == Cuda::kOff) {
     return Usage("--require-gpu and --cuda=off contradict each other: leave out one of them");
@@ -247,7 +247,7 @@ absl::Status Build(const std::vector<OptionLayer>& layers, const Subcommand& sub
   for (size_t i = 0; i < options->values.size(); ++i) {
     const OptionValue& value = options->values[i];
     if (OptionRows()[i].name == "buffer-size") options->segment_size_named = !value.is_default;
-    // Who asks for nothing wants no samples either.
+    // Without families to record, sampling is off by default as well.
     if (OptionRows()[i].name == "sample-rate" && value.is_default && options->families == 0) options->sample_rate = 0;
     if (OptionRows()[i].name != "logdir") continue;
     options->logdir_named = !value.is_default;
@@ -259,7 +259,7 @@ absl::Status Build(const std::vector<OptionLayer>& layers, const Subcommand& sub
   return CheckTogether(*options);
 }
 
-// With ./tbprof.toml, else without: what it says must not stop the command.
+// Uses ./tbprof.toml unless that fails: an error in it must not stop the command.
 absl::Status BuildFrom(std::vector<OptionLayer> layers, const Subcommand& subcommand,
                        const std::string& working_directory, Options* options) {
   const Options fresh = *options;
@@ -376,7 +376,7 @@ absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const
   if (subcommand->bit == kForRun && options.command.empty()) {
     return Usage("no command to run; usage: tbprof run [options] [--] COMMAND [ARGUMENT...]");
   }
-  // The kill switch works whatever else is wrong.
+  // The kill switch works regardless of other errors.
   if (options.disabled) return options;
 
   CheckEnvironment(environment, &options.warnings);

@@ -8,7 +8,7 @@
 //   if (!options.ok()) { /* one line, exit 125 */ }
 //   if (options->malloc == MallocMode::kSampled) ...
 //
-// Process: launcher. Pure functions but for reading configuration files.
+// Process: launcher. Pure functions, except that configuration files are read.
 #ifndef TBPROF_LAUNCHER_CLI_OPTIONS_H_
 #define TBPROF_LAUNCHER_CLI_OPTIONS_H_
 
@@ -28,16 +28,16 @@
 
 namespace tbprof {
 
-inline constexpr int kExitCondition = 3;        // the command succeeded, a condition that was asked for did not hold
-inline constexpr int kExitUsage = 125;          // tbprof's own usage or set-up
-inline constexpr int kExitNotExecutable = 126;  // the command was found and can't be executed
+inline constexpr int kExitCondition = 3;        // the command succeeded, but a requested condition did not hold
+inline constexpr int kExitUsage = 125;          // wrong usage or failed set-up of tbprof
+inline constexpr int kExitNotExecutable = 126;  // the command was found but can't be executed
 inline constexpr int kExitNotFound = 127;
 
 inline constexpr uint64_t kDefaultSegmentSize = uint64_t{256} << 20;
 inline constexpr uint32_t kDefaultSampleRate = 100;
 inline constexpr uint64_t kDefaultSpoolRate = uint64_t{100} << 20;
 
-// The families of hooks are those of wire/layout.h. `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.
+// Names of families of hooks (wire/layout.h): `thread,lock` for kFamilyThread | kFamilyLock; `all`; `none`.
 std::string FamilyNames(uint32_t families);
 
 struct Window {
@@ -46,8 +46,8 @@ struct Window {
   absl::Duration delay;                   // kRange: from the target's start
   absl::Duration duration;                // kRange, kLast
   int64_t first_step = 0, last_step = 0;  // kSteps: as the profile numbers them, both included
-  std::string range = {};                 // kNvtx: its name
-  // Windows of the program's own making, each a capture.
+  std::string range = {};                 // kNvtx: name of the range
+  // The program itself opens these windows; each is a capture.
   bool is_triggered() const { return kind == Kind::kNvtx || kind == Kind::kCudaProfiler; }
 };
 
@@ -55,9 +55,9 @@ enum class MallocMode { kSampled, kExact, kOff };
 enum class Follow { kChildren, kAll, kNone };
 enum class OnError { kStop, kRun };
 
-// Where a value came from, in words: `default`, `--logdir`, `TBPROF_LOGDIR`, `/abs/tbprof.toml`.
+// A value, and its source in words: `default`, `--logdir`, `TBPROF_LOGDIR`, `/abs/tbprof.toml`.
 struct OptionValue {
-  std::string text;  // as it was given
+  std::string text;  // as given by the user
   std::string source;
   bool is_default = true;
   bool project = false;  // from ./tbprof.toml
@@ -74,17 +74,18 @@ struct Options : SessionOptions {
   bool version = false;              // --version / -V
   bool help = false;                 // --help / -h
   std::vector<std::string> command;  // run, doctor: the command, byte for byte
-  // baseline: save, list or show, and theirs; convert, recover: spools; check: a logdir; capture: addresses, a pid or a
-  // run; merge: runs; report: one of all these; compare: the two sides; help: a subcommand
+  // baseline: save, list or show, and their operands; convert, recover: spools; check: a logdir; capture: addresses, a
+  // pid or a run; merge: runs; report: a profile, spool, log directory or run; compare: the two sides; help: a
+  // subcommand
   std::vector<std::string> operands;
   bool disabled = false;  // TBPROF_DISABLE=1: run is a plain exec
 
   std::string logdir = "./tbprof-logs";  // as given; NormaliseLogdir (writer/logdir/logdir.h) makes it absolute
   bool logdir_named = false;             // false: the default
-  bool logdir_required = false;          // named by the user, not by ./tbprof.toml: there or nowhere
-  std::string logdir_base;               // not empty: no symbolic link is followed below this directory on the way
-  std::string run;                       // empty: the job's, else a name by time
-  std::string print_ranks;               // --print-ranks as given, checked; empty: the lowest recorded
+  bool logdir_required = false;          // named by the user, not by ./tbprof.toml: no other directory is used instead
+  std::string logdir_base;               // not empty: below this directory the path may have no symbolic links
+  std::string run;                       // empty: the job's number, else a name from the time
+  std::string print_ranks;               // --print-ranks as given, checked; empty: the lowest recorded rank
   absl::Duration rank_wait = absl::Seconds(5);
   absl::Duration publish_timeout = absl::Seconds(30);
   Window window;
@@ -99,10 +100,10 @@ struct Options : SessionOptions {
   Torch torch = Torch::kOperations;
   bool torch_shapes = false;
   bool require_gpu = false;
-  MallocMode malloc = MallocMode::kSampled;  // kOff: `families` is without kFamilyMalloc
+  MallocMode malloc = MallocMode::kSampled;  // kOff: `families` has no kFamilyMalloc
   std::string spool_dir;                     // empty: chosen by the session
   uint64_t spool_limit = 0;                  // 0: chosen by the session
-  uint64_t spool_rate = kDefaultSpoolRate;   // bytes a minute; 0: no limit
+  uint64_t spool_rate = kDefaultSpoolRate;   // bytes per minute; 0: no limit
   bool keep_spool = false;
   std::string summary_json;  // a path; empty: only the one in the run directory
   int summary_json_fd = -1;  // `fd:N`
@@ -112,68 +113,68 @@ struct Options : SessionOptions {
   std::string log_file;
   OnError on_error = OnError::kStop;
   int capture_signal = SIGUSR1;                            // 0: none
-  int port = -1;                                           // of the profiler service; 0: a free one, -1: none
+  int port = -1;                                           // of the profiler service; 0: a free port, -1: none
   std::vector<std::string> listen = {"127.0.0.1", "::1"};  // numeric addresses
   PortUsers port_users;
-  std::string tls_cert, tls_key;  // of the port, beyond loopback; empty: no TLS
-  std::string tls_ca;             // capture: whom to trust beyond loopback; empty: no TLS
+  std::string tls_cert, tls_key;  // for the port, beyond loopback; empty: no TLS
+  std::string tls_ca;             // capture: trusted certificates beyond loopback; empty: no TLS
   bool record_argv = true;        // --no-argv
   bool strict = false;
   uint64_t segment_size = kDefaultSegmentSize;
-  bool segment_size_named = false;  // false: less where a memory limit is small (launcher/target/memory_limit.h)
+  bool segment_size_named = false;  // false: smaller if a memory limit is small (launcher/target/memory_limit.h)
 
-  std::vector<std::string> base_runs, new_runs;  // compare --base, --new; ab: a command each
-  uint64_t pairs = 40;                           // ab: at most
-  absl::Duration max_time;                       // ab: zero: none
-  std::string baseline;                          // run: compared with; empty: none
-  double margin = 0.03;                          // compare: of the step time
+  std::vector<std::string> base_runs, new_runs;  // compare --base, --new; ab: one command each
+  uint64_t pairs = 40;                           // ab: maximum
+  absl::Duration max_time;                       // ab: zero: no limit
+  std::string baseline;                          // run: baseline for the comparison; empty: none
+  double margin = 0.03;                          // compare, ab, run: for the step time
   bool unclear_passes = false;                   // compare, ab: --unclear=pass
   bool unclear_fails = false;                    // run: --unclear=fail
-  std::vector<std::string> fail_on;              // compare: rules, as they were given
-  bool annotations = false;                      // compare
+  std::vector<std::string> fail_on;              // compare, ab, run: rules, as given by the user
+  bool annotations = false;                      // compare, ab
   bool any_program = false;                      // compare
 
   bool explain = false;    // config --explain
-  bool json = false;       // check, doctor, status, report, compare, baseline
+  bool json = false;       // check, doctor, status, report, compare, ab, baseline
   bool csv = false;        // report
-  bool markdown = false;   // --md of report, compare
-  uint64_t tokens = 2000;  // report --md: at most
-  int64_t rank = -1;       // report, compare; -1: the slowest
-  std::string python;      // doctor: empty: the one in use
-  std::string store;       // baseline: where baselines are kept
+  bool markdown = false;   // --md of report, compare, ab
+  uint64_t tokens = 2000;  // report --md: maximum
+  int64_t rank = -1;       // report, compare, baseline; -1: the slowest
+  std::string python;      // doctor; empty: the Python in use
+  std::string store;       // baseline, compare, run: path of the store of baselines
   bool add = false;        // baseline save
   uint64_t keep = 100;     // baseline save: runs that a baseline has at most
 
   // One per row of OptionRows(), in its order.
   std::vector<OptionValue> values;
-  std::vector<std::string> config_files;  // those that were used
-  std::vector<std::string> warnings;      // about files and variables that are not used, a line each
+  std::vector<std::string> config_files;  // files that were used
+  std::vector<std::string> warnings;      // about files and variables that are not used, one line each
 };
 
-// Whether an option may come from ./tbprof.toml, which a cloned repository may hold: decision 026. What suppresses or
-// reduces recording, takes memory or disk, changes what the program does, writes outside the log directory, opens the
-// network, starts a program or hides tbprof's lines may not.
+// Whether an option may come from ./tbprof.toml, which a cloned repository may contain: decision 026. Not permitted are
+// options that suppress or reduce recording, take memory or disk, change the program's behaviour, write outside the log
+// directory, open the network, start a program or hide tbprof's lines.
 enum class InProject {
   kNever,
   kAllowed,
-  kOnlyOn,     // a switch that keeps something out of the profile
+  kOnlyOn,     // only the value that keeps something out of the profile
   kOnlyBelow,  // a path below the file's directory
-  kOnlyMore,   // a value with which at least as much is recorded as by default: OptionRow::records_enough
+  kOnlyMore,   // only values that record at least as much as the default: OptionRow::records_enough
 };
 
 // One row of the table.
 struct OptionRow {
   std::string_view name;          // without dashes: the configuration key; TBPROF_<NAME> with _ for -
   std::string_view value_name;    // empty: a switch
-  std::string_view default_text;  // in the form the option takes
+  std::string_view default_text;  // in the option's format
   std::string_view help;          // one sentence, no full stop
   uint32_t commands;              // kFor… bits
   absl::Status (*set)(Options& options, std::string_view value);
   InProject in_project = InProject::kNever;
   bool (*records_enough)(const Options& options) = nullptr;
-  bool repeatable = false;  // `set` gets all values of the command line in one text, kBetweenValues between two
+  bool repeatable = false;  // `set` gets all values of the command line in one text, separated by kBetweenValues
 };
-inline constexpr char kBetweenValues = '\0';  // in no argument
+inline constexpr char kBetweenValues = '\0';  // cannot occur in an argument
 inline constexpr uint32_t kForRun = 1u << 0;
 inline constexpr uint32_t kForConvert = 1u << 1;
 inline constexpr uint32_t kForRecover = 1u << 2;
@@ -195,25 +196,25 @@ std::string EnvironmentName(std::string_view option);
 // `NAME=value` strings, as in environ.
 using Environment = std::vector<std::string>;
 Environment CurrentEnvironment();
-std::string WorkingDirectory();  // `/` where it has been removed or cannot be told
+std::string WorkingDirectory();  // `/` if it has been removed or is unknown
 std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name);
 
 // `args` without argv[0]. An error is one line for the user, without prefix; the exit status is kExitUsage.
 absl::StatusOr<Options> ParseOptions(const std::vector<std::string>& args, const Environment& environment,
                                      const std::string& working_directory);
 
-// `500ms`, `2s`, `1m30s`, `0`; a bare number is an error that says so.
+// `500ms`, `2s`, `1m30s`, `0`; a number without unit is an error.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
 // `4096`, `64KB` (1000), `64KiB` (1024), `64MB`, `1GiB`; `64M` and `64m` are binary as in dd.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 
-// The name in `names` nearest to `word`, empty when none is near.
+// The name in `names` that is most similar to `word`; empty: none is similar.
 std::string NearestName(std::string_view word, const std::vector<std::string>& names);
 
 // Text for the terminal (`tbprof run --help`), and the table of docs/cli.md.
 std::string OptionHelp(std::string_view subcommand, int width);
 std::string OptionMarkdown();
-// `tbprof config --explain`: a line per option with value and source.
+// `tbprof config --explain`: one line per option, with value and source.
 std::string ExplainOptions(const Options& options);
 
 }  // namespace tbprof

@@ -24,8 +24,8 @@ constexpr absl::Duration kProgressAfter = absl::Seconds(2);
 constexpr absl::Duration kBarEvery = absl::Milliseconds(200);
 constexpr absl::Duration kLineEvery = absl::Seconds(10);
 
-// One call, so that the line is whole. What a pipe or terminal does not take at once follows, unless it takes nothing:
-// a full non-blocking pipe must not hold the launcher.
+// Writes the line in one call, so that it stays whole. If a pipe or terminal takes only a part, writes the rest; gives
+// up if it takes nothing, because a full non-blocking pipe must not block the launcher.
 void WriteLine(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(fd, bytes.data(), bytes.size());
@@ -35,7 +35,7 @@ void WriteLine(int fd, std::string_view bytes) {
   }
 }
 
-// A line stays a line. ESC passes: it comes from our own colours; foreign text is escaped where it enters.
+// Makes one line of the text. ESC passes: tbprof's own colours use it; foreign text is escaped at its source.
 std::string OneLine(std::string_view line) {
   std::string clean;
   clean.reserve(line.size());
@@ -84,8 +84,8 @@ Terminal::Terminal(const Options& options) : Terminal() {
     log_file_.Reset(log_file->Release());
     return;
   }
-  // Whoever has prepared it must not keep the command from running. With --quiet, too: the file would have had the
-  // lines.
+  // Another user may have prepared the file: it must not keep the command from running. Printed even with --quiet,
+  // because the file would have had the lines.
   Error(StrCat("no log file: ", PrintableUtf8(std::string(log_file.status().message())), "; lines go to stderr only"));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tbprof says: lines on stderr with the prefix `tbprof: `, each one write(2), so that they do not mix with the
-// target's. Nothing ever goes to stdout but what the user asked for by name (help, --version, config --explain).
+// tbprof's output: lines on stderr with the prefix `tbprof: `, each one write(2), so that they do not mix with the
+// target's lines. stdout gets only output that the user requested by name (such as help, --version, config --explain).
 //
 //   Terminal terminal(options);
 //   terminal.Say("recording ...");
@@ -25,12 +25,11 @@ namespace tbprof {
 
 class Terminal {
  public:
-  // Errors only, to descriptor 2: for what goes wrong before the options are known.
+  // Writes to descriptor 2, without a log file: for errors before the options are known.
   Terminal();
-  // Honours --quiet, --log-file, TBPROF_LOG=debug, NO_COLOR. A log file that can't be opened is a line, and does
-  // without.
+  // Follows --quiet, --log-file, TBPROF_LOG=debug, NO_COLOR. A log file that can't be opened is reported and not used.
   explicit Terminal(const Options& options);
-  // For tests: lines go to `fd`, which stays the caller's.
+  // For tests: lines go to `fd`, which the caller owns.
   Terminal(int fd, bool quiet, bool color, int width);
 
   void Say(std::string_view line);    // not with --quiet
@@ -38,12 +37,12 @@ class Terminal {
   void Error(std::string_view line);  // always
   void Debug(std::string_view line);  // TBPROF_LOG=debug, and always in the log file
 
-  void SetQuiet() { quiet_ = true; }  // from here on as with --quiet
+  void SetQuiet() { quiet_ = true; }  // from now on as with --quiet
 
   bool color() const { return color_; }
   bool interactive() const { return interactive_; }  // descriptor 2 is a terminal
   bool quiet() const { return quiet_; }
-  int width() const;  // columns, 100 when unknown
+  int width() const;  // columns; 100 if unknown
 
  private:
   friend class Progress;
@@ -59,7 +58,7 @@ class Terminal {
   int fixed_width_ = 0;
 };
 
-// Shown only for work that lasts over 2 s: a bar on a terminal, elsewhere a line each 10 s. One thread.
+// Shown only for work that takes over 2 s: a bar on a terminal, elsewhere one line every 10 s. One thread.
 class Progress {
  public:
   Progress(Terminal* terminal, std::string what) : Progress(terminal, std::move(what), absl::Now()) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof convert` and `tbprof recover`: a profile from a spool, with the same worker that `run` uses.
+// `tbprof convert` and `tbprof recover`: make a profile from a spool, with the same worker that `run` uses.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 namespace tbprof {
 namespace {
 
-// True when the profile was written.
+// True: the profile was written.
 bool ConvertWindow(const Options& options, const ConversionRequest& request, Terminal* terminal) {
   const absl::StatusOr<ConversionResult> result = ConvertAndWait(request, "writing the profile", terminal);
   if (!result.ok()) {
@@ -35,7 +35,7 @@ bool ConvertWindow(const Options& options, const ConversionRequest& request, Ter
   return status.ok();
 }
 
-// The logdir that a spool lies in; empty: it lies elsewhere.
+// The logdir that contains the spool; empty: the spool is somewhere else.
 std::string LogdirAround(const std::string& spool) {
   const std::string directory = spool.substr(0, std::min(spool.rfind('/'), spool.size()));
   const size_t slash = directory.rfind('/');
@@ -44,8 +44,8 @@ std::string LogdirAround(const std::string& spool) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : directory.substr(0, slash);
 }
 
-// Where the profile goes: what the user says; else the logdir that the spool lies in or, if there is one at the place
-// that the spool names, that. A spool may be anybody's: it makes no directories where it likes.
+// Chooses the logdir of the profile: the user's choice; else the logdir that contains the spool; else the path that the
+// spool names, if a logdir exists there. A spool is untrusted: it must not create directories at any place.
 absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string& spool, const std::string& recorded,
                                       const std::string& host) {
   std::string wanted = options.logdir, base = options.logdir_base;
@@ -56,7 +56,7 @@ absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string&
     const bool is_logdir = known.ok() && OpenBeneath(known->fd.get(), "plugins/profile", O_PATH | O_DIRECTORY).ok();
     if (is_logdir || !around.empty()) {
       wanted = is_logdir && around.empty() ? recorded : around;
-      // The spool's own name led there, but where nobody has named it.
+      // The user named the spool, and its path led here: `base` applies only without operands.
       if (!options.operands.empty()) base.clear();
     }
   }
@@ -94,8 +94,8 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
   request.color = terminal->color();
   request.width = std::min(terminal->width(), 100);
   request.full_summary = options.full_summary;
-  // The run's own window; where there was none, or it became three, each of the others. Of these `recover` leaves out
-  // what the launcher had published.
+  // Converts the run's own window. If there is none, or three windows replaced it, converts each of the others.
+  // `recover` leaves out windows that the launcher has published.
   std::vector<SpoolSummary::SpoolWindow> windows;
   bool any_published = false;
   for (const auto& window : summary->windows) {
@@ -134,7 +134,8 @@ int ConvertAll(const Options& options, bool recovering) {
     }
     operands.push_back(options.logdir);
   }
-  // A cloned repository may hold a link in the place of the default, whose spools would be converted and removed.
+  // A cloned repository may have a link in place of the default logdir: the spools behind it would be converted and
+  // removed.
   const bool named = !options.operands.empty() || options.logdir_base.empty();
   if (!named) {
     const absl::StatusOr<std::string> path = NormaliseLogdir(options.logdir, WorkingDirectory());
@@ -174,7 +175,7 @@ int ConvertAll(const Options& options, bool recovering) {
     ++written;
     if (!recovering || options.keep_spool) continue;
     RemoveSpoolFiles(spool);
-    // Fails, as it should, while anything else is in it.
+    // rmdir fails, as intended, if the directory contains anything else.
     const std::string directory = spool.substr(0, spool.find_last_of('/') + 1);
     if (!LogdirAround(spool).empty()) rmdir(directory.c_str());
   }

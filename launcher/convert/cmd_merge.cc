@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof merge`: the profiles of several runs in one, laid over each other by the time they were taken at.
+// `tbprof merge`: merges the profiles of several runs into one run, aligned by the times of their recording.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -29,9 +29,9 @@ namespace tbprof {
 namespace {
 
 constexpr std::string_view kSuffix = ".xplane.pb";
-constexpr uint64_t kMaxBytes = (uint64_t{1} << 31) - 1;  // of a message of protobuf
+constexpr uint64_t kMaxBytes = (uint64_t{1} << 31) - 1;  // protobuf's limit for a message
 constexpr uint64_t kMaxSummaryBytes = 16 << 20;
-// Captures of one moment begin within a second of each other; later ones belong together only if the user says so.
+// Captures of the same moment begin within 1 s of each other. For later ones the command prints a warning.
 constexpr uint64_t kLateNs = 1'000'000'000;
 
 struct Source {
@@ -39,7 +39,7 @@ struct Source {
   XspaceTimes times;
 };
 
-// Another user's link is not followed: it may lead to what only the caller can read.
+// Links of other users are not followed: they may lead to files that only the caller can read.
 absl::StatusOr<std::string> ReadInput(const std::string& path, uint64_t most_bytes) {
   const absl::StatusOr<FileDescriptor> file = OpenForReading(path);
   if (!file.ok()) return file.status();
@@ -53,7 +53,7 @@ absl::StatusOr<std::string> ReadInput(const std::string& path, uint64_t most_byt
   return bytes;
 }
 
-// What the summaries beside the profiles say of ranks.
+// The ranks in the summaries beside the profiles.
 struct Ranks {
   std::set<int> there;
   int world_size = -1;
@@ -128,14 +128,14 @@ class MergeCommand {
       if (!times.ok()) return InvalidArgument(StrCat(path, ": ", std::string(times.status().message())));
       std::string name = std::filesystem::path(path).filename().string();
       name.resize(name.size() - kSuffix.size());
-      // The name goes to the output, TensorBoard's list of hosts and terminals.
+      // The name appears in the output, in TensorBoard's list of hosts and on terminals.
       sources_.push_back({path, HostNameFrom(name), *times});
     }
     ReadRanks(directory, &ranks_);
     return absl::OkStatus();
   }
 
-  // TensorBoard tells hosts apart by the files' names.
+  // TensorBoard distinguishes hosts by the names of the files.
   absl::Status NameThem() {
     std::set<std::string> taken;
     for (Source& source : sources_) {
@@ -160,7 +160,7 @@ class MergeCommand {
       const uint64_t later = source.times.start_unix_ns - earliest_;
       if (later >= kLateNs || ++said <= kMostLines) SayTime(source.stem, later);
     }
-    // Steps that no two files have in common are not shown: only those that overlap are.
+    // TensorBoard shows only steps that overlap with steps of other files.
     for (const Source& source : sources_) {
       if (!IsAlone(source) || ++lonely > kMostLines) continue;
       terminal_.Warn(StrCat(PrintableUtf8(source.stem),
@@ -173,7 +173,7 @@ class MergeCommand {
   }
 
   void SayTime(const std::string& stem, uint64_t later) {
-    constexpr uint64_t kMostSaid = uint64_t{1} << 52;  // in picoseconds it fits
+    constexpr uint64_t kMostSaid = uint64_t{1} << 52;  // fits in int64_t as picoseconds
     const std::string line =
         StrCat(PrintableUtf8(stem), ": ", HumanTime(static_cast<int64_t>(std::min(later, kMostSaid)) * 1000),
                " behind the first");

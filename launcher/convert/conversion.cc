@@ -23,7 +23,8 @@ namespace tbprof {
 namespace {
 
 constexpr int kLowestPriority = 19;
-// A quarter of a processor that the command keeps busy: what it takes is the same at any priority, it is sooner over.
+// With this priority the worker gets a quarter of a CPU that the command keeps busy. Its total CPU time is the same at
+// any priority, but it finishes sooner.
 constexpr int kPriorityOnRequest = 5;
 
 }  // namespace
@@ -42,7 +43,7 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
   const absl::StatusOr<FileDescriptor> file = OpenForWriting(options.summary_json, O_TRUNC);
   absl::Status status = file.status();
   if (status.ok()) {
-    fcntl(file->get(), F_SETFL, 0);  // what a reader takes slowly is waited for
+    fcntl(file->get(), F_SETFL, 0);  // blocking: waits for a slow reader
     status = WriteAll(file->get(), text, options.summary_json);
   }
   return status.ok() ? status : absl::Status(status.code(), StrCat("the summary: ", std::string(status.message())));
@@ -64,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
       lseek(input.get(), 0, SEEK_SET) != 0) {
     return absl::ErrnoToStatus(errno, "cannot start the conversion");
   }
-  // What the terminal sends to the group is for the launcher to decide on.
+  // The worker blocks signals that the terminal sends to the process group: the launcher decides about them.
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signo : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1, SIGUSR2}) sigaddset(&mask, signo);
@@ -75,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
       StartWorker({kConvertWorkerArgument}, descriptors, mask, "cannot start the conversion");
   if (!pid.ok()) return pid.status();
   conversion->pid_ = *pid;
-  // Not by the worker itself: it could come behind RaisePriority.
+  // The launcher sets the priority: the worker itself could set it after RaisePriority.
   if (request.beside_command) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(conversion->pid_),
                 request.on_request ? kPriorityOnRequest : kLowestPriority);

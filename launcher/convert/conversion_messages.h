@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the launcher and its convert worker send each other: the request, and the lines of the answer, as JSON.
+// Messages between the launcher and its convert worker: the request, and the lines of the reply, as JSON.
 //
-// A path is bytes, JSON is text: each byte of it travels as the character of that number.
+// A path is bytes and JSON is text: each byte of a path is sent as the character with that number.
 //
-// Process: launcher and its convert worker. Pure functions.
+// Process: launcher and convert worker. Pure functions.
 #ifndef TBPROF_LAUNCHER_CONVERT_CONVERSION_MESSAGES_H_
 #define TBPROF_LAUNCHER_CONVERT_CONVERSION_MESSAGES_H_
 
@@ -27,11 +27,11 @@ std::string BytesToText(const std::string& bytes);
 std::string TextToBytes(const std::string& text);
 
 nlohmann::json ToJson(const ConversionRequest& request);
-// Throws where a field is missing or has another type.
+// Throws if a field is missing or has another type.
 ConversionRequest RequestFromJson(const nlohmann::json& json);
 
 nlohmann::json ToJson(const ConversionResult& result);
-// Fields that are missing are left as they are.
+// Missing fields get default values. Does not set `status`.
 void ReadResult(const nlohmann::json& json, ConversionResult* result);
 
 }  // namespace tbprof

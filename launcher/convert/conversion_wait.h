@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A conversion that a command waits for, with a bar on the terminal.
+// Runs a conversion and waits for it, with a progress bar on the terminal.
 //
 // Process: launcher, main thread of a command that does nothing else meanwhile.
 #ifndef TBPROF_LAUNCHER_CONVERT_CONVERSION_WAIT_H_
@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// `what`: is done, for the bar. An error of the conversion names the spool.
+// `what`: the activity, for the progress bar. An error of the conversion names the spool.
 absl::StatusOr<ConversionResult> ConvertAndWait(const ConversionRequest& request, std::string what, Terminal* terminal);
 
 }  // namespace tbprof

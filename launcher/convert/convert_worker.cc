@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that makes a profile: reads its request, says how far it is, publishes.
+// The convert worker: reads its request, reports progress, publishes the profile.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -57,11 +57,11 @@ void Say(const nlohmann::json& message) {
   }
 }
 
-// Between true and the next word of any kind the worker waits for the log directory.
+// After {"publishing": true} the worker waits for the log directory, until its next message.
 void SayPublishing(bool publishing) { Say({{"publishing", publishing}}); }
 
-// Writes what is wanted of the timeline that `build` makes for a number of bytes. How long the file is to be is known
-// well enough for most programs before it is written; where it turns out too long, again with less.
+// Writes the requested outputs of the timeline. `build` makes a timeline for a number of bytes. For most programs the
+// expected size of the file is accurate; if the file is too long, it is written again with fewer bytes.
 absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline timeline, RunDirectory* directory,
                                       const std::function<absl::StatusOr<Timeline>(uint64_t)>& build) {
   constexpr int kMaxAttempts = 4;
@@ -79,7 +79,7 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
       SayPublishing(false);
       const double per_expected =
           static_cast<double>(*bytes) / static_cast<double>(std::max<uint64_t>(timeline.expected_bytes, 1));
-      timeline = Timeline();  // two of them would be too much
+      timeline = Timeline();  // two timelines would need too much memory
       absl::StatusOr<Timeline> shorter =
           build(static_cast<uint64_t>(0.95 * static_cast<double>(request.max_profile_size) / per_expected));
       if (!shorter.ok()) return shorter.status();
@@ -89,11 +89,11 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
   return timeline;
 }
 
-// Takes what the summaries of other launchers in a run's directory report of their ranks, each summary once. Whoever
-// can write there can have put anything there.
+// Reads the reports about ranks from the summaries of other launchers in a run's directory, each summary once. The
+// summaries are untrusted: other users may be able to write there.
 void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const Timeline& own,
                     std::set<std::string>* seen, std::map<int, RankReport>* found) {
-  // Of a run that does not fit one profile the timeline shows the end.
+  // If a run does not fit one profile, the timeline shows its end.
   const auto before_ns = static_cast<uint64_t>(std::max<int64_t>(own.totals_ps - own.duration_ps, 0) / 1000);
   const uint64_t run_start = own.origin_unix_ns - std::min(own.origin_unix_ns, before_ns);
   const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
@@ -115,8 +115,8 @@ void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const
   });
 }
 
-// Waits for the files of other launchers' ranks; what they report goes to the timeline, and so does who is missing when
-// the time is up. A summary is published behind its profile.
+// Waits for the files of other launchers' ranks. Adds their reports to the timeline, and at the deadline the missing
+// ranks. A launcher publishes its summary after its profile.
 void WaitForRanks(const RunDirectory& directory, const ConversionRequest& request, Timeline* timeline) {
   timeline->missing_ranks.clear();
   const int world = std::min(std::max(timeline->world_size, request.world_size), kMaxWorld);
@@ -130,7 +130,7 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
     if (!IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) || own.count(rank) != 0) continue;
     missing.insert(rank);
   }
-  // Each launcher decides for itself whether its run fits one profile.
+  // Each launcher decides separately whether its run fits one profile.
   const std::string end = StrCat("_", WindowName(kEndWindow));
   const std::string& run = directory.run();
   const std::string other = run.ends_with(end) ? run.substr(0, run.size() - end.size()) : StrCat(run, end);
@@ -157,10 +157,11 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
   }
 }
 
-// One that is the newest may still go on, and where steps are inferred the next may move it.
+// Finds the requested steps. The newest step may still continue, and the next step may move the bounds of an inferred
+// one.
 void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
   if (timeline.step_source == StepSource::kWholeCapture) return;
-  // What repeats before the training (imports, unpacking) must not end the recording of it.
+  // Work that repeats before the training (imports, unpacking) must not end the recording.
   if (request.summary_only && timeline.step_confidence < kSureConfidence) return;
   result->step_source = timeline.step_source_text;
   int64_t count = 0;
@@ -175,7 +176,7 @@ void FindSteps(const Timeline& timeline, const ConversionRequest& request, Conve
     }
   }
   if (count == 0) return;
-  // What makes a step known, its optimizer's end or the next one's beginning, may lie on the border.
+  // The event that defines a step (its optimizer's end, or the next step's beginning) may lie on the border.
   const int64_t margin = std::min<int64_t>((result->steps_to_ns - result->steps_from_ns) / count / 20, 2'000'000);
   result->steps_from_ns = std::max<int64_t>(result->steps_from_ns - margin, 0);
   result->steps_to_ns += margin;
@@ -195,13 +196,13 @@ void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* ti
              ": what is published by the job itself (a signal, `tbprof capture PID`) has no such limit"));
 }
 
-// By the directory's descriptor: what its name leads to may be another by now.
+// Uses the directory's descriptor: its name may lead to another directory by now.
 std::string ReadableSpool(const ConversionRequest& request) {
   if (request.spool_directory < 0) return request.spool;
   return StrCat("/proc/self/fd/", request.spool_directory, "/", request.spool_name);
 }
 
-// The directory that was there when the command started: where it is now, or made again where it was removed.
+// The directory that existed when the command started: at its present place, or created again if it was removed.
 absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const std::string& host,
                                         std::vector<std::string>* warnings) {
   LogDirectory held{FileDescriptor(request.logdir_fd < 0 ? -1 : fcntl(request.logdir_fd, F_DUPFD_CLOEXEC, 0)),
@@ -221,7 +222,7 @@ absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const 
   return held;
 }
 
-// What tbprof itself has added to the wall time of the command until now.
+// The wall time that tbprof itself has added to the command so far.
 void AddShare(const ConversionRequest& request, SummaryOptions* options) {
   if (request.command_end_ns == 0) return;
   options->seconds_before = static_cast<double>(request.before_command_ns) / 1e9;
@@ -229,7 +230,7 @@ void AddShare(const ConversionRequest& request, SummaryOptions* options) {
   options->seconds_after = static_cast<double>(now - std::min(now, request.command_end_ns)) / 1e9;
 }
 
-// From a spool to a published run, step by step.
+// Converts a spool into a published run, step by step.
 class Job {
  public:
   explicit Job(const ConversionRequest& given) : given_(given), request_(given) {
@@ -319,7 +320,7 @@ class Job {
     return absl::OkStatus();
   }
 
-  // The file of a further rank. `timeline`: of the first, whose reports it completes.
+  // Writes the file of a further rank. `timeline`: the first rank's timeline, which gets the reports of this rank.
   absl::Status WriteRank(int rank, Timeline* timeline) {
     SayPublishing(false);
     building_.rank = rank;
@@ -365,7 +366,7 @@ class Job {
     timeline.rank_warnings = RankWarnings(timeline);
     JudgeRanks(&timeline);
     const size_t further_files = directory_->written().size();
-    // Copies: the timeline that they are of goes into the call.
+    // Copies, because `timeline` is moved into WriteOutputs.
     const auto build = [this, host = timeline.host, warnings = timeline.warnings,
                         rank_warnings = timeline.rank_warnings, missing = timeline.missing_ranks,
                         by_rank = timeline.by_rank](uint64_t most_bytes) {
@@ -412,14 +413,15 @@ class Job {
   }
 
   const ConversionRequest& given_;
-  ConversionRequest request_;  // whose size is that of one file
+  ConversionRequest request_;  // max_profile_size is the limit of one file
   TimelineRequest building_;
   size_t file_count_ = 1;
   std::optional<LogDirectory> logdir_;
   std::unique_ptr<RunDirectory> directory_;
 };
 
-// Libraries of ours throw: what they cannot get or make nothing of ends the conversion, with a line.
+// Libraries throw if they run out of memory or cannot use their input: the exception ends the conversion with a
+// message.
 absl::StatusOr<ConversionResult> ConvertWithinMemory(const ConversionRequest& request) {
   try {
     return Job(request).Run();
@@ -438,7 +440,7 @@ absl::StatusOr<ConversionResult> ConvertWithinMemory(const ConversionRequest& re
 bool IsConvertWorker(int argc, char** argv) { return argc == 2 && strcmp(argv[1], kConvertWorkerArgument) == 0; }
 
 int ConvertWorker() {
-  // A sanitizer's shadow needs terabytes of addresses.
+  // A sanitizer's shadow memory needs terabytes of address space.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   rlimit limit;
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur > kMaxAddressSpace) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof doctor`: whether recording would work here, before it is tried.
+// `tbprof doctor`: checks before a run whether recording would work on this machine.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -59,7 +59,7 @@ int CommandDoctor(const Options& options) {
     Terminal().Error(std::string(logdir.status().message()));
     return kExitUsage;
   }
-  // Begun before the first row and read in the last ones: a driver that hangs costs no time of its own.
+  // Starts before the first row, and the last rows read the result: a driver that hangs costs no extra time.
   GpuProbe probe(PythonPackages(options, environment));
   const DoctorContext context{options, environment, *logdir, &probe};
   DoctorVerdict worst = DoctorVerdict::kPass;

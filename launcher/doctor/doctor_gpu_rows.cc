@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows about NVIDIA's driver, the CUDA runtime and CUPTI. A machine without a GPU is as good as any other.
+// The rows about NVIDIA's driver, the CUDA runtime and CUPTI. A machine without a GPU passes.
 #include <limits.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ std::string Toolkit(const Environment& environment) {
   return StrCat(name.starts_with("cuda-") ? name.substr(5) : "of unknown version", " (", home, ")");
 }
 
-// Why a version is not the library's own.
+// Explains a version that was not read from the library itself.
 const char* ByNames(bool read) { return read ? "; by its name, not loaded" : ""; }
 
 }  // namespace

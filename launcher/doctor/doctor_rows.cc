@@ -58,7 +58,7 @@ std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
   return text.substr(0, text.find('\n'));
 }
-// The value behind `Seccomp:` in a file like /proc/self/status.
+// The value after `Seccomp:` in a file like /proc/self/status.
 std::string FieldOf(const std::string& text, std::string_view name) {
   for (const std::string_view line : Split(text, '\n')) {
     const size_t colon = line.find(':');
@@ -94,7 +94,7 @@ Result System(const DoctorContext& context) {
 Result Library(const DoctorContext& context) {
   const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
   if (!libraries.ok()) return Fail(std::string(libraries.status().message()), "install tbprof as a whole");
-  // The file, without the way by which AddressSanitizer accepts it.
+  // The path of the file, without the directory part for AddressSanitizer.
   const std::string file = StrCat(libraries->directory, "/", kPreloadFileName);
   if (!MayChangeUser() || IsReadableByAll(libraries->preload)) return Pass(file);
   const std::string place = LibraryCopy::Place();
@@ -209,7 +209,7 @@ Result Clock(const DoctorContext&) {
   return Pass(found);
 }
 
-// The environment is that of a job on several machines.
+// True: the environment is that of a job on several machines.
 bool IsOnSeveralMachines(const Environment& environment) {
   const auto number = [&](const char* name) {
     return LeadingNumber<uint64_t>(Lookup(environment, name).value_or("")).value_or(0);
@@ -248,7 +248,7 @@ Result TimeNamespace(const DoctorContext&) {
   return Pass("programs have the clock of tbprof");
 }
 
-// ---- what is preloaded, and the command
+// ---- preloaded libraries, and the command
 
 Result Preloaded(const DoctorContext& context) {
   if (Lookup(context.environment, kSessionVariable)) {
@@ -296,7 +296,7 @@ Result Command(const DoctorContext& context) {
     const std::string notes = preflight.notes.empty() ? "" : StrCat("; ", preflight.notes[0]);
     return Pass(StrCat(preflight.program, " can be recorded", notes));
   }
-  // A reason is `what is: what to do`.
+  // A reason has the form `observation; remedy`.
   const std::string& reason = preflight.reasons[0];
   const size_t fix = reason.rfind("; ");
   const std::string found = fix == std::string::npos ? reason : reason.substr(0, fix);
@@ -308,7 +308,7 @@ Result Command(const DoctorContext& context) {
 
 // ---- directories
 
-// Whether a file can be made there, written to the disk, and renamed without replacing another.
+// Tests whether a file can be created in the directory, written to disk, and renamed without replacing another.
 std::string ProbeDirectory(const std::string& directory, bool* no_replace) {
   *no_replace = true;
   std::string pattern = StrCat(directory, "/.tbprof-probe-XXXXXX");
@@ -348,7 +348,7 @@ Result Logdir(const DoctorContext& context) {
   return Pass(StrCat(context.logdir, place == context.logdir ? "" : StrCat(" can be made in ", place)));
 }
 
-// As Session chooses it.
+// The directory that Session would choose.
 std::string SpoolPlace(const DoctorContext& context) {
   std::string place = Existing(context.options.spool_dir.empty() ? context.logdir : context.options.spool_dir);
   if (!context.options.spool_dir.empty() || StorageOf(place) == Storage::kDisk) return place;
@@ -395,7 +395,7 @@ Result Leftovers(const DoctorContext& context) {
 
 // ---- the viewer
 
-// Of --python, else the one that the command runs, else the active one; empty: none.
+// The Python of --python, else the one that the command runs, else the active one; empty: none.
 std::string ChosenPython(const Options& options, const Environment& environment) {
   if (options.python.find('/') != std::string::npos) return options.python;
   if (!options.python.empty()) return ResolveCommand(options.python, environment).path;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `tbprof doctor` looks at: one row per check. A check reads and reports; what it has to try (a file in the log
-// directory, a run of tbprof) it takes away again.
+// The checks of `tbprof doctor`, one row each. A check reads and reports; it removes everything that it creates for a
+// test (a file in the log directory, a run of tbprof).
 //
 //   for (const DoctorRow& row : DoctorRows()) {
 //     if (const std::optional<Finding> finding = row.check(context)) ...
@@ -22,15 +22,15 @@
 
 namespace tbprof {
 
-// kFail: recording is prevented, or nothing of the command would be recorded. kWarn: it works, with a loss that is
-// named. kNote: recording is not touched (other machines, viewing). Only kFail ends with another status than 0, the
-// others under --strict: docs/cli.md.
+// kFail: recording is impossible, or nothing of the command would be recorded. kWarn: recording works, with a loss that
+// is named. kNote: recording is not affected (other machines, viewing). The exit status is not 0 for kFail, and under
+// --strict for kWarn and kNote: docs/cli.md.
 enum class DoctorVerdict { kPass, kNote, kWarn, kFail };
 
 struct Finding {
   DoctorVerdict verdict = DoctorVerdict::kPass;
   std::string found;
-  std::string fix;  // what to do; empty when there is nothing to do
+  std::string fix;  // the remedy; empty: none needed
 };
 
 struct DoctorContext {
@@ -42,21 +42,21 @@ struct DoctorContext {
 
 struct DoctorRow {
   std::string_view name;
-  std::optional<Finding> (*check)(const DoctorContext& context);  // nothing: does not apply here
+  std::optional<Finding> (*check)(const DoctorContext& context);  // std::nullopt: does not apply here
 };
 
 absl::Span<const DoctorRow> DoctorRows();
 
-// Where the Python of --python, or the active one, imports from.
+// Directories from which the Python of --python, of the command, or the active one imports.
 std::vector<std::string> PythonPackages(const Options& options, const Environment& environment);
 
-// Rows of doctor_gpu_rows.cc.
+// Rows in doctor_gpu_rows.cc.
 std::optional<Finding> CheckDriver(const DoctorContext& context);
 std::optional<Finding> CheckCuda(const DoctorContext& context);
 std::optional<Finding> CheckCupti(const DoctorContext& context);
-// Of doctor_stacks.cc.
+// In doctor_stacks.cc.
 std::optional<Finding> CheckStacks(const DoctorContext& context);
-// Of doctor_self_test.cc.
+// In doctor_self_test.cc.
 std::optional<Finding> CheckSelfTest(const DoctorContext& context);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The row that tries the whole way: a recorded run of tbprof itself.
+// The row that tests recording from end to end: a recorded run of tbprof itself.
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -25,8 +25,8 @@ namespace {
 Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
 Finding Fail(std::string found, std::string fix) { return {DoctorVerdict::kFail, std::move(found), std::move(fix)}; }
 
-// Runs tbprof with these words in that directory; its standard error, and the exit status in *status, -1 when it did
-// not end in time.
+// Runs tbprof with these arguments in the directory. Returns its standard error, and the exit status in *status; -1: it
+// did not end in time.
 std::string RunOurselves(const std::vector<std::string>& words, const Environment& environment,
                          const std::string& directory, int* status) {
   constexpr int kPatienceMs = 10'000;
@@ -80,11 +80,11 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   }
   Environment environment;
   for (const std::string& entry : context.environment) {
-    // As the user's commands run, but for what options the environment holds.
+    // The environment of the user's commands, without the options in it.
     if (entry.starts_with("TBPROF_") && !entry.starts_with("TBPROF_LIBRARY_DIR=")) continue;
     if (!entry.starts_with("XDG_CONFIG_HOME=")) environment.push_back(entry);
   }
-  // No configuration file of the user: none in the working directory, and none there.
+  // Excludes configuration files of the user: neither the working directory nor this directory has one.
   environment.push_back(StrCat("XDG_CONFIG_HOME=", directory));
   char own[PATH_MAX] = {};
   if (readlink("/proc/self/exe", own, sizeof(own) - 1) <= 0) {

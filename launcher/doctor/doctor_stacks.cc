@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether stacks can be read from outside: forks a child and reads what it has written into its memory.
+// Checks whether stacks can be read from outside: forks a child and reads a value that the child has written into its
+// memory.
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,9 +19,9 @@
 namespace tbprof {
 namespace {
 
-volatile uint64_t written = 0;  // by the child into its own copy
+volatile uint64_t written = 0;  // the child writes its own copy
 
-// Says that it is there, and waits for the end of `go`.
+// Reports that the child runs, and waits for the end of `go`.
 [[noreturn]] void RunChild(int there, int go) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   written = 42;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// In which order the runs of `tbprof ab` are made, and after which pairs the answer is looked for.
+// The order of the runs of `tbprof ab`, and the numbers of pairs after which it computes the answer.
 //
 //   AbOrder order(seed);
 //   const bool new_first = order.Next();
@@ -16,11 +16,11 @@
 
 namespace tbprof {
 
-// ABBA or BAAB by chance, for each two pairs: what rises or falls evenly hits both sides alike.
+// Random order ABBA or BAAB for each two pairs: a steady drift of the machine affects both sides equally.
 class AbOrder {
  public:
   explicit AbOrder(uint64_t seed) : random_(seed) {}
-  // Whether the next pair begins with the new side.
+  // True: the next pair begins with the new side.
   bool Next();
 
  private:
@@ -28,17 +28,17 @@ class AbOrder {
   bool second_ = false, new_first_ = false;
 };
 
-// A look at the data that may end the runs. Each has a share of the chance of a wrong answer, the shares add up to 1:
-// whoever looks often must not find by chance what is not there.
+// A look computes the answer from the pairs so far, and may end the runs. Each look has a share of the permitted
+// probability of a wrong answer. The shares add up to 1, so that frequent looks do not find a difference by chance.
 struct Look {
   uint64_t pairs = 0;
   double share = 0;
 };
 
-// Looks become rarer, and later ones have more of the budget. The last is at `pairs`.
+// The distance between looks grows, and later looks have a larger share. The last look is at `pairs`.
 std::vector<Look> PlanLooks(uint64_t pairs);
 
-// Of the looks behind the first `taken`: for a last one before its time, when the runs must end.
+// The shares of the looks behind the first `taken` together. The last look takes them if the runs end early.
 double ShareLeft(const std::vector<Look>& looks, size_t taken);
 
 }  // namespace tbprof

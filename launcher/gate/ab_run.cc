@@ -26,13 +26,13 @@ constexpr size_t kTailBytes = 4096, kTailColumns = 200;
 volatile sig_atomic_t g_interrupted = 0;
 volatile sig_atomic_t g_child = 0;
 
-// A terminal sends its signals to the child as well; others come to this process alone.
+// A terminal sends SIGINT to the child as well; SIGTERM reaches this process only, so it is forwarded.
 void Interrupt(int signo) {
   g_interrupted = 1;
   if (signo == SIGTERM && g_child > 0) kill(static_cast<pid_t>(g_child), SIGTERM);
 }
 
-// While a run is made.
+// Handles SIGINT and SIGTERM during a run.
 class InterruptHandler {
  public:
   InterruptHandler() {
@@ -52,7 +52,7 @@ class InterruptHandler {
   struct sigaction interrupt_ = {}, terminate_ = {};
 };
 
-// The command's last line that is not empty; tbprof's own are behind it.
+// The last non-empty line that the command wrote. tbprof's own lines follow it in the file and are skipped.
 std::string LastLine(const std::string& path) {
   const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return "";

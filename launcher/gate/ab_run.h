@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One run of a side of `tbprof ab`: the command under `tbprof run`, as a child of this process.
+// One run of one side of `tbprof ab`: the command under `tbprof run`, as a child of this process.
 //
 //   const AbRunResult result = RunSide({.command = "python train.py", .logdir = "/logs", .run = "ab-base-1"}, &gpus);
 //
@@ -18,12 +18,12 @@ struct AbRunRequest {
   std::string command;  // for /bin/sh -c
   std::string logdir;   // absolute
   std::string run;      // name of the run
-  std::string output;   // file that gets what the command and tbprof write
+  std::string output;   // file for the output of the command and of tbprof
 };
 
 struct AbRunResult {
   std::string error;         // one line; empty: the command succeeded
-  bool interrupted = false;  // by a signal to this process: there are to be no more
+  bool interrupted = false;  // a signal to this process: no further runs
   RunLoad load;
 };
 

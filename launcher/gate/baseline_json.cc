@@ -23,7 +23,7 @@ using Parsed = nlohmann::json;
 constexpr size_t kMostNameBytes = 4096, kMostCounts = 200, kMostDevices = 256, kMostFiles = 200;
 constexpr std::string_view kFormat = "tbprof baselines";
 
-// Seven digits are more than any clock is good for, and keep the file small.
+// No clock is accurate to more than seven digits; fewer digits keep the file small.
 double Rounded(double value) {
   if (!std::isfinite(value)) return 0;
   return strtod(absl::StrFormat("%.7g", value).c_str(), nullptr);
@@ -104,7 +104,7 @@ Json RunJson(const RunNumbers& run) {
 
 std::string Line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// Takes fields of an object, each once. The first fault stays.
+// Reads each field of an object at most once. Keeps the first fault.
 class Reader {
  public:
   Reader(const Parsed& object, std::string place) : object_(object), place_(std::move(place)) {
@@ -144,7 +144,7 @@ class Reader {
     Fault(StrCat(name, ": expected a number of at least 0"));
     return 0;
   }
-  // Empty, with a fault, where there is none.
+  // An empty array, with a fault, if the field is missing or invalid.
   const Parsed& TakeArray(const char* name, size_t most) {
     static const Parsed kEmpty = Parsed::array();
     const Parsed* value = Take(name);

@@ -24,7 +24,7 @@
 namespace tbprof {
 namespace {
 
-// A lock is held while a file is read and written: what holds it longer hangs.
+// A process holds the lock only while it reads and writes a file: one that holds it longer hangs.
 constexpr absl::Duration kLockWait = absl::Minutes(1);
 constexpr absl::Duration kLockPoll = absl::Milliseconds(5);
 constexpr std::string_view kSuffix = ".json", kTemporarySuffix = ".tmp";
@@ -33,8 +33,8 @@ constexpr size_t kMostListed = 1000;
 
 struct Store {
   std::string directory;  // absolute
-  std::string file;       // its name; empty: a file for each baseline
-  std::string path;       // as it was given
+  std::string file;       // name of the file; empty: one file per baseline
+  std::string path;       // path as given by the user
 };
 
 absl::StatusOr<Store> StoreAt(const std::string& path) {
@@ -63,7 +63,7 @@ absl::StatusOr<FileDescriptor> OpenStore(const Store& store, bool make) {
   return directory;
 }
 
-// On the directory; where the file system has no locks on directories (NFS), on a file in it.
+// Locks the directory, or a file in it where the file system does not support locks on directories (NFS).
 absl::StatusOr<FileDescriptor> LockStore(int directory, const std::string& path) {
   FileDescriptor lock(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const absl::Time end = absl::Now() + kLockWait;
@@ -86,7 +86,7 @@ absl::StatusOr<FileDescriptor> LockStore(int directory, const std::string& path)
   return lock;
 }
 
-// NotFound: there is no such file.
+// Returns NotFound if the file does not exist.
 absl::StatusOr<std::vector<Baseline>> ReadFile(int directory, const std::string& name, const std::string& path) {
   const FileDescriptor file(openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0) {
@@ -113,7 +113,7 @@ bool IsTemporary(std::string_view entry, const std::string& name) {
 }
 
 absl::Status ReplaceFile(int directory, const std::string& name, const std::string& text, const std::string& path) {
-  // Under the lock: nobody else writes here, so these are of processes that were killed.
+  // No other process writes here while this one has the lock, so these files are left over from killed processes.
   ForEachEntry(directory, [&](const char* entry) {
     if (IsTemporary(entry, name)) unlinkat(directory, entry, 0);
   });
@@ -150,7 +150,7 @@ absl::Status NoSuchBaseline(const Store& store, const std::string& name, const s
   return absl::NotFoundError(text);
 }
 
-// The baseline's place in what its file holds.
+// Adds `saved` to the baselines of its file.
 absl::StatusOr<SavedBaseline> Merge(const Baseline& saved, const SaveOptions& options, const std::string& path,
                                     std::vector<Baseline>* there) {
   const size_t added = saved.side.runs.size();
@@ -191,13 +191,13 @@ absl::StatusOr<SavedBaseline> SaveBaseline(const std::string& store_path, const 
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<Baseline>> there = ReadFile(directory->get(), file, path);
   if (absl::IsNotFound(there.status())) there = std::vector<Baseline>();
-  // A damaged file holds what may be wanted back: it is not replaced.
+  // A damaged file is not replaced: the user may want to recover its baselines.
   if (!there.ok()) return there.status();
   const Baseline saved{name, absl::ToUnixNanos(absl::Now()), side};
   const absl::StatusOr<SavedBaseline> merged = Merge(saved, options, path, &*there);
   if (!merged.ok()) return merged.status();
   const std::string text = BaselinesAsJson(*there);
-  // What cannot be read back is not written.
+  // Fails before the file is replaced if this tbprof could not read the new text.
   if (const auto back = BaselinesFromJson(text, path); !back.ok()) return back.status();
   if (const absl::Status replaced = ReplaceFile(directory->get(), file, text, path); !replaced.ok()) return replaced;
   return merged;

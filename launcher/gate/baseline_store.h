@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Baselines: runs that are kept under a name, to compare later ones with. The store is a directory with a file
-// NAME.json each, or one file with all of them, for a repository.
+// Baselines: runs that are kept under a name, for comparison with later runs. The store is a directory with one file
+// NAME.json per baseline, or one file with all baselines, for a repository.
 //
 //   absl::StatusOr<SavedBaseline> saved = SaveBaseline(store, "main", side, {.add = true});
 //   absl::StatusOr<Side> base = LoadBaseline(store, "main");
 //   std::optional<RunNoise> noise = NoiseOf(*base);
 //
 // A file is replaced as a whole (temporary file, fsync, rename), under a lock on its directory: processes that save at
-// the same time lose nothing. Nothing is written outside the store's directory, and no link of another user is
-// followed. Errors are one line.
+// the same time do not overwrite each other's baselines. All writes stay in the store's directory; links of other users
+// are not followed. Errors are one line.
 //
 // Process: launcher, for `tbprof baseline`, `compare`, `ab` and `run --baseline`, main thread.
 #ifndef TBPROF_LAUNCHER_GATE_BASELINE_STORE_H_
@@ -28,28 +28,28 @@
 namespace tbprof {
 
 inline constexpr char kDefaultStore[] = ".tbprof-baselines";
-// How `compare` names a baseline among paths: `baseline:main`.
+// Prefix of a baseline among the paths of `compare`: `baseline:main`.
 inline constexpr std::string_view kBaselinePrefix = "baseline:";
 
-// `store` ends in `.json` or is a file: one file for all. Else a directory. Relative to the working directory. `add`:
-// the runs are added to those that the baseline has. It keeps the `keep` runs that were saved last.
 struct SaveOptions {
-  bool add = false;
-  size_t keep = kMostBaselineRuns;
+  bool add = false;                 // to the runs that the baseline has; else they are replaced
+  size_t keep = kMostBaselineRuns;  // the newest runs; older ones are dropped
 };
 struct SavedBaseline {
-  size_t runs = 0;     // that it has now
-  size_t dropped = 0;  // older ones that it had before
+  size_t runs = 0;     // in the baseline now
+  size_t dropped = 0;  // older runs that exceeded `keep`
 };
+// `store`: a file or a path that ends in `.json` is one file for all baselines, any other path is a directory. Relative
+// to the working directory.
 absl::StatusOr<SavedBaseline> SaveBaseline(const std::string& store, const std::string& name, const Side& side,
                                            const SaveOptions& options);
 absl::StatusOr<Baseline> ReadBaseline(const std::string& store, const std::string& name);
 absl::StatusOr<Side> LoadBaseline(const std::string& store, const std::string& name);
 
-// By name. What cannot be read is left out, with a line each in `faults`. No store: none.
+// Sorted by name. Skips unreadable baselines and adds a line to `faults` for each. Empty if the store does not exist.
 absl::StatusOr<std::vector<Baseline>> ListBaselines(const std::string& store, std::vector<std::string>* faults);
 
-// Nothing: fewer than 3 runs whose times can be compared.
+// std::nullopt: fewer than 3 runs have comparable step times.
 std::optional<RunNoise> NoiseOf(const Side& side);
 
 }  // namespace tbprof

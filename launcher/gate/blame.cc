@@ -17,15 +17,16 @@
 namespace tbprof {
 namespace {
 
-// That one row of a kind is significant by chance.
+// Probability that any row of a kind is significant by chance.
 constexpr double kFalseRowLevel = 0.05;
 constexpr size_t kMostRowsOfKind = 30;
-// Of the base's step: smaller differences are left out, but for parts.
+// Share of the base's step time. Rows with smaller differences are left out, except parts.
 constexpr double kLeastShare = 0.001;
-// What a row varies by from run to run at least, as a share of it: few runs may agree by chance, and samples are few.
+// Least assumed variation of a row between runs, as a share of its value: few runs may agree by chance, and sampled
+// values have few samples.
 constexpr double kRowFloor = 0.01, kSampledRowFloor = 0.05;
 
-// Of a function's time on each side, what lines have that the other side does not: it has moved.
+// A function has moved if more than this share of its time, on each side, is in lines that the other side lacks.
 constexpr double kMovedShare = 0.5;
 
 // The values of one name in the runs of both sides.
@@ -43,10 +44,10 @@ bool IsNone(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return value == 0; });
 }
 
-// Of the lines of one function: time of those that one side alone has, and of all.
+// Times of the lines of one function: of the lines that only one side has, and of all lines.
 struct FunctionTimes {
   double base_alone = 0, base = 0, now_alone = 0, now = 0;
-  // A line that was seen once is no line that moved.
+  // A share of the time, not the number of lines: a line with a single sample does not prove a move.
   bool moved() const { return base_alone > kMovedShare * base && now_alone > kMovedShare * now; }
 };
 
@@ -54,14 +55,13 @@ bool Has(const RunNumbers& run, AmountKind kind) {
   return std::ranges::any_of(run.amounts, [&](const Amount& amount) { return amount.kind == kind; });
 }
 
-// Nothing where a run does not have this kind at all: it was not measured. Of waits and other threads there may be
-// none.
+// Empty if a run has no amount of this kind, because it was not measured. Runs may have no waits and no other threads.
 Rows RowsOf(const Comparison& comparison, AmountKind kind) {
   Rows rows;
   for (const bool of_base : {true, false}) {
     const std::vector<RunNumbers>& runs = of_base ? comparison.base.runs : comparison.now.runs;
     for (size_t i = 0; i < runs.size(); ++i) {
-      // Other threads are sampled where the one of the steps is.
+      // Other threads are sampled wherever the thread of the steps is.
       const AmountKind measured = kind == AmountKind::kOtherLine ? AmountKind::kPythonLine : kind;
       if (kind != AmountKind::kWait && !Has(runs[i], measured)) return {};
       for (const Amount& amount : runs[i].amounts) {
@@ -76,7 +76,8 @@ Rows RowsOf(const Comparison& comparison, AmountKind kind) {
   return rows;
 }
 
-// Where most of a function's time is at lines of one side alone, on both sides, its lines have moved: they are one row.
+// If on both sides most of a function's time is at lines that the other side lacks, its lines have moved: they become
+// one row.
 Rows JoinMoved(Rows rows) {
   std::map<std::string, FunctionTimes> functions;
   for (const auto& [name, row] : rows) {
@@ -100,7 +101,8 @@ bool IsSampled(AmountKind kind) {
   return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
 }
 
-// A summary lists so many lines of a thread: what is not among them may have taken as long as the least of them.
+// A summary lists at most 20 lines of a thread: a line that it leaves out may have taken as long as the shortest listed
+// one.
 double LeastListed(const Side& side, AmountKind kind) {
   constexpr size_t kMostListed = 20;
   if (kind != AmountKind::kPythonLine && kind != AmountKind::kOtherLine) return 0;
@@ -118,7 +120,7 @@ double LeastListed(const Side& side, AmountKind kind) {
   return most;
 }
 
-// For what other threads and processes do.
+// Parts in which the step waits for other threads or processes.
 bool IsWaitForOthers(std::string_view part) { return part == "input" || part == "locks" || part == "gil"; }
 
 double ErrorOfDifference(const Row& row) { return std::sqrt(VarianceOfMean(row.base) + VarianceOfMean(row.now)); }
@@ -156,7 +158,8 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
   return out;
 }
 
-// What can show why a part takes longer by being most of it. Nothing: the part says it itself.
+// True: a row of this kind can explain a longer part by being most of it. False for all kinds: the part explains
+// itself.
 bool CanBeMostOf(std::string_view part, AmountKind kind) {
   using enum AmountKind;
   const auto any = [&](std::initializer_list<AmountKind> kinds) {
@@ -170,11 +173,11 @@ bool CanBeMostOf(std::string_view part, AmountKind kind) {
   return (part == "disk" || part == "network" || part == "child" || part == "sleep") && any({kWait, kPythonLine});
 }
 
-// What is named first: what changed most, not what is largest. Noise and slower machines move all rows by about the
-// same ratio; what a change of the program adds was little or nothing before.
+// Chooses the first row: the one with the largest relative change, not the largest row. Noise and slower machines
+// change all rows by about the same ratio; code that a change of the program adds took little or no time before.
 class FirstCause {
  public:
-  // `direction`: 1 slower, -1 faster, 0 not known.
+  // `direction`: 1 slower, -1 faster, 0 unknown.
   FirstCause(double difference_s, double base_step_s, int direction, bool several_runs, std::vector<BlameRow>* rows)
       : direction_(direction), several_runs_(several_runs), rows_(*rows) {
     const bool with_parts = std::ranges::find(rows_, AmountKind::kPart, &BlameRow::kind) != rows_.end();
@@ -188,12 +191,13 @@ class FirstCause {
     ratio_ = whole_ / std::max(2 * base_step_s + difference_s, 1e-12);
   }
 
-  // The end: nothing stands out, not even a part.
+  // Returns the end of the rows if no row stands out and there is no part.
   std::vector<BlameRow>::iterator Find() {
     double best = 0;
     for (const BlameRow& row : rows_) best = std::max(best, ScoreOf(row));
     if (best <= 0) return part_;
-    // Of what shows the same, an operation says more than the line that calls it, and what is waited for than the wait.
+    // Among rows with similar scores, an operation is more specific than the line that calls it, and the cause of a
+    // wait than the wait.
     for (const AmountKind kind : {AmountKind::kKernel, AmountKind::kOperation, AmountKind::kOtherLine,
                                   AmountKind::kWait, AmountKind::kPythonLine}) {
       RowIterator found = rows_.end();
@@ -213,33 +217,34 @@ class FirstCause {
   double Toward(const BlameRow& row) const {
     return direction_ == 0 ? std::abs(Change(row)) : direction_ * Change(row);
   }
-  // 0: it is no cause.
+  // 0: the row is not a cause.
   double ScoreOf(const BlameRow& row) const {
     if (row.kind == AmountKind::kPart || row.kind == AmountKind::kAllocationSite) return 0;
     const std::string_view part = part_ == rows_.end() ? "" : std::string_view(part_->name);
     if (row.kind == AmountKind::kOtherLine && !IsWaitForOthers(part)) return 0;
-    // Several workers may each take as much longer as the step does.
+    // Several worker threads may each get slower by as much as the step.
     if (row.kind != AmountKind::kOtherLine && Toward(row) > kMostOfWhole * whole_) return 0;
     const double sure = Toward(row) - row.error;
     if (sure < kLeastOfWhole * whole_) return 0;
     const double ratio = sure / std::max(row.base + row.now, 1e-12);
-    // One run a side has no error: some samples more of a line may be chance.
+    // With one run per side the error is unknown: a few more samples of a line may be chance.
     const bool stands_out = ratio >= kStandsOut * ratio_ && (several_runs_ || !IsSampled(row.kind));
     const bool is_most = sure >= kMuchOfWhole * whole_ && (!has_parts_ || CanBeMostOf(part, row.kind));
     return stands_out || is_most ? sure * ratio * ratio : 0;
   }
 
-  // Of the whole difference: a cause has at least, and at most (what idles meanwhile may grow by more).
+  // A cause has at least and at most these shares of the whole difference; time of idle threads may grow by more than
+  // the step.
   static constexpr double kLeastOfWhole = 0.08, kMostOfWhole = 1.6;
   static constexpr double kMuchOfWhole = 0.3;
-  // Times what the whole step changed by.
+  // Factor of the relative change of the whole step.
   static constexpr double kStandsOut = 1.5;
   static constexpr double kAlike = 0.5;
 
   int direction_;
   bool several_runs_;
   std::vector<BlameRow>& rows_;
-  RowIterator part_ = rows_.end();  // with the largest difference
+  RowIterator part_ = rows_.end();  // the part with the largest difference
   bool has_parts_ = false;
   double whole_ = 0, ratio_ = 0;
 };
@@ -275,7 +280,7 @@ std::string WithoutLineNumbers(std::string_view name) {
 }
 
 void Blame(Comparison* comparison) {
-  // The parts are of all the time from the first regular step to the last where a side was split so.
+  // The parts cover all the time from the first regular step to the last, gaps included, if any run was split that way.
   const auto is_split = [](const RunNumbers& run) { return run.split_step_s > 0; };
   const bool split =
       std::ranges::all_of(comparison->base.runs, is_split) && std::ranges::all_of(comparison->now.runs, is_split);
@@ -293,7 +298,7 @@ void Blame(Comparison* comparison) {
   for (const BlameRow& row : comparison->blame) {
     if (row.kind == AmountKind::kPart) comparison->unexplained_s -= Change(row);
   }
-  // Bytes have no place among seconds: they follow, by their own size.
+  // Rows in bytes are not comparable with rows in seconds: they follow, sorted by their own size.
   std::ranges::stable_sort(comparison->blame, [](const BlameRow& a, const BlameRow& b) {
     const bool a_bytes = a.kind == AmountKind::kAllocationSite, b_bytes = b.kind == AmountKind::kAllocationSite;
     return a_bytes != b_bytes ? b_bytes : IsLarger(a, b);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the difference of the step time comes from: by parts of the step, operations, kernels, waits, lines of Python
-// and allocation sites.
+// Attributes the difference of the step time to parts of the step, operations, kernels, waits, lines of Python and
+// allocation sites.
 //
-// Process: launcher, for `tbprof compare` and its kin. Pure functions. Method: docs/gate.md.
+// Process: launcher, for `tbprof compare`, `ab` and `run --baseline`. Pure functions. Method: docs/gate.md.
 #ifndef TBPROF_LAUNCHER_GATE_BLAME_H_
 #define TBPROF_LAUNCHER_GATE_BLAME_H_
 
@@ -14,12 +14,12 @@
 
 namespace tbprof {
 
-// Fills in `blame`, `difference_s` and `unexplained_s` from the runs and `quantities`. The first row is the cause to
-// look at first: what has much of the difference and was little before; else the part that changed most. The others
-// follow by their difference.
+// Sets `blame`, `difference_s` and `unexplained_s` from the runs and `quantities`. The first row is the most likely
+// cause: a large share of the difference that was small before; without one, the part that changed most. The other rows
+// are sorted by their difference.
 void Blame(Comparison* comparison);
 
-// `train.py step` of `train.py:42 step`: the same place where lines before it were added or taken away.
+// Makes `train.py step` of `train.py:42 step`, a name that stays the same if lines before it are added or removed.
 std::string WithoutLineNumbers(std::string_view name);
 
 }  // namespace tbprof

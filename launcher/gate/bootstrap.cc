@@ -15,7 +15,7 @@ constexpr size_t kFewestSteps = 4;
 
 size_t TrimmedCount(size_t steps) { return static_cast<size_t>(kTrimmedShare * static_cast<double>(steps)); }
 
-// Of a value and the next one.
+// Correlation of each value with the next one.
 double Autocorrelation(absl::Span<const double> values) {
   const double mean = Mean(values);
   double both = 0, square = 0;
@@ -68,7 +68,7 @@ double BlockError(absl::Span<const double> steps_s, uint64_t seed) {
   const std::vector<double> values = Winsorised(steps_s);
   const double mean = Mean(values);
   const size_t length = BlockLength(values), blocks = (count + length - 1) / length;
-  // Sums of blocks that begin at each step and go on at the first behind the last.
+  // Sums of the blocks that begin at each step. A block that reaches the last step continues at the first one.
   std::vector<double> sums(count);
   double sum = 0;
   for (size_t i = 0; i < length; ++i) sum += values[i] - mean;

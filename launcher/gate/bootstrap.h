@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The step time of one run, and how far chance among its own steps moves it. Neighbouring steps are correlated, so
-// blocks of them are drawn, never single ones.
+// The step time of one run, and its random error from the variation of the run's own steps. Neighbouring steps are
+// correlated, so the bootstrap draws blocks of steps, never single steps.
 //
 //   const double step_s = TrimmedMean(steps_s);
 //   const double error = BlockError(steps_s, seed);   // relative standard error of step_s
@@ -18,18 +18,19 @@
 
 namespace tbprof {
 
-// Of the shortest and of the longest steps, each, in no statistic: pauses of the machine are among them.
+// This share of the shortest and the same share of the longest steps are left out: pauses of the machine are among
+// them.
 inline constexpr double kTrimmedShare = 0.1;
 
-// 0 of nothing.
+// 0 for an empty list.
 double TrimmedMean(absl::Span<const double> steps_s);
 double Mean(absl::Span<const double> values);
 
-// Steps in a block, from the correlation of neighbours: 1 only of very few.
+// Number of steps in a block, from the correlation of neighbours. 1 only for very few steps.
 size_t BlockLength(absl::Span<const double> steps_s);
 
 // Standard error of TrimmedMean(steps_s), as a share of it: a circular block bootstrap of the winsorised steps, whose
-// mean has the influence function of the trimmed one. 0 of fewer than 4 steps.
+// mean has the influence function of the trimmed mean. 0 for fewer than 4 steps.
 double BlockError(absl::Span<const double> steps_s, uint64_t seed);
 
 }  // namespace tbprof

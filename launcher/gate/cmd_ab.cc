@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof ab`: runs two commands in pairs, in random order, until it is known whether the second is slower.
+// `tbprof ab`: runs two commands in pairs, in random order, until it can decide whether the second is slower.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,7 +66,7 @@ class Ab {
     return false;
   }
 
-  // Of as long a pair as the longest so far.
+  // Assumes that the next pair takes as long as the longest pair so far.
   bool HasTimeForAPair() const {
     return options_.max_time == absl::ZeroDuration() || absl::Now() - start_ + longest_pair_ <= options_.max_time;
   }
@@ -77,7 +77,7 @@ class Ab {
     RunOne(new_first);
     if (!stopped_) RunOne(!new_first);
     longest_pair_ = std::max(longest_pair_, absl::Now() - begin);
-    // Half a pair is none.
+    // Drops the run of an incomplete pair.
     const size_t whole = std::min(base_.runs.size(), new_.runs.size());
     base_.runs.resize(whole);
     new_.runs.resize(whole);
@@ -104,7 +104,8 @@ class Ab {
     (is_new ? new_load_ : base_load_).push_back(result.load);
   }
 
-  // One profile of each side is there to look at; of the others the numbers, once they are in a safe place.
+  // Keeps one profile per side for the user. Of all other runs only the summaries are kept: they are copied before the
+  // run is removed.
   void KeepNumbers(const std::string& run, const std::string& name, bool first) {
     std::error_code error;
     size_t copied = 0;
@@ -147,7 +148,7 @@ class Ab {
       terminal_.Error(StrCat("cannot tell: ", stop_reason_));
       return kExitCannotTell;
     }
-    // Stopped between two looks: what later ones would have had of the budget is left.
+    // The run stopped between two looks: this look takes the shares of the looks that are left.
     if (!latest_) latest_ = Compare(base_, new_, OptionsOf(ShareLeft(looks_, taken_)));
     Comparison& comparison = *latest_;
     const std::string contaminated = WhyContaminated(base_load_, new_load_);
@@ -155,13 +156,13 @@ class Ab {
     if (!stop_reason_.empty()) {
       comparison.warnings.insert(comparison.warnings.begin(),
                                  StrCat("stopped after ", base_.runs.size(), " pairs: ", stop_reason_));
-      // A command that fails is no base for anything.
+      // A failed command makes the answer unusable.
       if (stopped_) Withdraw(stop_reason_, &comparison);
     }
     return EndGate(options_, std::move(comparison), &terminal_);
   }
 
-  // Counts stay: other programs do not change them.
+  // Exact counts keep their answers: load from other programs does not change them.
   static void Withdraw(const std::string& reason, Comparison* comparison) {
     comparison->answer = Answer::kCannotTell;
     comparison->reason = reason;
@@ -184,7 +185,7 @@ class Ab {
   Side base_, new_;
   std::vector<RunLoad> base_load_, new_load_;
   size_t taken_ = 0;
-  std::optional<Comparison> latest_;  // of all pairs so far
+  std::optional<Comparison> latest_;  // comparison of all pairs so far
   bool stopped_ = false;
   std::string stop_reason_;
 };

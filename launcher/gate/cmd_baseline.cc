@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof baseline`: saves runs under a name, lists what there is, shows one.
+// `tbprof baseline`: saves runs under a name, lists all baselines, shows one.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -37,7 +37,7 @@ std::string UtcTime(int64_t unix_ns) {
   return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromUnixNanos(unix_ns), absl::UTCTimeZone());
 }
 
-// Of the runs whose times can be compared.
+// Median over the runs whose step times are comparable.
 std::string StepText(const Side& side) {
   std::vector<double> medians;
   for (const RunNumbers& run : side.runs) {
@@ -58,7 +58,7 @@ std::string LineOf(const Baseline& baseline) {
   return StrCat(Counted(runs, "run"), ", ", StepText(baseline.side), ", saved ", UtcTime(baseline.saved_unix_ns));
 }
 
-// What must be equal, field by field; of runs that differ each value, in the order of the runs.
+// The fields that must be equal for a comparison. If runs differ, each value is shown, in the order of the runs.
 std::vector<std::pair<std::string, std::string>> IdentityFields(const RunIdentity& identity) {
   std::string devices;
   for (const std::string& device : identity.devices) StrAppend(&devices, devices.empty() ? "" : ", ", device);

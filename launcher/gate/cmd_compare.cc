@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof compare`: recorded runs against others; the exit status is for a CI job.
+// `tbprof compare`: compares two sides of recorded runs; the exit status is for a CI job.
 #include <optional>
 #include <string>
 #include <utility>

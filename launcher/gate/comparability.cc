@@ -12,18 +12,18 @@
 namespace tbprof {
 namespace {
 
-// Runs whose numbers of steps differ more are not the same work; by less, a warning.
+// Above the first ratio of step counts the runs did different work; above the second one there is a warning.
 constexpr double kMostStepsRatio = 5, kManyStepsRatio = 1.5;
 constexpr size_t kMostTextBytes = 120;
 
 using Text = std::function<std::string(const RunIdentity&)>;
 
-// Neither word is quoted in full: a command line may be long.
+// Shortens both values: a command line may be long.
 std::string Both(std::string_view what, const std::string& a, const std::string& b) {
   return StrCat(what, " differs: ", TruncateUtf8(a, kMostTextBytes), " and ", TruncateUtf8(b, kMostTextBytes));
 }
 
-// The first two values that differ; what is not known differs from nothing.
+// Describes the first two values that differ. Unknown values are skipped.
 std::string FirstDifference(const std::vector<const RunNumbers*>& runs, std::string_view what, const Text& text) {
   std::string first;
   for (const RunNumbers* run : runs) {
@@ -37,7 +37,7 @@ std::string FirstDifference(const std::vector<const RunNumbers*>& runs, std::str
 
 std::string Number(std::optional<int64_t> number) { return number.has_value() ? StrCat(*number) : ""; }
 
-// `capture` of `capture 2`.
+// `capture` for `capture 2`.
 std::string WindowOf(const RunIdentity& identity) { return identity.window.substr(0, identity.window.find(' ')); }
 
 std::string Join(const std::vector<std::string>& words) {
@@ -46,7 +46,7 @@ std::string Join(const std::vector<std::string>& words) {
   return text;
 }
 
-// `train.py` of `/usr/bin/python3 -u train.py --epochs=3`, `bench` of `build/bench -n 5`.
+// `train.py` for `/usr/bin/python3 -u train.py --epochs=3`, `bench` for `build/bench -n 5`.
 std::string ProgramOf(const std::string& command) {
   std::string program;
   for (const std::string_view word : Split(command, ' ')) {
@@ -63,7 +63,7 @@ std::string ProgramOf(const std::string& command) {
   return program;
 }
 
-// Other work, or another amount of it: neither times nor counts can be compared.
+// The runs did other work, or another amount of it: neither times nor counts can be compared.
 std::string DifferentSetting(const std::vector<const RunNumbers*>& runs) {
   const std::pair<std::string_view, Text> equal[] = {
       {"what was recorded (--window)", WindowOf},
@@ -77,14 +77,14 @@ std::string DifferentSetting(const std::vector<const RunNumbers*>& runs) {
   for (const auto& [what, text] : equal) {
     if (std::string difference = FirstDifference(runs, what, text); !difference.empty()) return difference;
   }
-  // A GPU on one side alone.
+  // FirstDifference skips runs without GPUs, so that a GPU on one side only is checked here.
   const auto has_gpu = [](const RunNumbers* run) { return !run->identity.devices.empty(); };
   if (std::ranges::any_of(runs, has_gpu) && !std::ranges::all_of(runs, has_gpu))
     return "some runs used a GPU, others none";
   return "";
 }
 
-// The same work at another speed.
+// The runs did the same work at another speed: counts can be compared, times cannot.
 std::string DifferentCpu(const std::vector<const RunNumbers*>& runs) {
   return FirstDifference(runs, "the CPU model", [](const RunIdentity& identity) { return identity.cpu_model; });
 }
@@ -92,7 +92,7 @@ std::string DifferentCpu(const std::vector<const RunNumbers*>& runs) {
 std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
   for (const RunNumbers* run : runs) {
     if (run->unfit.empty()) continue;
-    // A damaged file is named already.
+    // The fault of a damaged file begins with its path already.
     return run->unfit.starts_with(run->path) ? run->unfit : StrCat(run->path, ": ", run->unfit);
   }
   return DifferentSetting(runs);
@@ -105,7 +105,7 @@ std::string NoTimesOf(const std::vector<const RunNumbers*>& runs) {
   return "";
 }
 
-// Numbers per step need steps that are the same thing in all runs.
+// Numbers per step are comparable only if a step is the same thing in all runs.
 std::string NoStepsOf(const std::vector<const RunNumbers*>& runs) {
   uint64_t fewest = UINT64_MAX, most = 0;
   for (const RunNumbers* run : runs) {
@@ -113,7 +113,8 @@ std::string NoStepsOf(const std::vector<const RunNumbers*>& runs) {
     fewest = std::min(fewest, run->steps);
     most = std::max(most, run->steps);
   }
-  // A loop has several lines by which it can be found: as many turns are the same loop.
+  // The steps of a loop can be found by any of several Python lines: with about equal step counts, different lines mean
+  // the same loop.
   const bool as_many = most - fewest <= std::max<uint64_t>(2, fewest / 50);
   const auto what_a_step_is = [as_many](const RunIdentity& of) {
     const bool by_line = of.steps_source.find("Python line ") != std::string::npos;

@@ -16,12 +16,12 @@
 namespace tbprof {
 namespace {
 
-// Runs whose numbers of steps differ by more have other shares of start-up in what is counted over the whole run.
+// If the numbers of steps differ by more, start-up has a different share of counts over the whole run.
 constexpr double kSameStepsShare = 0.01;
 
 using Value = std::function<std::optional<double>(const RunNumbers&)>;
 
-// Nothing: a run does not have it.
+// std::nullopt: a run lacks the value.
 std::optional<std::vector<double>> ValuesOf(const Side& side, const Value& value) {
   std::vector<double> values;
   for (const RunNumbers& run : side.runs) {
@@ -32,7 +32,7 @@ std::optional<std::vector<double>> ValuesOf(const Side& side, const Value& value
   return values;
 }
 
-// Largest difference, as a share of the mean.
+// Largest difference between values, as a share of their mean.
 double Spread(const std::vector<double>& values) {
   const auto [least, most] = std::ranges::minmax(values);
   const double mean = std::abs(Mean(values));
@@ -75,7 +75,7 @@ class Comparing {
     }
     const bool medians = NeedsMedians(out_.base, out_.now);
     AddEstimate("step_time", Unit::kSeconds, StepTimes(out_.base, medians), StepTimes(out_.now, medians), true);
-    // Pauses that the trimmed steps hide are in the mean.
+    // The mean includes pauses that the trimmed mean leaves out.
     AddLogs("step_time_mean", Unit::kSeconds, [](const RunNumbers& run) { return std::optional(run.mean_step_s); });
   }
 
@@ -127,7 +127,7 @@ class Comparing {
     return true;
   }
 
-  // Why this count of one run a side is not what another run would have.
+  // The reason why a single run per side does not give an exact count. Empty: the count is exact.
   std::string NotCountable(const std::string& name) const {
     uint64_t fewest = UINT64_MAX, most = 0;
     std::set<CountBasis> bases;
@@ -155,7 +155,7 @@ class Comparing {
     out_.quantities.push_back(std::move(result));
   }
 
-  // A number that may be the same in each run of a side. `alone`: one run a side shows it.
+  // Adds a value that may be equal in all runs of a side. `alone`: a single run per side suffices to show it.
   void AddRepeating(const std::string& name, Unit unit, const Value& value, bool alone, const std::string& not_exact) {
     const auto base = ValuesOf(out_.base, value), now = ValuesOf(out_.now, value);
     if (!base.has_value() || !now.has_value()) return AddUnknown(name, unit, "some runs do not have it");

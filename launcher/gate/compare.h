@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares two sides of runs: whether they can be compared, the answer for the step time and each other number, and
-// where the difference comes from.
+// Compares two sides of runs: checks that they are comparable, gives the answer for the step time and each other
+// quantity, and attributes the difference.
 //
 //   const Comparison comparison = Compare(*base, *now, {.margin = 0.03});
 //
@@ -17,20 +17,21 @@
 
 namespace tbprof {
 
-// Counts whose values differ by less are equal.
+// Counts that differ by a smaller share are equal.
 inline constexpr double kEqualShare = 0.001;
 
 struct CompareOptions {
   double margin = 0.03;
-  bool paired = false;       // base.runs[i] was run beside now.runs[i], in random order
-  double budget_share = 1;   // of the chance of a wrong answer, at this look of several
-  bool any_program = false;  // the sides' commands may be different programs
+  bool paired = false;       // base.runs[i] and now.runs[i] are a pair, run in random order
+  double budget_share = 1;   // share of the error probability for this look, see Look
+  bool any_program = false;  // the two sides may run different programs
 };
 
-// `rules` stays empty.
+// Leaves `rules` empty.
 Comparison Compare(Side base, Side now, const CompareOptions& options);
 
-// The values that the step time of runs is compared by: of all steps, or, where a summary has no list of them, medians.
+// The step time of each run for the comparison: the trimmed mean of all steps, or the median if a summary does not list
+// them.
 std::vector<RunValue> StepTimes(const Side& side, bool medians);
 bool NeedsMedians(const Side& base, const Side& now);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What came out of comparing two sides of runs. Filled in by compare.cc, printed by gate_*.cc.
+// The result of comparing two sides of runs. compare.cc fills it in, gate_*.cc prints it.
 //
-// Process: launcher. Data alone. Method and assumptions: docs/gate.md.
+// Process: launcher. Data only. Method and assumptions: docs/gate.md.
 #ifndef TBPROF_LAUNCHER_GATE_COMPARISON_H_
 #define TBPROF_LAUNCHER_GATE_COMPARISON_H_
 
@@ -21,35 +21,35 @@ std::string_view AnswerName(Answer answer);  // `equivalent`, `better`, `worse`,
 
 enum class Unit { kSeconds, kBytes, kCount };
 
-// One number of both sides.
+// One quantity on both sides.
 struct QuantityResult {
-  std::string name;  // `step_time`, `memory_peak`, `kernels_per_step`, ... : what --fail-on names
+  std::string name;  // `step_time`, `memory_peak`, `kernels_per_step`, ...: the names for --fail-on
   Unit unit = Unit::kSeconds;
-  bool exact = false;  // a count that repeats: no statistics needed
+  bool exact = false;  // a count that repeats in each run: no statistics needed
   std::optional<double> base, now;
   std::optional<double> change;     // now / base - 1
-  std::optional<double> low, high;  // of the change, by the confidence of `Comparison`
+  std::optional<double> low, high;  // interval of the change, at `Comparison::confidence`
   Answer answer = Answer::kCannotTell;
-  std::string reason;                 // of `cannot tell`: one line
-  std::optional<uint64_t> more_runs;  // of `cannot tell`: pairs that would be needed beyond these
+  std::string reason;                 // for kCannotTell: one line
+  std::optional<uint64_t> more_runs;  // for kCannotTell: additional pairs that are needed
 };
 
-// A part of the difference.
+// A row of the attribution of the difference.
 struct BlameRow {
   AmountKind kind = AmountKind::kPart;
   std::string name;
-  double base = 0, now = 0;  // in a step: s, of kAllocationSite bytes
+  double base = 0, now = 0;  // per step, in seconds; kAllocationSite: bytes
   double share = 0;          // of the difference of the step time; may be below 0 or above 1
-  bool significant = false;  // also when it is corrected for how many rows there are
+  bool significant = false;  // after correction for the number of rows
   double error = 0;          // standard error of now - base
 };
 
-// A rule of --fail-on, and whether it failed.
+// The result of one rule of --fail-on.
 struct RuleResult {
-  std::string rule;  // as it was given
+  std::string rule;  // as given by the user
   enum class State { kHolds, kFails, kCannotTell } state = State::kCannotTell;
-  std::string text;        // one line: the numbers, or why it cannot be told
-  bool of_answer = false;  // it limits the step time, which the answer is about: it decides in the answer's place
+  std::string text;        // one line: the numbers, or why the state is unknown
+  bool of_answer = false;  // the rule limits the step time: it replaces the answer in the exit status
 };
 
 struct Side {
@@ -58,20 +58,20 @@ struct Side {
 
 struct Comparison {
   Side base, now;
-  double margin = 0.03;      // of the step time, as a share
+  double margin = 0.03;      // for the step time, as a share
   double confidence = 0.95;  // of each interval
   Answer answer = Answer::kCannotTell;
-  std::string reason;                      // of `cannot tell`: one line, for instance what differs
+  std::string reason;                      // for kCannotTell: one line, for instance the difference between the runs
   std::vector<QuantityResult> quantities;  // step_time first
-  // Rows of kPart add up to the difference of the step time, but for `unexplained_s`; the other kinds are another look
-  // at the same difference.
+  // Rows of kPart and `unexplained_s` add up to the difference of the step time; each other kind is another view of the
+  // same difference.
   std::vector<BlameRow> blame;
   double difference_s = 0, unexplained_s = 0;
   std::vector<RuleResult> rules;
-  std::vector<std::string> warnings;  // what makes it less sure: load, throttling, other versions
+  std::vector<std::string> warnings;  // reasons for doubt: load, throttling, other versions
 };
 
-// Exit statuses of `compare`, `ab` and `run --baseline` (there 3 for worse).
+// Exit statuses of `compare`, `ab` and `run --baseline` (the latter uses 3 for worse).
 inline constexpr int kExitEquivalent = 0, kExitWorse = 1, kExitCannotTell = 2, kExitGateFailed = 125;
 
 }  // namespace tbprof

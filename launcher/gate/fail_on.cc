@@ -80,7 +80,7 @@ class RuleParser {
  public:
   explicit RuleParser(std::string_view text) : text_(text) {}
 
-  // False: problem() has the first fault.
+  // False: problem() describes the first fault.
   bool Parse(FailRule* rule) {
     rule->text = PrintableUtf8(text_.substr(0, kMostRuleBytes));
     if (text_.size() > kMostRuleBytes) return Fault(0, StrCat("a rule of over ", kMostRuleBytes, " bytes"));
@@ -98,7 +98,7 @@ class RuleParser {
     problem_ = {Utf8Columns(PrintableUtf8(text_.substr(0, at))) + 1, std::move(message)};
     return false;
   }
-  // `, got `x``, or that the text ends there.
+  // `, got `x``, or a text for the end of the rule.
   std::string Got(size_t at) const {
     if (at >= text_.size()) return ", but the rule ends";
     const std::string rest = PrintableUtf8(text_.substr(at));
@@ -109,7 +109,7 @@ class RuleParser {
     return at;
   }
 
-  // The last one: names of kernels have `<`, `=` and `>` as well, and a limit has none.
+  // Searches from the end: kernel names may contain `<`, `=` and `>`, limits cannot.
   bool ParseOperator(FailRule* rule, size_t* name_end) {
     const size_t last = text_.find_last_of("<>=");
     if (last == std::string_view::npos) {
@@ -173,7 +173,8 @@ class RuleParser {
       if (known.name.ends_with(kPerStep))
         counts.emplace_back(known.name.substr(0, known.name.size() - kPerStep.size()));
     }
-    // What a summary counts may grow; a name that is near a known one, but for its ending, is a slip.
+    // Accepts unknown counts, because later summaries may have more of them, but not a probable misspelling of a known
+    // count.
     const bool is_count = name.size() > kPerStep.size() && name.ends_with(kPerStep) && IsWord(name);
     if (is_count && NearestName(name.substr(0, name.size() - kPerStep.size()), counts).empty()) {
       unit_ = name.find("bytes") != std::string_view::npos ? Unit::kBytes : Unit::kCount;
@@ -204,7 +205,7 @@ class RuleParser {
     }
     if (at == number_at) return Fault(number_at, StrCat("expected a number", Got(number_at)));
     const std::optional<double> number = ParseNumber<double>(text_.substr(number_at, at - number_at));
-    // The largest that is no mistake: 10^15 bytes, 30 million years.
+    // Larger numbers are certainly mistakes: 10^15 bytes, or 30 million years in seconds.
     if (!number.has_value() || !(*number <= 1e15))
       return Fault(number_at, StrCat("expected a number up to 10^15", Got(number_at)));
     rule->limit = negative ? -*number : *number;
@@ -262,7 +263,7 @@ absl::StatusOr<FailRule> ParseFailRule(std::string_view text, FailOnProblem* pro
 }
 
 std::vector<std::string> FailOnErrorLines(std::string_view text, const FailOnProblem& problem) {
-  // Of a long rule the part around the place.
+  // Shows only the part of a long rule around the fault.
   constexpr size_t kShown = 90, kBefore = 60;
   const std::string printable = PrintableUtf8(text.substr(0, kMostRuleBytes));
   size_t skip = problem.column > kShown ? problem.column - kBefore : 0;

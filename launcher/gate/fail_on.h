@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rule of --fail-on: what must not happen between base and new.
+// A rule of --fail-on: a condition on base and new that makes the gate fail.
 //
 //   step_time>+3%              the new side's step takes over 3 % longer
 //   kernels_per_step!=0%       any change of an exact count
@@ -12,11 +12,12 @@
 //   LIMIT = SIGN NUMBER `%` | SIGN NUMBER [UNIT] | NUMBER [UNIT] | `0%`
 //
 //   FailOnProblem problem;
-//   absl::StatusOr<FailRule> rule = ParseFailRule("step_time>+x", &problem);   // `column 12: expected a number, got
-//   `x`` RuleResult result = ApplyFailRule(*rule, comparison);
+//   absl::StatusOr<FailRule> rule = ParseFailRule("step_time>+x", &problem);
+//   // The error of this rule: `column 12: expected a number, got `x``.
+//   RuleResult result = ApplyFailRule(*rule, comparison);
 //
-// A time, a memory peak or a count that does not repeat fails a rule only where its interval shows it, and holds only
-// where the interval shows that; else the answer is `cannot tell`. docs/gate.md.
+// A rule about a time, a memory peak or a count that does not repeat fails only if the whole interval breaks it, and
+// holds only if no value of the interval does; else its state is `cannot tell`. See docs/gate.md.
 //
 // Process: launcher. Pure functions.
 #ifndef TBPROF_LAUNCHER_GATE_FAIL_ON_H_
@@ -36,7 +37,7 @@ namespace tbprof {
 
 enum class FailOperator { kGreater, kAtLeast, kLess, kAtMost, kNotEqual };
 
-// What a limit is compared with.
+// The value that the limit is compared with.
 enum class LimitKind {
   kShare,       // change / base
   kDifference,  // new - base
@@ -44,12 +45,12 @@ enum class LimitKind {
 };
 
 struct FailRule {
-  std::string text;                // as it was given
+  std::string text;                // as given by the user
   std::string name;                // of a quantity, or of an amount without its kind
-  std::optional<AmountKind> kind;  // of an amount
+  std::optional<AmountKind> kind;  // only for amounts
   FailOperator op = FailOperator::kGreater;
   LimitKind limit_kind = LimitKind::kShare;
-  double limit = 0;  // a share, s, bytes or a count
+  double limit = 0;  // a share, seconds, bytes or a count
 };
 
 struct FailOnProblem {
@@ -60,12 +61,12 @@ struct FailOnProblem {
 // An error is one line: `column 12: expected a number, got `x``.
 absl::StatusOr<FailRule> ParseFailRule(std::string_view text, FailOnProblem* problem = nullptr);
 
-// For a terminal: the message behind `--fail-on: `, the rule, and a caret below the place.
+// Lines for a terminal: the message after `--fail-on: `, the rule, and a caret below the fault.
 std::vector<std::string> FailOnErrorLines(std::string_view text, const FailOnProblem& problem);
 
 RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison);
 
-// What a rule can name without a kind, with its unit.
+// A quantity that a rule can name without a kind, and its unit.
 struct KnownQuantity {
   std::string_view name;
   Unit unit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a rule holds. A range is all values that what the rule is about may have, by the confidence of the
-// comparison: the rule fails where all of them break it, and holds where none does.
+// Applies a rule. A range covers all values that the rule's quantity may have at the confidence of the comparison: the
+// rule fails if all of them break it, and holds if none does.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,24 +14,24 @@
 namespace tbprof {
 namespace {
 
-// Of counts per step, which are quotients: a difference below is rounding.
+// For counts per step, which are quotients: smaller differences are rounding errors.
 constexpr double kRounding = 1e-9;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct Range {
-  std::optional<double> middle;  // what is shown
+  std::optional<double> middle;  // the value that is shown
   double low = 0, high = 0;
   bool exact = false;
 };
 
 struct Judged {
   std::optional<Range> range;
-  std::string why;  // there is none
+  std::string why;  // the reason if there is no range
 };
 
-// An interval for the median of what the values are drawn from, by their order alone: the k-th smallest to the k-th
-// largest, k being the largest for which a binomial distribution leaves at most 1 - confidence outside. Nothing: too
-// few values for any k.
+// An interval for the median of the distribution of the values, from their order only: the k-th smallest to the k-th
+// largest value. k is the largest for which a binomial distribution leaves at most 1 - confidence outside.
+// std::nullopt: too few values for any k.
 std::optional<Range> MedianInterval(std::vector<double> values, double confidence) {
   std::ranges::sort(values);
   const size_t n = values.size();
@@ -57,7 +57,7 @@ std::string_view CountOf(std::string_view quantity) {
   return quantity.ends_with(kEnd) ? quantity.substr(0, quantity.size() - kEnd.size()) : "";
 }
 
-// What a run has of a quantity.
+// The run's value of a quantity.
 std::optional<double> ValueOf(const RunNumbers& run, const std::string& quantity) {
   if (quantity == "step_time") return run.median_step_s > 0 ? std::optional(run.median_step_s) : std::nullopt;
   if (quantity == "memory_peak") return run.memory_peak_bytes;
@@ -72,11 +72,11 @@ std::optional<double> ValueOf(const RunNumbers& run, AmountKind kind, const std:
   for (const Amount& amount : run.amounts) {
     if (amount.kind == kind && amount.name == name) return amount.per_step;
   }
-  // The parts are all of the step; of the others a summary lists the largest.
+  // Parts cover the whole step, so a missing part is 0. For the other kinds a summary lists only the largest amounts.
   return kind == AmountKind::kPart && !run.amounts.empty() ? std::optional(0.0) : std::nullopt;
 }
 
-// Nothing: a run does not have it.
+// std::nullopt: a run lacks the value.
 template <typename Value>
 std::optional<std::vector<double>> ValuesOf(const Side& side, Value value) {
   std::vector<double> values;
@@ -89,7 +89,7 @@ std::optional<std::vector<double>> ValuesOf(const Side& side, Value value) {
   return values;
 }
 
-// Several runs, which all have the same number.
+// True: the side has several runs with the same number.
 bool IsConstant(const Side& side, const std::string& quantity) {
   const auto differs = [&](const RunNumbers& run) {
     return ValueOf(run, quantity) != ValueOf(side.runs.front(), quantity);
@@ -98,7 +98,7 @@ bool IsConstant(const Side& side, const std::string& quantity) {
          std::ranges::none_of(side.runs, differs);
 }
 
-// `tolerance`: a change up to it is none, as a share.
+// `tolerance`: a change up to this share counts as none.
 Judged ExactRange(const FailRule& rule, double base, double now, double tolerance) {
   if (rule.limit_kind != LimitKind::kValue && std::abs(now - base) <= tolerance * std::abs(base)) now = base;
   Range range;
@@ -115,7 +115,7 @@ Judged ExactRange(const FailRule& rule, double base, double now, double toleranc
   return {range, ""};
 }
 
-// The new side alone.
+// The range of the new side's own value.
 template <typename Value>
 Judged NewRange(const Comparison& comparison, const std::string& name, Value value) {
   const std::optional<std::vector<double>> values = ValuesOf(comparison.now, value);
@@ -125,7 +125,7 @@ Judged NewRange(const Comparison& comparison, const std::string& name, Value val
   return {range, ""};
 }
 
-// Both sides, each with half of what the confidence leaves.
+// The range of the change. Each side gets half of the error probability that the confidence permits.
 template <typename Value>
 Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value value) {
   const std::optional<std::vector<double>> base_values = ValuesOf(comparison.base, value);
@@ -158,7 +158,7 @@ Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const Q
   }
   if (rule.limit_kind == LimitKind::kShare) return {Range{quantity.change, *quantity.low, *quantity.high}, ""};
   if (!quantity.base.has_value()) return {{}, "the base side is not known"};
-  // The interval is of the quotient; that the base is uncertain as well changes a small difference by a small share.
+  // The interval is for the quotient. The base's own uncertainty changes a small difference only by a small share.
   const double base = *quantity.base;
   return {Range{quantity.change.has_value() ? std::optional(*quantity.change * base) : std::nullopt,
                 *quantity.low * base, *quantity.high * base},
@@ -166,7 +166,7 @@ Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const Q
 }
 
 Judged JudgeAmount(const FailRule& rule, const Comparison& comparison) {
-  // What keeps the step times from being compared keeps its parts, too.
+  // If step times cannot be compared, neither can their parts.
   const QuantityResult* step = StepTime(comparison);
   if (step == nullptr || !step->low.has_value() || !step->high.has_value()) {
     return {{}, step != nullptr && !step->reason.empty() ? step->reason : "the step times are not compared"};
@@ -183,7 +183,7 @@ Judged JudgeAmount(const FailRule& rule, const Comparison& comparison) {
                                               : ChangeRange(rule, comparison, value);
 }
 
-// All of the range, or none of it, breaks the rule.
+// kFails if the whole range breaks the rule, kHolds if no value of it does.
 RuleResult::State StateOf(const FailRule& rule, const Range& range) {
   const double limit = rule.limit;
   bool all = false, none = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Workflow commands of GitHub Actions, as docs.github.com ("Workflow commands") and the runner's ActionCommand.cs read
-// them: `::error title=T::MESSAGE`, escaped by %25, %0D, %0A, in properties %3A and %2C as well.
+// Workflow commands of GitHub Actions, in the format of docs.github.com ("Workflow commands") and the runner's
+// ActionCommand.cs: `::error title=T::MESSAGE`, escaped by %25, %0D, %0A; properties also by %3A and %2C.
 #include <algorithm>
 #include <utility>
 
@@ -59,7 +59,7 @@ std::string_view CommandOf(Answer answer) {
   return "notice";
 }
 
-// The answer, and the first causes in lines of their own.
+// The answer, and the first cause of each kind on its own line.
 std::string AnswerMessage(const Comparison& comparison) {
   std::string text = PrintableUtf8(AnswerLine(comparison));
   if (comparison.answer != Answer::kWorse) return text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of each command that compares: its rules, what it prints, its exit status.
+// The last stage of each command that compares: rules, output, exit status.
 //
 //   return EndGate(options, std::move(comparison), &terminal);
 //
@@ -19,19 +19,19 @@
 
 namespace tbprof {
 
-// Whether EndGate can do what `options` ask for; else a line says what is wrong with them.
+// False: EndGate cannot follow `options`; the reason was printed.
 bool CanEndGate(const Options& options, Terminal* terminal);
 
-// The rules of --fail-on. Nothing: one cannot be read, and was told.
+// The rules of --fail-on. std::nullopt: a rule is invalid, and its fault was printed.
 std::optional<std::vector<FailRule>> ReadRules(const Options& options, Terminal* terminal);
 
 void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison);
 
-// Prints the comparison in the form that `options` ask for.
+// Applies the rules, prints the comparison in the form that `options` request, and returns the exit status.
 int EndGate(const Options& options, Comparison comparison, Terminal* terminal);
 
-// `worse` fails, and so does a rule that fails. What is unclear is decided by the rules where there are any: who asks
-// for counts does not ask for times.
+// Fails for `worse` and for a rule that fails. If there are rules, only they decide about unclear results: a user who
+// limits counts does not ask about times.
 int GateStatus(const Comparison& comparison, bool unclear_passes);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each field of docs/gate.schema.json, always there; null: not known.
+// Writes every field of docs/gate.schema.json in each comparison; null: unknown.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of lists that a summary can make long; `left_out` counts what is beyond.
+// Limits for lists that a summary can make long; the `..._left_out` fields count the rows beyond them.
 constexpr size_t kMostRuns = 1000, kMostBlame = 1000, kMostQuantities = 1000, kMostTexts = 1000;
 
 Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }

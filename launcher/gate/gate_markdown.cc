@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Markdown for a job summary. What comes from a summary stands in code spans alone: there GitHub and GitLab read no
-// link, no mention, no HTML and no formula.
+// Markdown for a job summary. Text from a summary appears only in code spans: there GitHub and GitLab parse no links,
+// mentions, HTML or formulas.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -38,7 +38,7 @@ Part QuantityPart(const Comparison& comparison) {
     part.rows.push_back(StrCat("| ", Code(quantity.name), " | ", value(quantity.base), " | ", value(quantity.now),
                                " | ", OrDash(ChangeText(quantity)), " | ", answer, " |"));
   };
-  // What changed first: the rows at the end are cut.
+  // Changed quantities first: the rows at the end are cut.
   if (const QuantityResult* step = StepTime(comparison); step != nullptr) add(*step);
   for (const bool changed : {true, false}) {
     for (const QuantityResult& quantity : comparison.quantities) {
@@ -134,7 +134,7 @@ std::string ComparisonAsMarkdown(const Comparison& comparison, size_t max_bytes)
   const std::string text = FitMarkdown(std::move(parts), kMostRows, max_bytes,
                                        [&](const std::vector<Part>& cut) { return Page(lead, cut); });
   if (text.size() <= max_bytes) return text;
-  // Not even the lead fits: its first line, which holds nothing from a summary.
+  // The lead is too long: only its first line stays, which has no text from a summary.
   return std::string(TruncateUtf8(StrCat("### tbprof: ", answer.answer, "\n"), max_bytes));
 }
 

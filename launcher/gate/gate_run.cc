@@ -42,7 +42,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   ApplyRules(*rules, &comparison);
   const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
   const bool fails = GateStatus(comparison, !options.unclear_fails) != kExitEquivalent;
-  // A status that is not the command's is explained with --quiet, too.
+  // The launcher returns its own exit status here, so the reason is printed even with --quiet.
   for (size_t i = 0; i < lines.size(); ++i) fails&& i == 0 ? terminal->Error(lines[i]) : terminal->Say(lines[i]);
   return fails;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof run --baseline=NAME`: the run that was just recorded against a baseline.
+// `tbprof run --baseline=NAME`: compares the run that was just recorded with a baseline.
 //
-// Process: launcher, main thread, behind the run.
+// Process: launcher, main thread, after the run.
 #ifndef TBPROF_LAUNCHER_GATE_GATE_RUN_H_
 #define TBPROF_LAUNCHER_GATE_GATE_RUN_H_
 
@@ -14,11 +14,11 @@
 
 namespace tbprof {
 
-// Before the command starts: false where the baseline or a rule cannot be read, with a line.
+// Called before the command starts. False: the baseline or a rule cannot be read; the reason was printed.
 bool CanGateRun(const Options& options, Terminal* terminal);
 
-// `run`: directory of the run, empty: it has no profile. Whether it is worse, or unclear where that is to fail;
-// nothing: its comparison failed, with a line.
+// `run`: directory of the run; empty: the run has no profile. True: the run is worse, or unclear with --unclear-fails.
+// std::nullopt: the comparison failed; the reason was printed.
 std::optional<bool> IsRunWorse(const Options& options, const std::string& run, Terminal* terminal);
 
 }  // namespace tbprof

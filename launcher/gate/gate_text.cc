@@ -16,17 +16,17 @@ constexpr size_t kMostQuantities = 12;
 constexpr size_t kMostRules = 30;
 constexpr size_t kMostWarnings = 8;
 constexpr size_t kMostWrapped = 3;
-// A smaller part of the difference explains nothing.
+// Parts with a smaller share of the difference are not shown.
 constexpr double kLeastShare = 0.05;
 
 class Lines {
  public:
   void Add(std::string_view line) { Put(FitColumns(line, kGateColumns)); }
-  // Numbers, then a name that may lose its middle.
+  // Prints the numbers, then a name that may be cut at its end.
   void AddRow(const std::string& numbers, std::string_view name) {
     Put(StrCat(numbers, FitColumns(name, kGateColumns - std::min(kGateColumns - 1, Utf8Columns(numbers)))));
   }
-  // In at most kMostWrapped lines, broken at blanks.
+  // Prints at most kMostWrapped lines, broken at blanks.
   void AddWrapped(std::string_view text) {
     std::string rest(text);
     for (size_t count = 1; !rest.empty(); ++count) {
@@ -49,7 +49,7 @@ class Lines {
 
  private:
   void Put(std::string_view line) {
-    // What WithoutCommands adds must not make a line too long.
+    // Fits the line again: WithoutCommands may add a character.
     StrAppend(&text_, FitColumns(WithoutCommands(line), kGateColumns), "\n");
   }
   std::string text_;
@@ -100,7 +100,7 @@ void AddQuantities(const Comparison& comparison, Lines* lines) {
 }
 
 void AddRules(const Comparison& comparison, Lines* lines) {
-  // Failed ones first, as far as not all are shown.
+  // Failed rules first, because at most kMostRules are shown.
   std::vector<const RuleResult*> rules;
   for (const RuleResult& rule : comparison.rules) rules.push_back(&rule);
   std::ranges::stable_sort(rules, [](const RuleResult* a, const RuleResult* b) {

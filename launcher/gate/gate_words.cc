@@ -12,12 +12,12 @@
 namespace tbprof {
 namespace {
 
-// Of counts per step, which are quotients.
+// Rounding error of counts per step, which are quotients.
 constexpr double kRounding = 1e-9;
 
 double Finite(double value) { return std::isfinite(value) ? value : 0; }
 
-// `4.1`, `0.32`: without sign and unit.
+// `4.1` or `0.32`, without sign and unit.
 std::string PercentDigits(double share) {
   const double percent = std::min(std::abs(Finite(share)) * 100, 1e9);
   return absl::StrFormat("%.*f", percent < 0.995 ? 2 : percent < 99.95 ? 1 : 0, percent);
@@ -25,7 +25,7 @@ std::string PercentDigits(double share) {
 
 std::string Sign(double value) { return value < 0 ? "-" : "+"; }
 
-// `3.2 to 5.0 %` where both have the sign of the change, else `-0.4 to +0.8 %`.
+// `3.2 to 5.0 %`, or with signs `-0.4 to +0.8 %`.
 std::string IntervalText(double low, double high, bool with_signs) {
   if (!with_signs && low > high) std::swap(low, high);
   return StrCat(with_signs ? Sign(low) : "", PercentDigits(low), " to ", with_signs ? Sign(high) : "",
@@ -67,7 +67,7 @@ std::string SameStep(const Comparison& comparison, const QuantityResult& step) {
   return StrCat(text, ", ", TimesText(comparison, step));
 }
 
-// What made the answer `worse` though the step time did not.
+// The reason for the answer `worse` if the step time did not cause it.
 AnswerText WorseWithoutStep(const Comparison& comparison) {
   for (const RuleResult& rule : comparison.rules) {
     if (rule.state == RuleResult::State::kFails) return {"worse", StrCat("rule ", rule.rule, ": ", rule.text), false};
@@ -131,13 +131,12 @@ std::string NextLine(const Comparison& comparison) {
     if (step == nullptr || step->more_runs.value_or(0) == 0) return "";
     const uint64_t pairs =
         std::max(comparison.base.runs.size(), comparison.now.runs.size()) + std::min<uint64_t>(*step->more_runs, 1e9);
-    // More than ab takes is no advice.
+    // `tbprof ab` does not accept more pairs.
     if (pairs > kMostPairs)
       return StrCat("next: a quieter machine; on this one ", pairs, " runs of each side would be needed");
     return StrCat("next: ", pairs, " runs of each side: tbprof ab --pairs=", pairs, " --base 'CMD A' --new 'CMD B'");
   }
   if (comparison.answer != Answer::kWorse || comparison.now.runs.empty()) return "";
-  // A path may be too long for a line; its end is what differs.
   const std::string& path = comparison.now.runs.front().path;
   return path.empty() ? "" : StrCat("next: tbprof report ", ShellQuoted(path));
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kAnswerMs = 5000;
 constexpr uint32_t kMostDevices = 64, kMostProcesses = 256;
-// Of nvml.h.
+// Constants of nvml.h.
 constexpr int kSuccess = 0, kInsufficientSize = 7;
 constexpr int kPolicyPower = 0, kPolicyThermal = 1;
 
@@ -38,7 +38,7 @@ bool Find(void* library, const char* name, Function** function) {
   return *function != nullptr;
 }
 
-// In the child.
+// Runs in the child process.
 bool Ask(const char* name, GpuReading* reading) {
   void* const library = dlopen(name, RTLD_NOW);
   int (*init)(), (*count)(unsigned*), (*handle)(unsigned, Device*);
@@ -76,7 +76,7 @@ GpuReading GpuLoadReader::Read() {
   ScopedFd to(ends[1]);
   const pid_t child = fork();
   if (child == 0) {
-    // What the library prints is not for the user.
+    // Hides output of the library from the user.
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     dup2(null, 1);
     dup2(null, 2);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What else the GPUs of this machine do, by NVIDIA's management library: a child opens it, since a library that is not
-// ours may hang or end a process.
+// Reads the load of this machine's GPUs with NVIDIA's management library (NVML). A child process opens the library,
+// because a foreign library may hang or end its process.
 //
 //   GpuLoadReader gpus;                       // or with another library, for tests
-//   const GpuReading before = gpus.Read();    // before a run: its processes are others'
+//   const GpuReading before = gpus.Read();    // before a run: all processes belong to other programs
 //
 // Process: launcher, for `tbprof ab`, while it has one thread.
 #ifndef TBPROF_LAUNCHER_GATE_GPU_LOAD_H_
@@ -16,15 +16,15 @@
 namespace tbprof {
 
 struct GpuReading {
-  uint32_t devices = 0;    // 0: none, or not known
-  uint32_t processes = 0;  // that compute on them
-  uint64_t slowed_ns = 0;  // since the driver's start, for power or heat, all devices added up
+  uint32_t devices = 0;    // 0: none, or unknown
+  uint32_t processes = 0;  // processes that compute on the GPUs
+  uint64_t slowed_ns = 0;  // time slowed for power or heat since the driver's start, sum of all devices
 };
 
 class GpuLoadReader {
  public:
   explicit GpuLoadReader(std::string library = "libnvidia-ml.so.1") : library_(std::move(library)) {}
-  // Where the library is missing or gives no answer it is not asked again.
+  // A library that is missing or does not reply is not tried again.
   GpuReading Read();
 
  private:

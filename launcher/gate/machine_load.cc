@@ -18,7 +18,8 @@
 namespace tbprof {
 namespace {
 
-// Shares of the CPUs: with more than that beside either side there is no answer, nor with such a difference.
+// Shares of the CPU time. With a larger load beside either side, or a larger difference between the sides, there is no
+// answer.
 constexpr double kMostOthers = 0.4, kMostSteal = 0.15, kMostBetween = 0.05;
 constexpr double kByChance = 0.05;
 constexpr double kSmallestLoad = 0.01, kSmallestSlowed = 0.1;

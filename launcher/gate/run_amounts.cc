@@ -11,10 +11,10 @@
 namespace tbprof {
 namespace {
 
-// Of the step, with what is inaccurate in it.
+// Share of the step time, with a tolerance for inaccurate times.
 constexpr double kWholeStep = 1.1;
 
-// Of names that a summary has several rows of, the sum.
+// Adds the rows of a summary that have the same name.
 using Sums = std::map<std::string, double>;
 
 void Add(AmountKind kind, const Sums& sums, double steps, RunNumbers* numbers) {
@@ -23,7 +23,7 @@ void Add(AmountKind kind, const Sums& sums, double steps, RunNumbers* numbers) {
   }
 }
 
-// `train.py:42 remember`: directories differ from one checkout to the next.
+// `train.py:42 remember`. Without the directory, which differs between checkouts.
 std::string LineName(const Fields& row) {
   const std::string file = row.Text("file");
   if (file.empty()) return "";
@@ -59,18 +59,19 @@ void AddKernels(const Fields& root, double steps, RunNumbers* numbers) {
 void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
   Sums sums;
   for (const WaitRow& wait : ReadWaits(root)) {
-    if (!wait.idle_pool.empty()) continue;  // as long as the run, whatever it does
+    if (!wait.idle_pool.empty()) continue;  // its wait lasts as long as the run, whatever the program does
     const std::string& place = wait.python.empty() ? wait.call_site : wait.python;
     sums[StrCat(wait.operation, place.empty() ? "" : " at ", place)] += wait.total_s;
   }
-  // What takes longer than the step is no part of it: a shell that waits for the program, workers that wait for work.
+  // A wait that is longer than the step is not part of it: a shell that waits for the program, workers that wait for
+  // work.
   if (numbers->mean_step_s > 0) {
     std::erase_if(sums, [&](const auto& sum) { return sum.second > kWholeStep * numbers->mean_step_s * steps; });
   }
   Add(AmountKind::kWait, sums, steps, numbers);
 }
 
-// Within the regular steps; `seconds`: a field of each line.
+// Only the regular steps. `seconds`: name of the field with the time of a line.
 void AddLinesOf(const Fields& group, const char* seconds, Sums* sums) {
   for (const Fields& phase : group.Objects("phases")) {
     if (phase.Text("phase") != "steps") continue;
@@ -78,7 +79,7 @@ void AddLinesOf(const Fields& group, const char* seconds, Sums* sums) {
   }
 }
 
-// Of the main thread, and of all others together.
+// Adds the lines of the main thread, and those of all other threads together.
 void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
   const std::vector<Fields> groups = root.Object("python").Objects("groups");
   size_t main = groups.size();
@@ -92,7 +93,7 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
   }
   if (main == groups.size()) return;
   Sums own, others;
-  // Others wait for most of their time: of them counts what they compute.
+  // Other threads wait most of their time, so only their CPU time is counted.
   for (size_t i = 0; i < groups.size(); ++i) {
     const bool is_main = i == main;
     AddLinesOf(groups[i], is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
@@ -106,7 +107,7 @@ void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
   for (const Fields& line : root.Objects("allocations_by_python_line")) {
     sums[line.Text("python")] += line.Seconds("bytes_estimate");
   }
-  // With Python these sites are in the lines already.
+  // Sites with a Python line are counted above.
   for (const Fields& site : root.Objects("allocation_sites")) {
     const std::vector<std::string> frames = site.Texts("frames");
     if (site.Text("python").empty() && !frames.empty()) sums[frames[0]] += site.Seconds("bytes_estimate");
@@ -114,7 +115,7 @@ void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kAllocationSite, sums, steps, numbers);
 }
 
-// Of a summary without `step_counts`: counters of the whole run.
+// For summaries without `step_counts`: uses counters of the whole run.
 void AddRunCounts(const Fields& root, double steps, RunNumbers* numbers) {
   std::optional<double> kernels, allocations;
   for (const Fields& gpu : root.Objects("gpus")) {

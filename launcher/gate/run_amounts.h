@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts and amounts per step in a summary.json.
+// Reads counts and amounts per step from a summary.json.
 //
-// Process: launcher, for `tbprof compare` and its kin. Content is taken as hostile; faults come out of `Fields`.
+// Process: launcher, for `tbprof compare`, `ab`, `baseline` and `run --baseline`. Input is untrusted; `Fields` reports
+// faults.
 #ifndef TBPROF_LAUNCHER_GATE_RUN_AMOUNTS_H_
 #define TBPROF_LAUNCHER_GATE_RUN_AMOUNTS_H_
 
@@ -11,7 +12,7 @@
 
 namespace tbprof {
 
-// `numbers->steps` is known; fills in `counts`, `no_counts`, `amounts` and `split_step_s`.
+// Sets `counts`, `no_counts`, `amounts` and `split_step_s`. Needs `numbers->steps`.
 void ReadCounts(const Fields& root, RunNumbers* numbers);
 void ReadAmounts(const Fields& root, RunNumbers* numbers);
 

@@ -25,7 +25,7 @@ constexpr size_t kMostSummaries = 4096;
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
   if (!file.ok()) return file.status();
-  // The list of the steps has at most 2000; a cut one would be other steps.
+  // The list of steps has at most 2000 elements; a truncated list would describe other steps.
   return ReadBoundedJson(file->fd.get(), path, {.array_values = 100'000});
 }
 
@@ -72,7 +72,7 @@ void ReadSteps(const Fields& steps, RunNumbers* numbers) {
   }
 }
 
-// Of the process that makes the steps, else the highest one.
+// Peak of the process that makes the steps; if that is unknown, the highest peak.
 std::optional<double> MemoryPeak(const Fields& root) {
   std::optional<int64_t> pid;
   for (const Fields& place : root.Object("verdict").Objects("where")) {
@@ -99,7 +99,7 @@ void ReadFitness(const Fields& root, RunNumbers* numbers) {
   }
 }
 
-// Of a summary that is one of this version.
+// `root`: a valid summary of the supported version.
 RunNumbers NumbersOf(const Fields& root) {
   RunNumbers numbers;
   ReadIdentity(root, &numbers);
@@ -121,7 +121,7 @@ struct RankNumbers {
 absl::StatusOr<RankNumbers> ReadOne(const std::string& path) {
   const absl::StatusOr<Json> json = ReadSummary(path);
   if (!json.ok()) return json.status();
-  // The version and what else makes it a summary, as `tbprof report` checks them.
+  // ReadRanks checks the version and the form of the summary, as for `tbprof report`.
   const absl::StatusOr<std::vector<RankAnswer>> ranks = ReadRanks(*json, path);
   if (!ranks.ok()) return ranks.status();
   std::string fault;
@@ -150,7 +150,7 @@ RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
     if (rank.has_value() && read->rank != rank) continue;
     if (!chosen.has_value() || read->numbers.median_step_s > chosen->numbers.median_step_s) chosen = *std::move(read);
   }
-  // A rank whose summary is damaged could be the slowest.
+  // A damaged summary could belong to the slowest rank.
   if (!fault.empty()) return Unfit(fault);
   if (chosen.has_value()) return std::move(chosen->numbers);
   if (rank.has_value()) return Unfit(StrCat("no summary of rank ", *rank, " in it"));

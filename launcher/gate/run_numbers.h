@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The numbers of one run that another is compared by, read from its summary.json.
+// Reads the numbers of one run that a comparison needs from its summary.json.
 //
 //   absl::StatusOr<RunNumbers> run = ReadRunNumbers(path, rank);
 //
-// Process: launcher, for `tbprof compare`, `ab`, `baseline` and `run --baseline`. Files may be anybody's: texts are
-// printable UTF-8 and numbers finite when they are here.
+// Process: launcher, for `tbprof compare`, `ab`, `baseline` and `run --baseline`. Files are untrusted: all texts in the
+// result are printable UTF-8 and all numbers are finite.
 #ifndef TBPROF_LAUNCHER_GATE_RUN_NUMBERS_H_
 #define TBPROF_LAUNCHER_GATE_RUN_NUMBERS_H_
 
@@ -20,15 +20,15 @@
 
 namespace tbprof {
 
-// What an amount is of.
+// The kind of an amount per step.
 enum class AmountKind {
-  kPart,            // of the split of the steps' time: s in a step
-  kOperation,       // of a framework, without those inside it: s in a step
-  kKernel,          // s in a step
-  kWait,            // a call that waits, by where it is called: s in a step
-  kPythonLine,      // of the thread of the steps: s in a step
-  kOtherLine,       // of Python in another thread or process, such as a loader's: s in a step
-  kAllocationSite,  // bytes in a step, an estimate from samples
+  kPart,            // part of the split of the step time: s per step
+  kOperation,       // operation of a framework, without operations inside it: s per step
+  kKernel,          // s per step
+  kWait,            // call that waits, by its call site: s per step
+  kPythonLine,      // line of Python in the thread of the steps: s per step
+  kOtherLine,       // line of Python in another thread or process, such as a loader: s per step
+  kAllocationSite,  // bytes per step, estimated from samples
 };
 inline constexpr AmountKind kAmountKinds[] = {
     AmountKind::kPart,       AmountKind::kOperation, AmountKind::kKernel,        AmountKind::kWait,
@@ -41,48 +41,48 @@ struct Amount {
   double per_step = 0;
 };
 
-// Whether a count is of the regular steps alone, or of the whole run divided by its steps.
+// kSteps: the count covers the regular steps only; kRun: the whole run, divided by its number of steps.
 enum class CountBasis { kSteps, kRun };
 
 struct Count {
-  std::string name;  // `kernels`, `allocations`, ...; with `_per_step` it is what --fail-on names
+  std::string name;  // `kernels`, `allocations`, ...; --fail-on uses the name with `_per_step`
   double per_step = 0;
   CountBasis basis = CountBasis::kSteps;
 };
 
-// What must be equal for two runs to be comparable, and is named where it is not.
+// Facts that must be equal for two runs to be comparable; a difference is reported.
 struct RunIdentity {
-  std::string command, window, cpu_model, python, tbprof_version, steps_source;  // empty: not known
+  std::string command, window, cpu_model, python, tbprof_version, steps_source;  // empty: unknown
   std::string host;
-  int64_t cpus = 0;                  // 0: not known
+  int64_t cpus = 0;                  // 0: unknown
   std::vector<std::string> devices;  // names of GPUs, sorted
   std::optional<int64_t> world_size;
 };
 
 struct RunNumbers {
-  std::string path;  // as it was given
+  std::string path;  // as given by the user
   RunIdentity identity;
   int64_t start_unix_ns = 0;
-  bool running = false;      // its command had not ended
-  bool of_baseline = false;  // read from a baseline, which may hold runs of other machines and options
-  // Why its times, or all of it, cannot be compared: one line. Empty: they can.
+  bool running = false;      // the command had not ended
+  bool of_baseline = false;  // read from a baseline, which may have runs of other machines and options
+  // Why the times (`no_times`) or the whole run (`unfit`) cannot be compared: one line; empty: comparable.
   std::string no_times, unfit;
-  std::vector<double> steps_s;   // the regular ones, in order; none where a summary has no list (over 2000 steps)
-  uint64_t steps = 0;            // all regular ones
-  uint64_t irregular_steps = 0;  // beside them: a busy machine makes more
-  double median_step_s = 0, mean_step_s = 0;  // of all regular ones
-  // What the amounts of kPart add up to: `mean_step_s`, or more where time between steps is split as well. 0: no split.
+  std::vector<double> steps_s;   // of the regular steps, in order; empty if the summary has no list (over 2000 steps)
+  uint64_t steps = 0;            // number of regular steps
+  uint64_t irregular_steps = 0;  // further steps; a busy machine has more of them
+  double median_step_s = 0, mean_step_s = 0;  // of all regular steps
+  // The sum of all kPart amounts: `mean_step_s`, or more if the time between steps is split as well. 0: no split.
   double split_step_s = 0;
   std::vector<Count> counts;
-  std::string no_counts;  // why counts are not exact: one line. Empty: they are
+  std::string no_counts;  // why counts are not exact: one line; empty: exact
   std::vector<Amount> amounts;
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
   std::vector<std::string> files;
 };
 
-// `path`: a summary.json, a profile, a run's directory or a log directory (its newest run). Of several ranks the
-// slowest.
+// `path`: a summary.json, a profile, a run's directory, or a log directory (its newest run). Without `rank`: the
+// numbers of the slowest rank.
 absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank);
 
 }  // namespace tbprof

@@ -34,7 +34,7 @@ std::vector<std::string> RunsOf(const std::string& logdir) {
 
 bool IsWhole(const RunNumbers& run) { return run.identity.window == "auto" || run.identity.window == "all"; }
 
-// Adds the runs of a log directory that are whole: neither captures nor parts, and not still running.
+// Adds the complete runs of a log directory: no captures, no parts of a run, no runs that are still active.
 absl::Status AddRuns(const std::vector<std::string>& paths, std::optional<int64_t> rank, Side* side) {
   std::vector<RunNumbers> found;
   for (const std::string& path : paths) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The runs of one side of a comparison, from what was named: files, run directories, log directories.
+// Reads the runs of one side of a comparison from files, run directories and log directories.
 //
 //   absl::StatusOr<Side> base = ReadSide({"logs-of-main", "more/summary.json"}, std::nullopt);
 //
-// Process: launcher, for `tbprof compare`. Files may be anybody's.
+// Process: launcher, for `tbprof compare`. Files are untrusted.
 #ifndef TBPROF_LAUNCHER_GATE_SIDES_H_
 #define TBPROF_LAUNCHER_GATE_SIDES_H_
 
@@ -18,8 +18,8 @@
 
 namespace tbprof {
 
-// A log directory means all of its runs that have ended and are no captures. In the order of their starts.
-// `baseline:NAME` means the runs of that baseline in `store`.
+// A log directory stands for all of its runs that have ended and are not captures. `baseline:NAME` stands for the runs
+// of that baseline in `store`. The runs are sorted by start time.
 absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank,
                               const std::string& store);
 

@@ -13,7 +13,7 @@ namespace tbprof {
 namespace {
 
 namespace policies = boost::math::policies;
-// Nothing throws: a fault is a NaN, and a NaN decides nothing.
+// boost::math does not throw: an error is a NaN, and comparisons with a NaN never give a decision.
 using Policy =
     policies::policy<policies::promote_double<false>, policies::domain_error<policies::ignore_error>,
                      policies::pole_error<policies::ignore_error>, policies::overflow_error<policies::ignore_error>,
@@ -21,14 +21,14 @@ using Policy =
 using StudentsT = boost::math::students_t_distribution<double, Policy>;
 using NoncentralT = boost::math::non_central_t_distribution<double, Policy>;
 
-// Clocks and counters are no finer than this share of a step; runs that agree by chance are not sure.
+// Clocks and counters are not finer than this share of a step; runs that agree more closely do so by chance.
 constexpr double kLeastSd = 1e-4;
 constexpr uint64_t kMostRuns = 10'000;
 constexpr double kManyDegrees = 1e6;  // Student's t is the normal distribution
 constexpr size_t kFewestForTrend = 6, kFewestForWarming = 5;
-// Standard deviations above the other runs of its side.
+// Distance of the first run from the other runs of its side, in standard deviations.
 constexpr double kWarmingSds = 5;
-// Of the largest distance that the sides' mean places in time can have.
+// Share of the largest possible distance between the sides' mean places in time.
 constexpr double kMostApart = 0.3;
 
 double Quantile(double degrees, double level) {
@@ -54,7 +54,7 @@ Moments MomentsOf(const Values& values, Get get) {
 
 double LogOf(const RunValue& run) { return run.log; }
 
-// What the variance of one run cannot be below.
+// Lower bound for the variance of one run.
 double FloorOf(absl::Span<const RunValue> runs) {
   double square = 0;
   for (const RunValue& run : runs) square += run.error * run.error / static_cast<double>(runs.size());
@@ -79,11 +79,11 @@ std::vector<Point> InTimeOrder(absl::Span<const RunValue> base, absl::Span<const
   return points;
 }
 
-// A line through each side, of one slope.
+// A line through each side; both lines have the same slope.
 struct Trend {
   double slope = 0, slope_error = 0, degrees = 0;
-  double distance = 0;                     // of the sides' mean places: now less base
-  double base_square = 0, now_square = 0;  // sums of squares of what the lines leave
+  double distance = 0;                     // between the sides' mean places: now minus base
+  double base_square = 0, now_square = 0;  // sums of the squared residuals
 };
 
 Trend FitTrend(absl::Span<const Point> points) {
@@ -116,7 +116,8 @@ Trend FitTrend(absl::Span<const Point> points) {
   return trend;
 }
 
-// Of what the runs differ from their side's mean by, one run with the next in time: a neighbour stays for several runs.
+// True: the residuals of consecutive runs are correlated, for instance because another program's load lasts for several
+// runs.
 bool AreAlike(absl::Span<const Point> points) {
   double mean[2] = {}, count[2] = {};
   for (const Point& point : points) {
@@ -143,7 +144,7 @@ double WelchDegrees(double a, double a_count, double b, double b_count) {
   return sum * sum / (a * a / (a_count * a_count * (a_count - 1)) + b * b / (b_count * b_count * (b_count - 1)));
 }
 
-// One of the sides, or both, has a single run: the scatter is that of the other side and of the history.
+// For a side with a single run: takes the scatter from the other side and from the history.
 void PoolNoise(const Moments& base, const Moments& now, double floor, const std::optional<RunNoise>& noise,
                Estimate* out) {
   double degrees = base.count + now.count - 2;
@@ -161,7 +162,7 @@ void PoolNoise(const Moments& base, const Moments& now, double floor, const std:
 }
 
 void RemoveTrend(const Trend& trend, double floor, const Moments& base, const Moments& now, Estimate* out) {
-  // One slope was fitted for both sides: what is left scatters by that much less.
+  // Both sides share one fitted slope, so the residuals scatter less by this factor.
   const double scale = (base.count + now.count - 2) / trend.degrees;
   const double of_base = std::max(trend.base_square / (base.count - 1) * scale, floor);
   const double of_now = std::max(trend.now_square / (now.count - 1) * scale, floor);
@@ -172,7 +173,7 @@ void RemoveTrend(const Trend& trend, double floor, const Moments& base, const Mo
   out->run_sd = std::sqrt((of_base + of_now) / 2);
 }
 
-// Whether the first run in time is slower than all others of its side by far.
+// True: the first run in time is far slower than all other runs of its side.
 bool IsWarming(absl::Span<const RunValue> runs, size_t* first) {
   if (runs.size() < kFewestForWarming) return false;
   const auto earliest = std::ranges::min_element(runs, {}, &RunValue::start_ns);
@@ -192,7 +193,7 @@ std::vector<RunValue> Without(absl::Span<const RunValue> runs, size_t index) {
   return out;
 }
 
-// That a true change of this size is taken for worse, or for equivalent.
+// Probability that a true change of this size gives the answer worse or the answer equivalent.
 double PowerOf(double change, double error, double degrees, double margin, double sure_level) {
   const double seen = std::abs(change) / error;
   double worse = 0, equivalent = 0;
@@ -253,8 +254,8 @@ Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunVal
   };
   out.trend = slopes(out.apart ? kTrendLevel / 2 : kDisturbanceLevel);
   out.disturbed |= out.trend || AreAlike(points);
-  // Where the sides alternate, the slope costs one degree of freedom and takes the drift away. Where they do not, it
-  // doubles the error: only if there is a drift to be seen.
+  // If the sides alternate, removing the slope costs one degree of freedom and removes the drift. If they do not, it
+  // doubles the error, so the slope is removed only if there is a visible drift.
   if (!out.apart || out.trend) RemoveTrend(trend, floor, of_base, of_now, &out);
   return out;
 }

@@ -10,12 +10,13 @@
 #include <cerrno>
 
 #ifndef TBPROF_NEWER_SYMBOLS_TEST
-// Before 2.32 nothing reports that a process has one thread. As with more, the standard library uses atomics.
+// glibc before 2.32 does not report that a process has only one thread. With 0, the standard library uses atomics, as
+// it does for several threads.
 extern "C" char __libc_single_threaded;
 char __libc_single_threaded = 0;
 #endif
 
-// std::random_device.
+// Called by std::random_device.
 uint32_t TBPROF_NEWER(arc4random)() noexcept {
   uint32_t value;
   ssize_t size;
@@ -56,7 +57,7 @@ int IsObject(dl_phdr_info* info, size_t, void* context) {
 
 }  // namespace
 
-// gcc 12's unwinder: without an answer it has no other way, and a thrown exception would end the process.
+// Called by gcc 12's unwinder, which has no fallback: if this function fails, a thrown exception ends the process.
 int TBPROF_NEWER(_dl_find_object)(void* address, dl_find_object* result) noexcept {
   Search search{reinterpret_cast<uintptr_t>(address), result};
   return dl_iterate_phdr(&IsObject, &search) == 1 ? 0 : -1;
@@ -91,7 +92,7 @@ const char* TBPROF_NEWER(strerrorname_np)(int error) noexcept {
   }
 }
 
-// Untranslated, as the launcher sets no locale.
+// The text is not translated: the launcher sets no locale.
 const char* TBPROF_NEWER(strerrordesc_np)(int error) noexcept {
   return TBPROF_NEWER(strerrorname_np)(error) != nullptr ? strerror(error) : nullptr;
 }
@@ -113,8 +114,8 @@ const char* TBPROF_NEWER(sigabbrev_np)(int signal) noexcept {
 
 namespace {
 
-// The standard library's conditions wait by CLOCK_REALTIME by default. A caller finds by its own clock that
-// it woke early: a step of the real time by more than the wait makes it wait once more.
+// By default, the standard library's condition variables wait by CLOCK_REALTIME. If the real time steps by more than
+// the wait, the caller wakes early, detects this with its own clock, and waits once more.
 int WaitByRealtime(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   timespec now, real;
   clock_gettime(clock, &now);
@@ -135,7 +136,7 @@ int TBPROF_NEWER(pthread_cond_clockwait)(pthread_cond_t* condition, pthread_mute
 #ifdef TBPROF_NEWER_SYMBOLS_TEST
   static const ClockWait newer = nullptr;
 #else
-  // By RTLD_DEFAULT it would be this function.
+  // RTLD_DEFAULT would return this function itself.
   static const auto newer = reinterpret_cast<ClockWait>(dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
 #endif
   return newer != nullptr ? newer(condition, mutex, clock, until) : WaitByRealtime(condition, mutex, clock, until);

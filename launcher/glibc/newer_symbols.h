@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of glibc newer than 2.28 which the launcher or the archives linked into it call. Linked into the packages'
-// launcher alone (scripts/link_portable.sh): the one of the build tree takes glibc's own.
+// Replaces functions of glibc newer than 2.28 that the launcher, or the archives linked into it, call. Only the
+// launcher of the packages is linked with them (scripts/link_portable.sh); the launcher of the build tree uses glibc's.
 // docs/decisions/039-packages-for-old-glibc.md
 #ifndef TBPROF_LAUNCHER_GLIBC_NEWER_SYMBOLS_H_
 #define TBPROF_LAUNCHER_GLIBC_NEWER_SYMBOLS_H_
@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <time.h>
 
-// The unit test compiles them beside glibc's.
+// The unit test compiles the replacements beside glibc's functions.
 #ifdef TBPROF_NEWER_SYMBOLS_TEST
 #define TBPROF_NEWER(name) tbprof_newer_##name
 #else

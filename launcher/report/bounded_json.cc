@@ -25,7 +25,7 @@ absl::Status Broken(const std::string& path, uint64_t byte, std::string_view wha
   return absl::DataLossError(StrCat(PrintableUtf8(path), ": byte ", byte, ": ", what));
 }
 
-// Looks at brackets and quotes alone, before anything is kept: the parser's own memory grows with a long text.
+// Checks brackets and quotes before anything is stored: the parser's own memory grows with a long text.
 class Outline {
  public:
   explicit Outline(const JsonLimits& limits) : limits_(limits) {}
@@ -45,7 +45,7 @@ class Outline {
         }
         continue;
       }
-      // A number may be as long as a file, too.
+      // Limits numbers as well: a number may be as long as the file.
       const bool in_word = byte > ' ' && strchr("\"{}[],:", byte) == nullptr;
       word_bytes_ = in_word ? word_bytes_ + 1 : 0;
       if (word_bytes_ > kMostWordBytes) return Fail(StrCat("a number or word of over ", kMostWordBytes, " bytes"));
@@ -78,7 +78,7 @@ class Outline {
   std::string fault_;
 };
 
-// Makes the document; what is beyond the limit of an array is read and left out.
+// Builds the document. Values beyond the limit of an array are read and left out.
 class Maker : public nlohmann::json_sax<Json> {
  public:
   Maker(const std::string& path, uint64_t size, const JsonLimits& limits) : path_(path), size_(size), limits_(limits) {}
@@ -116,7 +116,7 @@ class Maker : public nlohmann::json_sax<Json> {
  private:
   enum Result { kKept, kLeftOut, kFull };
   struct Level {
-    Json* value;  // null: left out
+    Json* value;  // nullptr: left out
     std::string key;
   };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof report`: the answers of a profile again, on standard output; the exit status says whether there are any.
+// `tbprof report`: prints the answers of a recorded profile; the exit status shows whether there are any.
 #include "launcher/base/text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"

@@ -5,7 +5,7 @@
 
 namespace tbprof {
 
-// A backtick would end the span, and a `|` the cell, which no backslash before it prevents in every reader.
+// A backtick would end the code span and a `|` the cell; not every reader respects a backslash before them.
 std::string MarkdownCode(std::string_view name, size_t most_bytes) {
   const std::string printable = PrintableUtf8(name);
   std::string out = "`";

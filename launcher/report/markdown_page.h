@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A page of Markdown that has to fit: sections with rows, of which the least important are cut first.
+// Fits a Markdown page into a size limit: sections with rows; the least important rows are cut first.
 //
 // Process: launcher, for `tbprof report` and the commands that compare. Pure functions.
 #ifndef TBPROF_LAUNCHER_REPORT_MARKDOWN_PAGE_H_
@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// In the order of the page. `importance`: the lowest is cut first.
+// A section, in the order of the page. Rows of the section with the lowest `importance` are cut first.
 struct MarkdownPart {
   int importance;
   std::string title;
@@ -23,11 +23,11 @@ struct MarkdownPart {
   size_t cut_rows = 0;
 };
 
-// A name as a code span, in which no reader sees a link, HTML or the end of a cell; `-` of a blank one.
+// A name as a code span: no reader finds a link, HTML or the end of a cell in it. `-` for a blank name.
 std::string MarkdownCode(std::string_view name, size_t most_bytes);
 
-// `page` of the parts, each with at most `most_rows`, and of rows so many that it has at most `most_bytes`. Longer only
-// where no row is left.
+// Calls `page` with at most `most_rows` rows per part, and cuts further rows until the page has at most `most_bytes`.
+// The page is longer only if no row is left.
 std::string FitMarkdown(std::vector<MarkdownPart> parts, size_t most_rows, size_t most_bytes,
                         const std::function<std::string(const std::vector<MarkdownPart>&)>& page);
 

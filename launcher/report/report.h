@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answers of a profile, as `tbprof report` has them: read from a summary.json (report_answers.cc) or, where there
-// is none, from the profile alone (xspace_totals.cc); printed in four forms (report_output.h). All texts are printable
-// UTF-8 already: a profile may be anybody's.
+// The answers of a profile for `tbprof report`: read from a summary.json (report_answers.cc) or, without one, from the
+// profile (xspace_totals.cc); printed in four formats (report_output.h). Profiles are untrusted, so all texts here are
+// printable UTF-8.
 //
-// Process: launcher, for `tbprof report`. Data alone.
+// Process: launcher, for `tbprof report`. Data only.
 #ifndef TBPROF_LAUNCHER_REPORT_REPORT_H_
 #define TBPROF_LAUNCHER_REPORT_REPORT_H_
 
@@ -15,7 +15,7 @@
 
 namespace tbprof {
 
-// What the answers were read from.
+// The source of the answers.
 enum class SourceKind { kSummary, kProfile, kRun, kLogdir, kSpool };
 std::string_view SourceKindName(SourceKind kind);
 
@@ -24,10 +24,10 @@ struct VerdictPlace {
   std::string file;  // empty: not Python
   std::optional<int64_t> line;
   std::string function;
-  std::string doing;  // empty: it runs
+  std::string doing;  // empty: running
   std::optional<double> share;
   std::optional<int64_t> pid;
-  std::string thread;                // empty: not known
+  std::string thread;                // empty: unknown
   std::vector<std::string> callers;  // `train.py:12`
 };
 
@@ -38,7 +38,7 @@ struct VerdictPart {
 };
 
 struct VerdictAnswer {
-  bool known = false;  // the summary has a verdict; it may be that the cause is not known
+  bool known = false;  // the summary has a verdict; its cause may be unknown
   std::string text, cause, next, blocker, unknown_because, basis;
   std::optional<bool> problem;
   std::optional<double> share;
@@ -69,13 +69,13 @@ struct NativeRow {
   double share = 0;
 };
 
-// Threads that do the same, in one window of time.
+// Threads with the same work, in one window of time.
 template <typename Row>
 struct ThreadRows {
   std::string process, threads;
   bool main = false, forked = false;
-  bool in_steps = false;  // the window: the regular steps, else all of the profile
-  bool idle = false;      // they only wait
+  bool in_steps = false;  // the window: the regular steps, else the whole profile
+  bool idle = false;      // the threads only wait
   uint64_t thread_count = 0, samples = 0;
   double seconds = 0;  // Python: wall time of the samples; native: CPU time
   double on_cpu_s = 0;
@@ -86,7 +86,7 @@ using NativeThreads = ThreadRows<NativeRow>;
 
 struct WaitRow {
   std::string operation, call_site, python;
-  std::string idle_pool;  // not empty: threads of this library that wait for work
+  std::string idle_pool;  // not empty: idle threads of this library wait for work
   uint64_t calls = 0;
   double total_s = 0, longest_s = 0;
 };
@@ -95,7 +95,7 @@ struct KernelRow {
   std::string name;
   uint64_t calls = 0;
   double total_s = 0;
-  std::optional<uint64_t> bytes;  // of copies
+  std::optional<uint64_t> bytes;  // only for copies
 };
 
 struct GpuAnswer {
@@ -110,7 +110,7 @@ struct GpuAnswer {
 struct AllocationRow {
   std::string place;
   uint64_t samples = 0;
-  double bytes = 0;  // an estimate from samples
+  double bytes = 0;  // estimated from samples
 };
 
 struct ProcessMemory {
@@ -127,7 +127,7 @@ struct NamedBytes {
 };
 
 struct MemoryAnswer {
-  std::vector<NamedBytes> totals;  // of the summary's own object `memory`
+  std::vector<NamedBytes> totals;  // of the summary's object `memory`
   std::vector<ProcessMemory> processes;
   std::vector<AllocationRow> allocations;
 };
@@ -135,16 +135,16 @@ struct MemoryAnswer {
 struct RankAnswer {
   std::optional<int64_t> rank;
   std::string host, state, verdict, end;
-  std::string summary;  // path of a summary with its details; empty: there is none
+  std::string summary;  // path of the summary with the rank's details; empty: none
   std::optional<uint64_t> steps;
   std::optional<double> median_s, wait_s;
 };
 
-// Of a profile without a summary: what its own structure shows.
+// For a profile without a summary: totals from the profile's own structure.
 struct PlaneAnswer {
   std::string name;
   uint64_t lines = 0, events = 0;
-  std::vector<KernelRow> top;  // event names by their time, nested ones included
+  std::vector<KernelRow> top;  // the event names with the most time; times include nested events
 };
 
 struct ProfileAnswer {
@@ -154,14 +154,14 @@ struct ProfileAnswer {
 
 struct Report {
   SourceKind kind = SourceKind::kSummary;
-  std::string path;  // as it was given or found
-  std::string file;  // that the details are from
+  std::string path;  // as given or found
+  std::string file;  // the file with the details
   std::string run, host, window, command, end, tbprof_version;
   std::optional<bool> complete;
   std::optional<double> wall_s, totals_wall_s;
   std::optional<int64_t> rank;
-  std::string process;               // the command's; `all N processes` where there are several
-  std::vector<std::string> missing;  // what this report cannot have, and why: a line each
+  std::string process;               // the command's process; `all N processes` if there are several
+  std::vector<std::string> missing;  // one line per answer that this report lacks, with the reason
 
   VerdictAnswer verdict;
   StepsAnswer steps;

@@ -20,7 +20,7 @@ absl::Status Damaged(const std::string& path, std::string_view what) {
   return absl::DataLossError(StrCat(PrintableUtf8(path), ": ", what));
 }
 
-// Whether it is a summary that this tbprof reads.
+// Checks that the JSON is a summary that this tbprof can read.
 absl::Status CheckVersion(const Fields& root, const std::string& path) {
   if (!root.Has("schema_version") || !root.Has("tbprof_version")) {
     return Damaged(path, "no summary of tbprof: $.schema_version or $.tbprof_version is missing");
@@ -60,7 +60,7 @@ VerdictPlace ReadPlace(const Fields& fields) {
   return place;
 }
 
-// Where a summary lacks that text: from the places.
+// The text of the blocker for summaries without that text: built from the places.
 std::string BlockerOf(const std::vector<VerdictPlace>& where) {
   auto found = std::ranges::find(where, "waited_for", &VerdictPlace::role);
   const bool waited_for = found != where.end();
@@ -116,7 +116,7 @@ StepsAnswer ReadSteps(const Fields& fields) {
   return steps;
 }
 
-// What the profile lacks although somebody might look for it.
+// Lists missing data that a user might expect in the profile.
 std::vector<std::string> ReadUnrecorded(const Fields& root) {
   std::vector<std::string> out;
   uint64_t dropped = 0;

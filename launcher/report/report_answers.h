@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answers in a summary.json (docs/summary.md).
+// Reads the answers from a summary.json (docs/summary.md).
 //
-// Process: launcher, for `tbprof report`. Content is taken as hostile: what is absent is unknown, what has another type
-// than it should is an error that names its place.
+// Process: launcher, for `tbprof report`. Content is untrusted: an absent field is unknown, a field with the wrong type
+// is an error that names its place.
 #ifndef TBPROF_LAUNCHER_REPORT_REPORT_ANSWERS_H_
 #define TBPROF_LAUNCHER_REPORT_REPORT_ANSWERS_H_
 
@@ -18,10 +18,11 @@
 
 namespace tbprof {
 
-// `path`: of the summary, for messages. Fills in all but `kind`, `path` and `missing`.
+// `path`: the summary's path, for messages. Sets all fields except `kind`, `path`, `ranks` and `profile`. Adds a line
+// to `missing` if the summary has no verdict.
 absl::Status ReadAnswers(const nlohmann::json& summary, const std::string& path, Report* report);
 
-// The ranks that a summary reports of, `summary.rank` first; one without a number where the summary has no rank.
+// The ranks in a summary, the summary's own rank first. That rank has no number if the summary has none.
 absl::StatusOr<std::vector<RankAnswer>> ReadRanks(const nlohmann::json& summary, const std::string& path);
 
 // Parts of ReadAnswers, in report_tables.cc.
@@ -29,15 +30,15 @@ std::vector<PythonThreads> ReadPython(const Fields& root);
 std::vector<NativeThreads> ReadNative(const Fields& root);
 std::vector<WaitRow> ReadWaits(const Fields& root);
 
-// Of a section of `by_rank`: without a split.
+// For a section of `by_rank`, which has no split.
 VerdictAnswer ReadVerdictOfRank(const Fields& section);
 std::vector<GpuAnswer> ReadGpus(const Fields& root);
 MemoryAnswer ReadMemory(const Fields& root);
 
-// `exit status 3`, `killed by signal 9`; empty: not known.
+// `exit status 3`, `killed by signal 9`; empty: unknown.
 std::string EndText(std::optional<int64_t> exit_code, std::optional<int64_t> exit_signal);
 
-// The command line without secrets: whoever wrote the summary may have left them in.
+// The command line without secrets: the writer of the summary may not have masked them.
 std::string MaskedLine(const std::string& line);
 
 }  // namespace tbprof

@@ -14,10 +14,10 @@ struct CsvRow {
   std::optional<int64_t> line = {};
   std::optional<uint64_t> calls = {};
   std::optional<double> total_s = {}, share = {}, bytes = {};
-  std::optional<int64_t> rank = {};  // else the report's
+  std::optional<int64_t> rank = {};  // std::nullopt: the report's rank
 };
 
-// RFC 4180: quoted where a comma, quote or line break is in it.
+// RFC 4180: a field with a comma, quote or line break is quoted.
 std::string Quoted(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each field of docs/report.schema.json, always there; null: not known.
+// Writes every field of docs/report.schema.json in each report; null: unknown.
 #include <nlohmann/json.hpp>
 
 #include "launcher/base/text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Dense Markdown, within a number of tokens. A token is counted as 3 bytes, which no usual tokenizer exceeds for such
+// Compact Markdown within a number of tokens. A token counts as 3 bytes: no usual tokenizer makes more tokens of such
 // text.
 #include <algorithm>
 #include <utility>
@@ -18,7 +18,7 @@ constexpr size_t kBytesPerToken = 3;
 constexpr size_t kMostRows = 30;
 constexpr size_t kMostNameBytes = 200;
 
-using Part = MarkdownPart;  // without a title: the lead, which is never cut
+using Part = MarkdownPart;  // a part without a title is the lead, which is never cut
 
 std::string Code(std::string_view name) { return MarkdownCode(name, kMostNameBytes); }
 
@@ -50,7 +50,7 @@ Part LeadPart(const Report& report) {
   Part part{100, "", StrCat("# tbprof report: ", Code(BaseName(report.path)), "\n"), {}};
   const std::vector<std::string> lead = LeadLines(report);
   for (size_t i = 0; i < lead.size(); ++i) {
-    if (lead[i].starts_with("split: ")) continue;  // a table below
+    if (lead[i].starts_with("split: ")) continue;  // printed as a table below
     part.header += StrCat(i == 0 ? "**" : "", Plain(lead[i]), i == 0 ? "**" : "", "  \n");
   }
   part.header += StrCat(Plain(WindowLine(report)), "\n");
@@ -77,7 +77,7 @@ Part SplitPart(const Report& report) {
   return part;
 }
 
-// The main thread, and others that run.
+// The main thread, and other threads that run.
 std::vector<Part> PythonParts(const Report& report) {
   std::vector<Part> parts;
   for (const PythonThreads& threads : report.python) {
@@ -214,7 +214,7 @@ Part NextPart(const Report& report) {
   return part;
 }
 
-// The rows that were cut, by the name of their section.
+// Names the sections with cut rows, and the number of these rows.
 std::string CutLine(const std::vector<Part>& parts, size_t tokens) {
   std::vector<std::pair<std::string_view, size_t>> cuts;
   for (const Part& part : parts) {
@@ -253,7 +253,7 @@ std::string ReportAsMarkdown(const Report& report, size_t tokens) {
   const std::string text = FitMarkdown(std::move(parts), kMostRows, most,
                                        [tokens](const std::vector<Part>& cut) { return Page(cut, tokens); });
   if (text.size() <= most) return text;
-  // The lead alone is too long for so few.
+  // Even the lead is longer than `tokens`.
   constexpr std::string_view kEnd = "…\nCut.\n";
   return StrCat(TruncateUtf8(text, most - std::min(most, kEnd.size())), kEnd);
 }

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kProfileSuffix = ".xplane.pb";
 constexpr size_t kMostSummaries = 4096;
-// In one line each; more of them say the same.
+// Limit for faults in a report, one line each; further ones are usually the same.
 constexpr size_t kMostFaults = 8;
 constexpr std::string_view kOfProfileAlone =
     "not written by tbprof, or its summary.json is missing: verdict, Python lines, native functions, waits, GPUs, "
@@ -37,7 +37,7 @@ std::string StemOf(std::string_view profile) {
   return PrintableUtf8(name);
 }
 
-// Of a rank whose summary is that of another one: what that has of it.
+// For a rank without its own summary: the data about it in another rank's summary.
 absl::StatusOr<Report> ReportOfSection(const Json& summary, const std::string& path, int64_t rank) {
   Report report;
   if (const absl::Status status = ReadAnswers(summary, path, &report); !status.ok()) return status;
@@ -84,7 +84,7 @@ bool IsSame(const RankAnswer& a, const RankAnswer& b) {
   return a.rank.has_value() || b.rank.has_value() ? a.rank == b.rank : a.host == b.host;
 }
 
-// Each rank once: what its own summary has of it counts before what another launcher's has.
+// Adds each rank once: its own summary takes precedence over data in another launcher's summary.
 void AddRanks(std::vector<RankAnswer> found, std::vector<RankAnswer>* ranks) {
   for (RankAnswer& answer : found) {
     const auto known = std::ranges::find_if(*ranks, [&](const RankAnswer& other) { return IsSame(answer, other); });
@@ -129,7 +129,7 @@ std::string RankList(const std::vector<RankAnswer>& ranks) {
   return text.empty() ? "none" : text;
 }
 
-// What all summaries of a source report together.
+// The ranks and faults of all summaries of a source.
 struct Overview {
   std::vector<RankAnswer> ranks;
   std::vector<std::string> faults;
@@ -159,7 +159,7 @@ absl::StatusOr<Report> ReportOfRank(const RankAnswer& rank, const Overview& over
   std::string path = rank.summary;
   for (const RankAnswer& other : overview.ranks) {
     if (!path.empty()) break;
-    // Of one launcher with several ranks: in the summary that names it.
+    // A launcher with several ranks writes one summary, which names all of them.
     const absl::StatusOr<Json> summary = other.summary.empty() ? absl::NotFoundError("") : ReadSummary(other.summary);
     if (!summary.ok()) continue;
     absl::StatusOr<Report> report = ReportOfSection(*summary, other.summary, rank.rank.value_or(-1));
@@ -172,14 +172,14 @@ absl::StatusOr<Report> ReportOfRank(const RankAnswer& rank, const Overview& over
   return report;
 }
 
-// The rank whose profile was named; null: none of the summaries is of it.
+// The rank of the named profile; nullptr: no summary belongs to the profile.
 const RankAnswer* RankOfProfile(const Overview& overview, const std::string& profile) {
   const std::string stem = StemOf(profile);
   const auto found = std::ranges::find(overview.ranks, stem, &RankAnswer::host);
   return found == overview.ranks.end() ? nullptr : &*found;
 }
 
-// Hosts of the run with a profile and without a summary.
+// Adds the hosts of the run that have a profile but no summary.
 void AddOtherHosts(const ReportSource& source, Report* report) {
   for (const std::string& profile : source.profiles) {
     const std::string stem = StemOf(profile);
@@ -202,7 +202,7 @@ void Finish(const ReportSource& source, Overview overview, Report* report) {
     for (RankAnswer& rank : overview.ranks) rank.summary = PrintableUtf8(rank.summary);
     report->ranks = std::move(overview.ranks);
     AddOtherHosts(source, report);
-    if (report->ranks.size() == 1) report->ranks.clear();  // it is the report
+    if (report->ranks.size() == 1) report->ranks.clear();  // the report is about this rank
   }
   if (report->run.empty()) report->run = PrintableUtf8(BaseName(source.run));
 }
@@ -214,7 +214,7 @@ absl::StatusOr<Report> ReadReport(const ReportSource& source, std::optional<int6
   const RankAnswer* chosen = Slowest(overview.ranks);
   if (source.kind == SourceKind::kProfile) {
     chosen = RankOfProfile(overview, source.profiles[0]);
-    // A file that was renamed still belongs to the summary of its own name.
+    // A renamed profile belongs to the summary with the same stem.
     if (chosen == nullptr && overview.ranks.size() == 1 && overview.ranks[0].summary.ends_with(".summary.json")) {
       chosen = &overview.ranks[0];
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answers of a source: which of its summaries, and what to do without one.
+// Reads the report of a source: chooses one of its summaries, or reads the profile if there is none.
 //
 //   absl::StatusOr<Report> report = ReadReport(*source, rank);
 //
-// Process: launcher, for `tbprof report`, main thread. Files may be anybody's.
+// Process: launcher, for `tbprof report`, main thread. Files are untrusted.
 #ifndef TBPROF_LAUNCHER_REPORT_REPORT_READER_H_
 #define TBPROF_LAUNCHER_REPORT_REPORT_READER_H_
 
@@ -18,10 +18,10 @@
 
 namespace tbprof {
 
-// Of several ranks the slowest, or `rank`. A spool's summary is made by SummaryOfSpool (spool_summary.h).
+// Without `rank`: of several ranks the slowest one. For a spool, SummaryOfSpool (spool_summary.h) makes the summary.
 absl::StatusOr<Report> ReadReport(const ReportSource& source, std::optional<int64_t> rank);
 
-// The answers of a summary that is no file: `source.path` is its name for messages.
+// The report of a summary that is not a file: `source.path` is its name in messages.
 absl::StatusOr<Report> ReportOfText(const std::string& summary, const ReportSource& source,
                                     std::optional<int64_t> rank);
 

@@ -79,7 +79,7 @@ absl::StatusOr<ReportSource> RunOf(const std::string& logdir, const std::string&
     AddFiles(StrCat(runs, "/", name), &source);
     if (source.summaries.empty() && source.profiles.empty()) continue;
     ++count;
-    // Of one time the later name.
+    // Of runs with the same time, the one with the later name.
     if (const int64_t at = NewestFile(source); at >= newest_ns) {
       newest_ns = at;
       newest = std::move(source);
@@ -94,7 +94,7 @@ absl::StatusOr<ReportSource> RunOf(const std::string& logdir, const std::string&
 absl::StatusOr<ReportSource> DirectorySource(std::string path, const std::string& run) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   if (IsDirectory(StrCat(path, kRuns))) return RunOf(path, run);
-  // As users give it by mistake.
+  // Users give this path by mistake.
   if (path.ends_with(kRuns)) return RunOf(path.substr(0, path.size() - kRuns.size()), run);
   ReportSource source{SourceKind::kRun, path, "", {}, {}};
   AddFiles(path, &source);
@@ -112,7 +112,7 @@ bool BeginsAnObject(std::string_view head) {
   return first != std::string_view::npos && head[first] == '{';
 }
 
-// By its content: a name may be anything.
+// Detects the type by content, because any file name is possible.
 absl::StatusOr<ReportSource> FileSource(const std::string& path) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
   if (!file.ok()) return file.status();
@@ -140,7 +140,7 @@ absl::StatusOr<ReportSource> FileSource(const std::string& path) {
   }
   const FileText text = TextOf(ContentByMagic(head));
   if (!text.what.empty()) return Failed(path, StrCat("byte 0: ", text.what, text.fix.empty() ? "" : "; ", text.fix));
-  return source;  // a profile of another name, or its first broken byte
+  return source;  // a profile with another name; for any other file, the reader reports the first broken byte
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `tbprof report` was asked about: the files that an operand means, a path or the name of a run.
+// Finds the files that an operand of `tbprof report` stands for: a path or the name of a run.
 //
 //   absl::StatusOr<ReportSource> source = FindSource(operand, logdir, run);
 //
-// Errors are one line that names the file and the place in it. Process: launcher, main thread. Files may be anybody's.
+// Errors are one line with the file and the place in it. Process: launcher, main thread. Files are untrusted.
 #ifndef TBPROF_LAUNCHER_REPORT_REPORT_SOURCE_H_
 #define TBPROF_LAUNCHER_REPORT_REPORT_SOURCE_H_
 
@@ -20,20 +20,20 @@ namespace tbprof {
 
 struct ReportSource {
   SourceKind kind = SourceKind::kSummary;
-  std::string path;                    // as it was given, or found
-  std::string run;                     // directory of the run; of a file: the one it lies in
+  std::string path;                    // as given or found
+  std::string run;                     // directory of the run; for a file: its directory
   std::vector<std::string> summaries;  // paths, sorted
-  std::vector<std::string> profiles;   // likewise
+  std::vector<std::string> profiles;   // paths, sorted
 };
 
-// A file that is to be read, never waited for; its size.
+// A regular file, opened without blocking, and its size.
 struct OpenedFile {
   ScopedFd fd;
   uint64_t size = 0;
 };
 absl::StatusOr<OpenedFile> OpenRegularFile(const std::string& path);
 
-// `operand` empty: the newest run of `logdir`. `run` empty: not named.
+// `operand` empty: the newest run of `logdir`. `run` empty: no run was named.
 absl::StatusOr<ReportSource> FindSource(const std::string& operand, const std::string& logdir, const std::string& run);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tables of a summary.json: Python lines, native functions, waits, GPUs, memory.
+// Reads the tables of a summary.json: Python lines, native functions, waits, GPUs, memory.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -12,15 +12,15 @@
 namespace tbprof {
 namespace {
 
-// Fewer samples say too little about the steps.
+// Fewer samples are not representative of the steps.
 constexpr uint64_t kLeastSamplesInSteps = 10;
-// Threads beside the main ones that run for less of their time only wait.
+// Threads other than main threads that run for a smaller share of their time count as idle.
 constexpr double kLeastBusy = 0.05;
 constexpr size_t kMostOfThreads = 50;
 
 double ShareOf(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-// Threads of these libraries wait for work between two calls: that says nothing about the program.
+// Threads of these libraries wait for work between two calls: such waits give no information about the program.
 struct Pool {
   std::string_view part, name;
 };
@@ -50,7 +50,7 @@ ThreadRows<Row> ReadThreads(const Fields& group) {
   return threads;
 }
 
-// The part of a group that lies in regular steps, where it has enough samples; else the group.
+// The phase of a group in the regular steps if it has enough samples; else the whole group.
 Fields ShownPart(const Fields& group, bool* in_steps) {
   for (const Fields& phase : group.Objects("phases")) {
     if (phase.Text("phase") != "steps") continue;
@@ -64,7 +64,7 @@ Fields ShownPart(const Fields& group, bool* in_steps) {
 
 std::vector<PythonThreads> ReadPython(const Fields& root) {
   std::vector<PythonThreads> out;
-  // What the verdict names is shown, however little it runs.
+  // A thread that the verdict names is shown, even if it rarely runs.
   std::vector<std::string> named;
   for (const Fields& place : root.Object("verdict").Objects("where")) named.push_back(place.Text("thread"));
   for (const Fields& group : root.Object("python").Objects("groups")) {
@@ -85,7 +85,7 @@ std::vector<PythonThreads> ReadPython(const Fields& root) {
     }
     out.push_back(std::move(threads));
   }
-  // The main thread of the command first: the one that is no fork child and has most samples.
+  // First the main thread of the command: not a fork child, and with the most samples.
   std::ranges::stable_sort(out, std::greater<>(), [](const PythonThreads& threads) {
     return std::tuple(threads.main, !threads.forked, !threads.idle, threads.samples);
   });
@@ -164,7 +164,7 @@ MemoryAnswer ReadMemory(const Fields& root) {
   }
   const auto peak = [](const ProcessMemory& of) { return of.peak_bytes.value_or(of.live_bytes.value_or(0)); };
   std::ranges::stable_sort(memory.processes, std::greater<>(), peak);
-  // Different ways through the plumbing from one place are one row.
+  // Sites with the same place but other frames in between are one row.
   std::map<std::string, AllocationRow> places;
   for (const Fields& site : root.Objects("allocation_sites")) {
     const std::vector<std::string> frames = site.Texts("frames");

@@ -15,7 +15,7 @@ constexpr size_t kRows = 6;
 constexpr size_t kMostGroups = 3;
 constexpr size_t kMostPlanes = 4;
 constexpr size_t kMostNotes = 6;
-// `next:` and `blocker:` may be long; what they point at stands at their end.
+// The lines `next:` and `blocker:` may be long, with the essential part at their end.
 constexpr size_t kMostLinesOfLead = 2;
 
 struct Table {
@@ -30,7 +30,7 @@ std::string Row(const std::string& numbers, std::string_view name) {
   return StrCat(numbers, FitColumns(name, kReportColumns > used + 1 ? kReportColumns - used : 1, /*keep_end=*/false));
 }
 
-// In as many lines as are allowed, broken at blanks.
+// Adds at most `most` lines, broken at blanks.
 void AddWrapped(std::string_view text, size_t most, std::vector<std::string>* lines) {
   std::string rest(text);
   for (size_t count = 1; !rest.empty(); ++count) {
@@ -53,7 +53,7 @@ void AddWrapped(std::string_view text, size_t most, std::vector<std::string>* li
 
 void AddLine(std::string_view text, Table* table) { table->lines.push_back(FitColumns(text, kReportColumns)); }
 
-// What a table is of must not be cut.
+// The heading is wrapped, because it must not be truncated.
 void AddHeading(std::string_view text, Table* table) { AddWrapped(text, 2, &table->lines); }
 
 Table LeadTable(const Report& report) {
@@ -80,7 +80,7 @@ Table PythonTable(const Report& report) {
         StrCat("Python lines (", RankPrefix(report), ThreadsText(threads), ": ", HumanCount(threads.samples),
                " samples, on a CPU for ", Percent(threads.seconds > 0 ? threads.on_cpu_s / threads.seconds : 0), ")"),
         &table);
-    // The first group is the one that the verdict is about.
+    // The verdict is about the first group.
     const size_t most = first ? kRows : 2;
     if (first) AddLine("      self      time    on CPU  line", &table);
     for (size_t row = 0; row < threads.rows.size(); ++row) {

@@ -10,14 +10,14 @@
 namespace tbprof {
 namespace {
 
-// As in the end block: smaller parts are not worth a place on the line.
+// Smaller parts are left out of the line, as in the end block.
 constexpr double kLeastShown = 0.02;
 
 std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
   return StrCat(HumanCount(count), " ", count == 1 ? one : many);
 }
 
-// `train.py`; of names that many folders have with the folder: `numpy/__init__.py`.
+// `train.py`; a file name that many folders have is shown with its folder: `numpy/__init__.py`.
 std::string ShortFile(std::string_view path) {
   const std::string_view base = BaseName(path);
   if (!base.starts_with("__") || base.size() == path.size()) return std::string(base);

@@ -12,7 +12,7 @@
 namespace tbprof {
 namespace {
 
-// The run's own window, else the latest that was opened.
+// Chooses the run's own window, or without it the window that was opened last.
 SpoolSummary::SpoolWindow ChosenWindow(const std::vector<SpoolSummary::SpoolWindow>& windows) {
   SpoolSummary::SpoolWindow chosen{0};
   for (const auto& window : windows) {

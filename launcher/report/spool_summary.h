@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary of raw records, made by the converter process without writing anything.
+// Makes the summary of raw records in the converter process. Writes no files.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_REPORT_SPOOL_SUMMARY_H_
@@ -17,7 +17,8 @@ namespace tbprof {
 
 struct SpoolText {
   std::string summary;               // the text of a summary.json
-  std::vector<std::string> remarks;  // what it is not of: other windows, a launcher that still writes
+  std::vector<std::string> remarks;  // parts that the summary does not cover: other windows, records that a launcher
+                                     // still writes
 };
 
 absl::StatusOr<SpoolText> SummaryOfSpool(const std::string& spool, const Options& options, Terminal* terminal);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMostPlanes = 200, kMostNames = 50, kMostNameBytes = 512;
 constexpr uint64_t kMostEvents = 50'000'000;
-constexpr size_t kMostKinds = 1'000'000;  // different events of a plane
+constexpr size_t kMostKinds = 1'000'000;  // different events per plane
 constexpr size_t kMostSteps = 1'000'000;
 constexpr double kPsPerSecond = 1e12;
 constexpr std::string_view kOwnStepLine = "steps", kOwnStep = "step";
@@ -108,8 +108,8 @@ class Totals {
     return true;
   }
 
-  // Each device may have a line of the same steps: of several planes the one with most. Of tbprof's own line only the
-  // steps themselves: what their thread did in them is there as well.
+  // Each device may have a line with the same steps: the plane with the most steps is used. tbprof's own line also has
+  // events for the thread's work within the steps: only events of kind step_kind_ are steps.
   void KeepSteps() {
     std::vector<int64_t> steps;
     for (const auto& [kind, duration] : plane_steps_) {
@@ -154,7 +154,7 @@ class Totals {
     total.total_ps += static_cast<double>(duration);
   }
 
-  // The names of the kinds with most time; they may come behind the events that use them.
+  // Finds the names of the kinds with the most time. Names may follow the events that use them.
   bool TopNames(const Field& whole, PlaneAnswer* plane) {
     std::vector<std::pair<double, uint64_t>> order;
     for (const auto& [kind, total] : kinds_) order.emplace_back(total.total_ps, kind);

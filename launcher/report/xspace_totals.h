@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What anybody's xplane.pb shows without its summary: planes with their lines and events, and the names that take most
-// time. Events are read in one pass and not kept.
+// Computes the totals of an untrusted xplane.pb without its summary: planes with their lines and events, and the names
+// with the most time. Events are read in one pass and not kept.
 //
-// Process: launcher. Content is taken as hostile. Any thread.
+// Process: launcher. Content is untrusted. Any thread.
 #ifndef TBPROF_LAUNCHER_REPORT_XSPACE_TOTALS_H_
 #define TBPROF_LAUNCHER_REPORT_XSPACE_TOTALS_H_
 
@@ -15,8 +15,8 @@
 
 namespace tbprof {
 
-// Fills in `profile`, `steps`, `errors`, `warnings`. `path` is the name for messages, which name the byte where the
-// structure breaks.
+// Sets `profile`, `steps`, `errors`, `warnings`, `host` and `file`. `path`: the file's name in messages, which also
+// name the byte where the structure is broken.
 absl::Status ReadXspaceTotals(int fd, uint64_t size, const std::string& path, Report* report);
 
 }  // namespace tbprof

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof run`: from the command line to the published profile. One ppoll loop; every wait is in it.
+// `tbprof run`: from the command line to the published profile. One poll loop does all regular waiting; flushes, the
+// set-up and the close of the session also wait, with limits.
 #include <malloc.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -36,7 +37,8 @@
 namespace tbprof {
 namespace {
 
-// A child that was made at the command's end is seen when it has run for the first time.
+// A child that was forked just before the command's end registers only when it first runs: --follow=all waits this long
+// for it.
 constexpr uint64_t kFirstSightNs = 250'000'000;
 
 class Run final : public CaptureRun {
@@ -44,7 +46,8 @@ class Run final : public CaptureRun {
   Run(const Options& options, Terminal* terminal, const AutoTimes& times)
       : options_(options), terminal_(*terminal), context_(options, terminal, times) {}
 
-  // True when Main returned because the target had ended: the caller then ends the same way, with nothing of ours left.
+  // True if Main returned because the target had ended: the caller then exits with the target's status, after this
+  // object is destroyed.
   bool leave_like_target() const { return leave_like_target_; }
   const TargetEnd& end() const { return end_; }
 
@@ -98,7 +101,7 @@ class Run final : public CaptureRun {
   const Job& job() const override { return context_.job; }
 
  private:
-  // The command has not started.
+  // Closes a session whose command was never started.
   void CloseUnused() {
     session_->Close(EndFact{session_->Now(), -1, 0, 0, 0}, 5000);
     session_->RemoveSpool();
@@ -108,14 +111,14 @@ class Run final : public CaptureRun {
 
   int TimeoutMs() {
     uint64_t until = captures_->NextNs();
-    // Once the session is closed nobody looks at it, and one that is due would keep us awake.
+    // After the session is closed the window policy is no longer called: a due time of it would make the loop spin.
     if (!context_.closed) until = std::min(until, window_->NextNs());
     if (options_.follow == Follow::kAll && context_.command_end_ns != 0 &&
         ReadMonotonic() < context_.command_end_ns + kFirstSightNs) {
       until = std::min(until, context_.command_end_ns + kFirstSightNs);
     }
     int timeout = !context_.closed ? session_->TimeoutMs() : 1000;
-    if (!conversions_->empty()) timeout = std::min(timeout, 200);  // to see that one gets no answer
+    if (!conversions_->empty()) timeout = std::min(timeout, 200);  // to detect a stalled conversion
     if (until != UINT64_MAX) {
       const uint64_t now = ReadMonotonic();
       timeout = std::min(timeout, until <= now ? 0 : static_cast<int>((until - now) / 1'000'000 + 1));
@@ -164,7 +167,7 @@ class Run final : public CaptureRun {
     }
   }
 
-  // --follow=all: processes that outlive the command are waited for.
+  // --follow=all: waits for processes that outlive the command.
   bool Following() {
     if (options_.follow != Follow::kAll || stop_ || stop_following_) return false;
     ReapAdopted();
@@ -185,14 +188,15 @@ class Run final : public CaptureRun {
   }
 
   void TakeSignals() {
-    // What decides about a signal is asked for when there is one: two files of /proc, ten times as much as all else of
-    // a turn in which nothing happens. One that comes meanwhile waits for the next turn.
+    // Reads the facts that decide about a signal only if one is pending: they take two files of /proc, ten times the
+    // cost of an idle turn. A signal that arrives later waits for the next turn.
     const bool pending = setup_.signals().Pending();
     if (pending && context_.state.target_running && options_.capture_signal != 0) {
       context_.state.target_has_handler =
           DispositionOf(target_->pid(), options_.capture_signal) == Disposition::kCaught;
       if (context_.state.target_has_handler && !context_.closed) {
-        // The library says hello before it handles anything: what /proc shows now, the session can know.
+        // The library sends its hello before it installs a handler: after session_->Handle() the session knows each
+        // library handler that /proc shows.
         session_->Handle();
         context_.state.target_has_handler = !session_->HandlesCaptureSignal(target_->pid());
       }
@@ -200,8 +204,8 @@ class Run final : public CaptureRun {
     context_.state.target_stopped = pending && context_.state.target_running && target_->stopped();
     const uint64_t of_targets = context_.closed ? 0 : session_->TakeCaptureRequests();
     uint64_t own = 0;
-    // Some at a time: asking the probe takes long enough, on a busy machine, for the next of a storm to arrive, and
-    // the timers have to be looked at.
+    // At most 16 signals per turn: on a busy machine further signals may arrive while the probe is asked, and the
+    // timers must be handled too.
     for (int taken = 0; pending && taken < 16; ++taken) {
       const std::optional<SignalEvent> event = setup_.signals().Next(context_.state);
       if (!event.has_value()) break;
@@ -211,7 +215,7 @@ class Run final : public CaptureRun {
           ++own;
           break;
         case SignalAction::kReap:
-          // As a container's init, orphans of the whole container are ours to reap.
+          // As pid 1 of a container the launcher has to reap all orphans of the container.
           if (getpid() == 1) ReapAdopted();
           captures_->ContinueWorker();
           if (context_.state.target_running) {
@@ -230,13 +234,13 @@ class Run final : public CaptureRun {
         case SignalAction::kNone:
           break;
       }
-      // The grace before a SIGKILL may be a second: what was recorded goes to the file at once.
+      // A SIGKILL may follow within a second: writes the records to the file at once.
       if (event->signo == SIGTERM && !context_.closed) session_->RequestFlush();
     }
     if (own + of_targets > 0 && !context_.closed) captures_->AskBySignal(own, of_targets);
   }
 
-  // Each profile has it by the gap: a line for those who could ask for a capture now.
+  // Warns once on the terminal, so that the user can request a capture. The profiles show it as a gap.
   void ReportLimitedGpu() {
     if (said_gpu_limited_) return;
     const pid_t pid = session_->FindLimitedGpu();
@@ -260,7 +264,7 @@ class Run final : public CaptureRun {
 
   // ---- the end
 
-  // The spool's file system hangs: reading it would, too.
+  // The spool's file system hangs: a conversion would hang too.
   int GiveUp() {
     conversions_->Abandon();
     terminal_.Error(StrCat("no profile: the raw records' directory does not answer (",
@@ -270,7 +274,7 @@ class Run final : public CaptureRun {
     return Result(true);
   }
 
-  // The exit status where the command has succeeded and something that was asked for has not.
+  // The exit status if the command succeeded but something that was requested failed.
   int Result(bool failed) {
     RunFacts facts;
     facts.end = end_;
@@ -321,7 +325,7 @@ class Run final : public CaptureRun {
     context_.closed = true;
     if (!answers) return GiveUp();
     if (const std::optional<uint32_t> window = window_->LastWindow()) conversions_->Enqueue(*window);
-    session_->ReleaseTargets();  // beside the conversion
+    session_->ReleaseTargets();  // while the conversion runs
     WaitForConversions();
     bool keep = options_.keep_spool || conversions_->failed() || (stop_ && captures_->Waiting());
     const bool stopped = stop_ && !conversions_->empty();
@@ -363,8 +367,8 @@ class Run final : public CaptureRun {
 }  // namespace
 
 int CommandRun(const Options& options) {
-  // Blocks of the drain's queue go back to the system when they are freed: with the threshold that malloc adapts, what
-  // a busy moment has taken would be kept to the end.
+  // Returns freed blocks of the drain's queue to the system: with malloc's adaptive threshold the launcher would keep
+  // the memory of a burst until it ends.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
   if (!options.baseline.empty() && !CanGateRun(options, &terminal)) return kExitUsage;

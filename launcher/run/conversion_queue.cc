@@ -10,13 +10,13 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxConversions = 2;  // at a time
+constexpr size_t kMaxConversions = 2;  // at the same time
 
 std::string ToText(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace
 
-// What the disk has not taken by then is not in the profile that is made now.
+// Records that are not on the disk within kPatienceMs are missing in this profile.
 void ConversionQueue::FlushBeforeConversion() {
   constexpr int kPatienceMs = 10'000;
   if (context_.closed || session_->Flush(kPatienceMs, true) || !session_->SpoolError().empty()) return;
@@ -105,9 +105,9 @@ void ConversionQueue::StartConversion(uint32_t window) {
     request.first_step = first_step_;
     request.last_step = last_step_;
   }
-  // Somebody may wait for what is published while the run goes on.
+  // The start and the steady part are published while the run goes on, and a user may wait for them.
   request.on_request = window == kStartWindow || window == kSteadyWindow;
-  // A capture has a name of its own.
+  // Describe replaces the name of the run for a capture.
   if (CaptureManager::IsCapture(window)) captures_->Describe(window, &request);
   absl::StatusOr<std::unique_ptr<Conversion>> conversion = Conversion::Start(request);
   if (!conversion.ok()) {
@@ -117,7 +117,8 @@ void ConversionQueue::StartConversion(uint32_t window) {
   conversions_.push_back(std::move(*conversion));
 }
 
-// One that never began: whoever waits for it gets the reason, and its records may go when room is short.
+// A conversion that could not start: a waiting client gets the reason, and the window's records may be dropped when
+// room is short.
 void ConversionQueue::NotConverted(const ConversionRequest& request, const absl::Status& status) {
   ConversionResult failed;
   failed.status = status;
@@ -184,7 +185,7 @@ void ConversionQueue::TakeResults() {
 
 void ConversionQueue::TakeResult(const ConversionRequest& request, const ConversionResult& result) {
   const uint32_t window = request.window;
-  // What a client has not got yet can still be published here.
+  // The records of a capture that its client has not received yet are kept: the profile may still be published here.
   const bool done = CaptureManager::IsCapture(window) ? captures_->Converted(request, result) : result.status.ok();
   if (!context_.closed && (done || !result.status.ok())) session_->Published(window, done);
   if (!result.status.ok()) {
@@ -203,12 +204,12 @@ void ConversionQueue::SaySummary() {
   for (const std::string& line : summary_.lines) terminal_.Say(line);
 }
 
-// The log directory hangs: the profile goes to a local one, once.
+// The log directory hangs: publishes the profile to a local directory, at most once.
 void ConversionQueue::PublishLocally(ConversionRequest request) {
   const std::string cause = logdir_.NoAnswer(logdir_.PublishLimit(request.logdir));
   absl::Status status = absl::UnavailableError(cause);
   const LogDirectory& local = logdir_.LocalWhenSilent();
-  // Its conversion was in the local one already.
+  // The conversion already used the local directory.
   const bool already_local = request.logdir_fd == local.fd.get();
   if (!already_local && local.fd.get() >= 0) {
     terminal_.Warn(StrCat(cause, "; writing the profile to ", PrintableUtf8(local.path), " instead"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conversions of a run's windows, two at a time: begins them, takes their results, and publishes elsewhere where
-// the log directory gives no answer.
+// Runs the conversions of a run's windows, two at a time: starts them, handles their results, and publishes to a local
+// directory if the log directory does not respond.
 //
 //   ConversionQueue queue(&context, &logdir, &session, &captures);
 //   queue.CloseAndConvert(window);
@@ -41,14 +41,14 @@ class ConversionQueue {
         session_(session),
         captures_(captures) {}
 
-  // All that is recorded until now goes into the profile of `window`.
+  // Converts `window` with all records made until now.
   void Convert(uint32_t window);
   void CloseAndConvert(uint32_t window);
-  // What is in the spool by now.
+  // Converts `window` with the records that are in the spool now.
   void Enqueue(uint32_t window);
-  // Of the run's own window only these steps are shown.
+  // The profile of the run's own window shows only these steps.
   void ShowSteps(int64_t first, int64_t last) { first_step_ = first, last_step_ = last; }
-  // Where these steps are in what the run's own window has so far. False: that cannot be had now.
+  // Finds these steps in the records of the run's own window so far. False: the conversion could not be started.
   bool FindSteps(int64_t first, int64_t last, std::function<void(const ConversionResult&)> found);
 
   void AppendWatched(std::vector<pollfd>* fds) const;
@@ -58,11 +58,11 @@ class ConversionQueue {
   size_t UnwrittenCaptures() const;
   const Conversion& first() const { return *conversions_.front(); }
 
-  // The command has ended: what still runs is waited for.
+  // The command has ended: raises running conversions to the launcher's priority and drops searches for steps.
   void RaisePriorities();
-  // Kills all, without waiting for such as hang in the kernel.
+  // Kills all conversions without waiting for them: some may hang in the kernel.
   void Abandon();
-  // Kills all, and forgets those that have not begun.
+  // Kills all conversions and drops those that have not begun.
   void Stop();
 
   const ConversionResult& summary() const { return summary_; }

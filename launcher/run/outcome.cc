@@ -41,7 +41,8 @@ void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate) {
   }
 }
 
-// After the drain's thread: a child looks, since the packages may lie on a file server that does not answer.
+// Called after the drain's threads have ended, since it forks: a child reads the packages, which may be on a file
+// server that does not respond.
 void NameMissingViewer(Terminal* terminal, const std::vector<std::string>& command) {
   const Environment environment = CurrentEnvironment();
   const absl::Status missing = WithinDeadline(absl::Seconds(2), [&] {

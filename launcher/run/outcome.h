@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The end of a run: what becomes of the raw records, which lines explain what is missing, and the exit status.
+// The end of a run: keeps or removes the raw records, prints lines that explain missing data, and chooses the exit
+// status.
 //
-//   SettleSpool(&terminal, session.get(), settlement);
+//   SettleSpool(&terminal, session.get(), fate);
 //   NameMissingViewer(&terminal, options.command);
-//   if (const std::optional<int> status = StatusInsteadOf(facts, &terminal)) return *status;
+//   if (const std::optional<int> status = StatusInsteadOf(options, facts, &terminal)) return *status;
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_RUN_OUTCOME_H_
@@ -25,25 +26,25 @@ namespace tbprof {
 
 struct SpoolFate {
   bool keep = false;
-  bool failed = false;  // a profile that was asked for
-  bool hangs = false;   // the log directory: removing may, too
+  bool failed = false;  // a requested profile failed
+  bool hangs = false;   // the log directory hangs: removing may hang too
 };
 void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate);
 
-// The line with the viewing command is of no use where the command's own Python has no viewer.
+// Prints how to install a viewer if the Python of the command has none: without it the printed viewing command fails.
 void NameMissingViewer(Terminal* terminal, const std::vector<std::string>& command);
 
 struct RunFacts {
   TargetEnd end;             // of the command
-  bool failed = false;       // something that was asked for
-  uint64_t kernels = 0;      // recorded
-  GpuFacts gpu;              // what was reported of recording GPUs
-  bool captured = false;     // a capture was asked for
-  std::string not_recorded;  // why the command cannot be, known before its start
+  bool failed = false;       // something that was requested failed
+  uint64_t kernels = 0;      // recorded GPU kernels
+  GpuFacts gpu;              // reported facts about recording GPUs
+  bool captured = false;     // a capture was requested
+  std::string not_recorded;  // why the command cannot be recorded, known before its start
 };
-// Why no kernel was recorded: in one line, with what to do.
+// Why no kernel was recorded, in one line with a remedy.
 std::string WhyNoKernel(const Options& options, const RunFacts& facts);
-// The exit status where the command has succeeded and something that was asked for has not; nothing: the command's own.
+// The exit status if the command succeeded but something that was requested failed; nullopt: the command's own status.
 std::optional<int> StatusInsteadOf(const Options& options, const RunFacts& facts, Terminal* terminal);
 
 }  // namespace tbprof

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of a run share: the options, the terminal, what was decided before the command started, and how far
-// the run has come.
+// State that the parts of a run share: the options, the terminal, decisions made before the command started, and the
+// progress of the run.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_RUN_RUN_CONTEXT_H_
@@ -20,21 +20,21 @@
 
 namespace tbprof {
 
-// The windows of a run that does not fit one profile, from its start.
+// The windows of a run that does not fit one profile; times are measured from the start of the run.
 struct AutoTimes {
   uint64_t start_ns = 30'000'000'000;
   uint64_t steady_at_ns = 120'000'000'000;
   uint64_t steady_ns = 20'000'000'000;
   uint64_t end_ns = 30'000'000'000;
 };
-// `start,steady_at,steady,end` in milliseconds (TBPROF_TEST_AUTO: tests have no two minutes); null: the usual ones.
+// Parses `start,steady_at,steady,end` in milliseconds (TBPROF_TEST_AUTO, which shortens tests); null: the defaults.
 AutoTimes AutoTimesOf(const char* text);
 
 struct RunContext {
   RunContext(const Options& all_options, Terminal* terminal_of_run, const AutoTimes& auto_times)
       : options(all_options), terminal(*terminal_of_run), times(auto_times) {}
 
-  // To the terminal and into every profile from now on.
+  // Prints a warning and adds it to every profile from now on.
   void Warn(const std::string& text) {
     terminal.Warn(text);
     warnings.push_back(text);
@@ -51,12 +51,12 @@ struct RunContext {
   bool run_exclusive = true;
   std::vector<std::string> warnings;
   SignalState state;
-  bool closed = false;  // the session: nothing is recorded any more
+  bool closed = false;  // the session is closed: nothing is recorded any more
   const uint64_t began_ns = ReadMonotonic();
   uint64_t command_start_ns = 0, command_end_ns = 0;  // 0: not yet
 };
 
-// --window as the profile and the terminal name it.
+// The text of --window in profiles and on the terminal.
 std::string WindowText(const Window& window);
 
 inline uint64_t Nanoseconds(absl::Duration duration) {

@@ -16,8 +16,8 @@
 namespace tbprof {
 namespace {
 
-// So much longer is waited for a disk of this machine. It answers or fails, if late: on a busy machine the kernel's own
-// threads, which end each write, have been seen without a CPU for a minute.
+// The factor of the time limit for a local disk. A local disk always responds or fails, even if late: on a busy machine
+// the kernel threads that complete writes were seen without a CPU for a minute.
 constexpr int kDiskPatience = 10;
 
 std::string ToText(const absl::Status& status) { return std::string(status.message()); }
@@ -41,11 +41,12 @@ absl::Status RunLogdir::Choose() {
     silent = absl::IsDeadlineExceeded(status);
   }
   if (silent) status = absl::DeadlineExceededError(NoAnswer(patience));
-  // Again in this process, which holds it from here on: what has been checked is what is written to.
+  // Opens the directory again in this process and holds it, so that profiles are written to the directory that was
+  // checked.
   if (status.ok()) status = Hold(LogDirectory::Open(logdir_, options_.logdir_base));
   if (status.ok()) return status;
-  // A named one that is wrong stops the command before it starts. One that hangs is nobody's mistake, and another
-  // user must not stop the command.
+  // A log directory that the user named and that is unusable stops the command before it starts. A directory that hangs
+  // or that another user made unusable does not stop the command.
   const bool mistake = !silent && !OthersMayHaveCaused(status, logdir_) &&
                        !OthersMayHaveCaused(status, StrCat(logdir_, "/plugins/profile"));
   return options_.logdir_required && mistake ? status : UseLocal(status);
@@ -70,7 +71,7 @@ absl::Duration RunLogdir::LimitFor(Storage storage, absl::Duration limit) {
   return storage == Storage::kRemote ? limit : kDiskPatience * limit;
 }
 
-// In a directory that others use, too: one of ours, where nobody else can write.
+// Opens a log directory in TMPDIR or /tmp, which other users share: a subdirectory that only this user can write to.
 absl::StatusOr<LogDirectory> RunLogdir::OpenLocal() const {
   const char* temporary = getenv("TMPDIR");
   const std::string wanted = StrCat("tbprof-logs-", static_cast<int>(geteuid()));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The run's log directory: chosen before the command starts and held open from then on; a local one takes its place
-// where it is wrong by another user's doing, or gives no answer.
+// The run's log directory: chosen before the command starts and held open from then on. A local directory replaces it
+// if another user made it unusable or if it does not respond.
 //
 //   RunLogdir logdir(&context);
 //   absl::Status status = logdir.Choose();
 //   ... logdir.held(), logdir.PublishLimit(path), logdir.LocalWhenSilent() ...
 //
-// Process: launcher, main thread. Waits for a file server no longer than its limits.
+// Process: launcher, main thread. Limits the time that it waits for a file server.
 #ifndef TBPROF_LAUNCHER_RUN_RUN_LOGDIR_H_
 #define TBPROF_LAUNCHER_RUN_RUN_LOGDIR_H_
 
@@ -22,7 +22,7 @@
 
 namespace tbprof {
 
-// Before the command starts; a file server that is only busy answers sooner.
+// The time limit for checks before the command starts; a file server that is merely busy responds sooner.
 inline constexpr absl::Duration kLookTimeout = absl::Seconds(5);
 
 class RunLogdir {
@@ -31,18 +31,19 @@ class RunLogdir {
       : context_(*context), options_(context->options), terminal_(context->terminal) {}
 
   absl::Status Choose();
-  // OK: the profile goes there.
+  // Switches to a local log directory and prints `cause`; returns `cause` if there is none.
   absl::Status UseLocal(const absl::Status& cause);
 
   const std::string& path() const { return logdir_; }
   const LogDirectory& held() const { return held_; }
 
-  // How long a conversion may get no answer from `logdir`.
+  // How long a conversion may wait for `logdir` without a response.
   absl::Duration PublishLimit(const std::string& logdir) const;
   static absl::Duration LimitFor(Storage storage, absl::Duration limit);
   std::string NoAnswer(absl::Duration limit) const;
 
-  // It has given no answer to a conversion. A local one, the same each time; its descriptor is -1: there is none.
+  // To be called when the log directory did not respond to a conversion. Returns the local log directory, the same for
+  // each call; descriptor -1: there is none.
   const LogDirectory& LocalWhenSilent();
   bool hangs() const { return hangs_; }
 
@@ -54,8 +55,8 @@ class RunLogdir {
   const Options& options_;
   Terminal& terminal_;
   std::string logdir_;
-  LogDirectory held_;   // logdir_, open from the start
-  LogDirectory local_;  // where profiles go when that hangs
+  LogDirectory held_;   // logdir_, held open
+  LogDirectory local_;  // for profiles if logdir_ hangs
   Storage storage_ = Storage::kDisk;
   bool hangs_ = false;
 };

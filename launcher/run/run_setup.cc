@@ -25,7 +25,7 @@ namespace {
 
 std::string ToText(const absl::Status& status) { return std::string(status.message()); }
 
-// A part of the run that the user names: its operations are not sampled.
+// Whether the user named a part of the run: all its PyTorch operations are recorded instead of samples.
 bool IsAskedFor(const Window& window) {
   return window.kind == Window::Kind::kRange || window.kind == Window::Kind::kSteps || window.is_triggered();
 }
@@ -109,7 +109,8 @@ std::optional<int> RunSetup::Prepare() {
   if (options_.require_gpu && libraries_.cupti.empty()) {
     return Fail(Unavailable(StrCat("--require-gpu: ", libraries_.no_cupti, "; is tbprof installed as a whole?")));
   }
-  // Before the first file is written: a small RLIMIT_FSIZE is an error to tell, no end by SIGXFSZ.
+  // Installed before the first file is written: a small RLIMIT_FSIZE must cause an error message, not an end by
+  // SIGXFSZ.
   absl::StatusOr<SignalSet> signals = SignalSet::Install();
   if (!signals.ok()) return Fail(signals.status());
   signals_ = *std::move(signals);
@@ -119,7 +120,7 @@ std::optional<int> RunSetup::Prepare() {
   return std::nullopt;
 }
 
-// What the table of options cannot check.
+// Checks that the table of options cannot express.
 absl::Status RunSetup::CheckOptions() const {
   if (options_.summary_json_fd >= 0 && fcntl(options_.summary_json_fd, F_GETFD) < 0) {
     return absl::InvalidArgumentError(
@@ -137,7 +138,7 @@ absl::Status RunSetup::CheckOptions() const {
   return absl::OkStatus();
 }
 
-// Of many ranks one speaks; what goes wrong each says itself.
+// Only one of many ranks prints its lines; each rank prints its own errors.
 bool RunSetup::Prints() const {
   if (context_.job.rank.rank < 0) return true;
   RankChoice print;
@@ -165,7 +166,8 @@ int RunSetup::Fail(const absl::Status& status) {
   return PlainExec();
 }
 
-// What others have changed since the log directory was looked at, or have put at --spool-dir, costs a line.
+// If another user changed the log directory since it was checked, or made --spool-dir unusable, the run only prints a
+// warning and uses another place.
 absl::Status RunSetup::MakeSessionSomewhere() {
   absl::StatusOr<std::string> spool_dir = options_.spool_dir;
   if (!spool_dir->empty()) spool_dir = NormaliseLogdir(*spool_dir, WorkingDirectory());
@@ -184,7 +186,7 @@ absl::Status RunSetup::MakeSessionSomewhere() {
 absl::Status RunSetup::MakeSession(const std::string& spool_dir) {
   const Job& job = context_.job;
   context_.run = !options_.run.empty() ? options_.run : !job.run.empty() ? job.run : RunNameFor(time(nullptr));
-  // The ranks of a job, and tasks that the command starts elsewhere, share one.
+  // The ranks of a job, and tasks that the command starts on other machines, share one run directory.
   context_.run_exclusive = options_.run.empty() && job.rank.rank < 0 && !job.starts_remotely;
   SessionConfig config = SessionConfigOf(context_);
   config.logdir = logdir_.path();
@@ -207,7 +209,7 @@ void RunSetup::ReportGaps(Session* session) {
   for (const std::string& note : preflight_.notes) terminal_.Debug(note);
 }
 
-// A child that drops its user must still be able to load them.
+// A child that changes its user must still be able to load the libraries.
 void RunSetup::MakeReadableByAll() {
   if (!MayChangeUser()) return;
   LibraryCopy::Sweep();
@@ -223,12 +225,12 @@ void RunSetup::MakeReadableByAll() {
                         "recorded; install tbprof where all users can read it"));
 }
 
-// Variables of the command beside LD_PRELOAD.
+// Environment variables of the command besides LD_PRELOAD.
 std::vector<std::string> RunSetup::Additions(const Session& session) {
   std::vector<std::string> additions = {session.Variable(), StrCat("TBPROF_RUN=", context_.run),
                                         StrCat(kRanksVariable, "=", options_.ranks)};
   if (options_.cuda != Cuda::kOff && !libraries_.cupti.empty()) {
-    // The variable names one library: what it named before is loaded by ours.
+    // The variable names one library only: tbprof's library loads the one that was named before.
     const std::string_view theirs = Lookup(environment_, kInjectionVariable).value_or("");
     if (!theirs.empty() && theirs != libraries_.cupti) {
       additions.push_back(StrCat(kNextInjectionVariable, "=", theirs));
@@ -237,7 +239,7 @@ std::vector<std::string> RunSetup::Additions(const Session& session) {
   }
   if ((options_.families & kFamilyAnnotation) != 0) {
     const std::string_view theirs = Lookup(environment_, kNvtxVariable).value_or("");
-    // An outer tbprof's is this program's own name for it.
+    // A library of an outer tbprof is replaced by this tbprof's own.
     if (theirs.empty() || theirs.ends_with(StrCat("/", kPreloadFileName))) {
       additions.push_back(StrCat(kNvtxVariable, "=", libraries_.preload));
     } else {

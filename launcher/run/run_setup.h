@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the command line to the moment before the command starts: checks, the log directory, the session, the command's
-// environment.
+// Prepares a run from the command line until just before the command starts: checks, the log directory, the session,
+// the command's environment.
 //
 //   RunSetup setup(&context, &logdir);
 //   if (const std::optional<int> status = setup.Prepare()) return *status;   // nothing is recorded
@@ -32,7 +32,7 @@
 
 namespace tbprof {
 
-// The session that records what the options ask for; where it lies is not in them.
+// The configuration of a session for the options of a run; logdir and spool_dir are set by the caller.
 SessionConfig SessionConfigOf(const RunContext& context);
 
 class RunSetup {
@@ -44,22 +44,24 @@ class RunSetup {
         logdir_(*logdir),
         environment_(CurrentEnvironment()) {}
 
-  // Not nothing: the exit status. Where the command is to run without us, it replaces this process.
+  // Returns an exit status if the run ends here. If the command has to run without tbprof, it replaces this process
+  // (exec).
   std::optional<int> Prepare();
-  // Before the command started: stop here, or with --on-error=run start it without us.
+  // An error before the command started: returns the exit status, or with --on-error=run executes the command without
+  // tbprof.
   int Fail(const absl::Status& status);
 
   std::unique_ptr<Session> TakeSession() { return std::move(session_); }
-  // Of silence of the spool's file system.
+  // How long the spool's file system may not respond.
   absl::Duration spool_limit() const { return spool_limit_; }
   SignalSet& signals() { return *signals_; }
-  // Why the command cannot be recorded, known before its start; empty: nothing speaks against it.
+  // Why the command cannot be recorded, known before its start; empty: no reason is known.
   const std::string& not_recorded() const { return not_recorded_; }
 
-  // What will not be recorded, to the terminal and into the profiles.
+  // Prints what will not be recorded and adds it to the profiles.
   void ReportGaps(Session* session);
   SpawnRequest MakeSpawnRequest(const Session& session);
-  // `lines`: of the captures.
+  // `lines`: CaptureManager::StartLines.
   void SayStart(const std::vector<std::string>& lines);
 
  private:

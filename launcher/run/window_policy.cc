@@ -12,11 +12,11 @@
 namespace tbprof {
 namespace {
 
-// --window=auto: more calls for one event of the budget than this, and a profile of the whole run would show too little
-// of it, and take too long to make.
+// --window=auto: with more calls per event of the budget than this, a profile of the whole run would show too little of
+// the run and take too long to convert.
 constexpr uint64_t kMaxCallsPerEvent = 64;
 constexpr uint64_t kStepsLookNs = 1'000'000'000;
-// A range that comes each step of a long run would fill the disk with profiles.
+// Limits the windows: a range in each step of a long run would fill the disk with profiles.
 constexpr uint32_t kMaxTriggered = 100;
 
 // --window=none, all, last=TIME: one window, as long as the command runs.
@@ -46,11 +46,11 @@ class RangeWindow : public WindowPolicy {
   void Handle(uint64_t now) override;
 
  private:
-  uint64_t next_ns_ = 0;  // when it opens or closes; 0: it is over
+  uint64_t next_ns_ = 0;  // when the window opens or closes; 0: it is over
 };
 
-// --window=steps=A:B: what has been recorded so far is looked at by the very code that makes profiles of it, so that
-// the steps are those that the profile will show.
+// --window=steps=A:B: the converter reads the records so far to find the steps, so that they are the same steps that
+// the profile shows.
 class StepsWindow : public WindowPolicy {
  public:
   explicit StepsWindow(const Parts& parts) : WindowPolicy(parts) {}
@@ -62,7 +62,7 @@ class StepsWindow : public WindowPolicy {
  private:
   void LookForSteps(uint64_t now);
   void TakeSteps(const ConversionResult& result);
-  uint64_t steps_next_ns_ = 0, steps_asked_ns_ = 0;  // the next look, the last
+  uint64_t steps_next_ns_ = 0, steps_asked_ns_ = 0;  // when the next search starts, when the last one started
 };
 
 // --window=nvtx:NAME and cuda-profiler.
@@ -80,7 +80,7 @@ class TriggeredWindow : public WindowPolicy {
   bool said_most_triggered_ = false;
 };
 
-// --window=auto: all of the run where that fits one profile, else its start, a steady part and its end.
+// --window=auto: all of the run if it fits one profile, else its start, a steady part and its end.
 class AutoWindow : public WindowPolicy {
  public:
   explicit AutoWindow(const Parts& parts) : WindowPolicy(parts) {}
@@ -101,8 +101,8 @@ class AutoWindow : public WindowPolicy {
 
   bool split_ = false;  // the run became start, steady and end
   bool steady_open_ = false;
-  uint64_t start_next_ns_ = 0;   // when the start ends; 0: it is taken
-  uint64_t steady_next_ns_ = 0;  // when it opens or closes; 0: neither
+  uint64_t start_next_ns_ = 0;   // when the start ends; 0: it is published
+  uint64_t steady_next_ns_ = 0;  // when the steady part opens or closes; 0: it is over
 };
 
 void RangeWindow::Start(uint64_t now) {
@@ -153,7 +153,7 @@ void StepsWindow::TakeSteps(const ConversionResult& result) {
   const uint64_t now = ReadMonotonic();
   if (!open_ || context_.closed) return;
   if (!result.status.ok() || result.newest_step <= options_.window.last_step) {
-    // Each look takes longer than the one before, and must not add up to much.
+    // Each search takes longer than the one before: the pause grows with it, so that all searches together stay cheap.
     steps_next_ns_ = now + std::max(kStepsLookNs, 4 * (now - steps_asked_ns_));
     return;
   }
@@ -243,12 +243,12 @@ bool AutoWindow::FitsOneProfile() const {
   return spool.long_spans() <= events && spool.spans() <= events * kMaxCallsPerEvent;
 }
 
-// Up to here the spool has all of the run.
+// Until this time the spool has all of the run.
 uint64_t AutoWindow::EndOfEverything() const {
   return std::min(session_->spool().stopped_ticks(), session_->spool().split_ticks());
 }
 
-// The start of the run, while the rest of it goes on.
+// Publishes the start of the run while the run goes on.
 void AutoWindow::PublishStart() {
   session_->AddWindow(kStartWindow, session_->run_open_ticks(),
                       session_->run_open_ticks() + session_->TicksOf(context_.times.start_ns));
@@ -256,7 +256,7 @@ void AutoWindow::PublishStart() {
   conversions_.Convert(kStartWindow);
 }
 
-// From one profile to several. What of them lies behind us is still in the spool.
+// Changes from one profile to several. The records of the start are still in the spool.
 void AutoWindow::SplitRun() {
   split_ = true;
   const uint64_t start_to = std::min(
@@ -278,7 +278,7 @@ void AutoWindow::End() {
   if (steady_open_ && split_) {
     CloseSteady();
   } else if (steady_open_) {
-    // The whole run is one profile, and shows it.
+    // The profile of the whole run already shows the steady part.
     session_->CloseWindow(kSteadyWindow);
     session_->Published(kSteadyWindow, false);
   }
@@ -303,7 +303,7 @@ void WindowPolicy::End() {
 bool WindowPolicy::CloseAtLimit(uint64_t now) {
   const SpoolWriter& spool = session_->spool();
   if (!open_ || spool.stopped_ticks() == UINT64_MAX) return false;
-  // What came later would lie behind a gap. Captures go on: part of the limit is theirs.
+  // Later records would follow a gap. Captures continue: a part of the limit is reserved for them.
   session_->CloseWindow(0, spool.stopped_ticks());
   open_ = false;
   context_.Warn(StrCat("the spool took no more after ",

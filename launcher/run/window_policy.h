@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When the run's own windows open and close, a policy for each kind of --window: all of the run, the last of it, a
-// range of time, steps, ranges that the program marks; or as much as fits one profile, else its start, a steady part
-// and its end.
+// Decides when the run's own windows open and close; one policy for each kind of --window: all of the run, its last
+// part, a time range, steps, ranges that the program marks; or all of the run if it fits one profile, else its start, a
+// steady part and its end.
 //
 //   std::unique_ptr<WindowPolicy> policy = WindowPolicy::Make({&context, &session, &captures, &queue});
 //   policy->Start(ReadMonotonic());                  // the command has started
 //   while (...) { ppoll(..., policy->NextNs()); policy->Handle(ReadMonotonic()); }
 //   policy->TakeTriggers();
-//   policy->End();                                   // it has ended
+//   policy->End();                                   // the command has ended
 //   if (const auto window = policy->LastWindow()) queue.Enqueue(*window);
 //
 // Process: launcher, main thread.
@@ -39,22 +39,23 @@ class WindowPolicy {
 
   // The command started at `now`.
   virtual void Start(uint64_t now) { start_ns_ = now; }
-  // When Handle wants to be called; UINT64_MAX: at no certain time.
+  // When Handle has to be called (CLOCK_MONOTONIC); UINT64_MAX: no fixed time.
   virtual uint64_t NextNs() const { return UINT64_MAX; }
   virtual void Handle(uint64_t /*now*/) {}
-  // Windows that the program has begun and ended.
+  // Handles windows that the program has begun and ended.
   virtual void TakeTriggers() {}
   // The command has ended.
   virtual void End();
-  // Whose profile is written at the end; nothing: it was written before, or nobody wants one.
+  // The window whose profile is written at the end; nullopt: it was written before, or none is wanted.
   virtual std::optional<uint32_t> LastWindow() const { return converted_ ? std::nullopt : std::optional<uint32_t>(0); }
-  // At the end: what became of the window, where it is not what the user may expect.
+  // At the end: prints how the window differs from what the user may expect.
   virtual void Report() {}
   virtual bool is_open() const { return open_; }
 
  protected:
   explicit WindowPolicy(const Parts& parts);
-  // The spool takes no more: what came later would lie behind a gap. True: so it is closed now.
+  // Closes the run's window if the spool has stopped keeping the run, since later records would follow a gap. True:
+  // closed now.
   bool CloseAtLimit(uint64_t now);
 
   RunContext& context_;
@@ -64,8 +65,8 @@ class WindowPolicy {
   CaptureManager* const captures_;
   ConversionQueue& conversions_;
   uint64_t start_ns_ = 0;
-  bool open_ = false;       // the run's own window
-  bool converted_ = false;  // or its conversion has begun
+  bool open_ = false;       // the run's own window is open
+  bool converted_ = false;  // the run's own window is converted, or its conversion has begun
 };
 
 }  // namespace tbprof

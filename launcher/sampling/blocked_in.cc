@@ -13,7 +13,7 @@ namespace tbprof {
 namespace {
 
 enum class CallKind {
-  kDescriptor,  // the first argument is what it waits for
+  kDescriptor,  // the call waits for the descriptor in its first argument
   kFile,
   kSocket,
   kFutex,
@@ -27,7 +27,7 @@ struct KnownCall {
   CallKind kind;
 };
 
-// Calls that this kernel's headers do not have are not there.
+// Calls that the kernel headers do not define are left out.
 constexpr KnownCall kCalls[] = {
     {SYS_read, CallKind::kDescriptor},
     {SYS_write, CallKind::kDescriptor},
@@ -60,7 +60,7 @@ constexpr KnownCall kCalls[] = {
     {SYS_unlinkat, CallKind::kFile},
     {SYS_mkdirat, CallKind::kFile},
     {SYS_flock, CallKind::kFile},
-    {SYS_fcntl, CallKind::kFile},  // a lock of a file
+    {SYS_fcntl, CallKind::kFile},  // waits for a file lock
 #ifdef SYS_open
     {SYS_open, CallKind::kFile},
     {SYS_stat, CallKind::kFile},
@@ -117,7 +117,7 @@ BlockedIn KindOf(CallKind kind) {
 
 std::string SyscallPath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/syscall"); }
 
-// `running`, `-1 SP PC` outside of a call, or `NUMBER ARGUMENTS... SP PC`, arguments in hexadecimal.
+// Format: `running`, `-1 SP PC` outside of a call, or `NUMBER ARGUMENTS... SP PC` with hexadecimal arguments.
 std::optional<Blocked> ParseSyscall(std::string_view text) {
   const std::string terminated(text);
   const char* const at = terminated.c_str();
@@ -139,7 +139,7 @@ BlockedIn KindOfDescriptor(std::string_view link) {
   if (link.starts_with("/dev/pts/") || link.starts_with("/dev/tty") || link == "/dev/console") {
     return BlockedIn::kTerminal;
   }
-  // Devices of other kinds, eventfd and the like.
+  // Other devices are kOther, and so are eventfd and the like, whose links do not begin with `/`.
   if (link.starts_with("/dev/") && !link.starts_with("/dev/shm/")) return BlockedIn::kOther;
   return link.starts_with("/") ? BlockedIn::kFile : BlockedIn::kOther;
 }

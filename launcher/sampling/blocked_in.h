@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread that does not run is blocked in, by the kernel's own word: the system call it is in, and of a call with
-// a descriptor what that is. Rows of the spool for samples that follow one another in the same state.
+// Records in which system call a thread is blocked, as the kernel reports it; for a call with a file descriptor also
+// the kind of the open file. Consecutive samples in the same state become one row of the spool.
 //
 //   BlockedTrack track;
 //   track.Take(ReadBlocked(pid, fd_of_syscall_file), tid, ticks, &rows);   // at each sample
@@ -29,14 +29,14 @@ struct Blocked {
   bool operator==(const Blocked&) const = default;
 };
 
-// Of /proc/PID/task/TID/syscall.
+// The path /proc/PID/task/TID/syscall.
 std::string SyscallPath(pid_t pid, int32_t tid);
-// `syscall_fd`: such a file. Nothing where the thread runs, has ended, or may not be read.
+// `syscall_fd`: a descriptor of that file. std::nullopt: the thread runs, has ended, or may not be read.
 std::optional<Blocked> ReadBlocked(pid_t pid, int syscall_fd);
 
-// Of the text of such a file; a call's descriptor is not looked up: its kind is kOther.
+// Parses the text of that file. Does not look up the descriptor of a call: the kind is then kOther.
 std::optional<Blocked> ParseSyscall(std::string_view text);
-// By what /proc/PID/fd/N points to.
+// `link`: the target of the symbolic link /proc/PID/fd/N.
 BlockedIn KindOfDescriptor(std::string_view link);
 
 class BlockedTrack {
@@ -45,7 +45,7 @@ class BlockedTrack {
   void Finish(std::vector<ThreadBlockedRow>* rows);
 
  private:
-  ThreadBlockedRow row_ = {};  // samples 0: none
+  ThreadBlockedRow row_ = {};  // samples == 0: no open row
 };
 
 }  // namespace tbprof

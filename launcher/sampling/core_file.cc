@@ -21,14 +21,14 @@ namespace {
 constexpr size_t kMaxNotes = 1u << 17;
 constexpr uint64_t kMaxMappingBytes = 16 << 20;  // the kernel's limit is 4 MiB
 constexpr size_t kMaxAuxiliary = 64;
-constexpr size_t kMaxFiles = 512;  // mapped ones that are open
+constexpr size_t kMaxFiles = 512;  // mapped files that are open at the same time
 constexpr size_t kMaxHeaders = 64;
 constexpr uint64_t kMaxBuildIdNote = 4096;
 constexpr uint64_t kMaxBuildId = 64;
 
 int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-// As StackSnapshot has them.
+// Copies the registers in the order of StackSnapshot::registers.
 void TakeRegisters(const elf_gregset_t& raw, CoreFile::Thread* thread) {
 #if defined(__x86_64__)
   user_regs_struct all;
@@ -52,7 +52,7 @@ void TakeRegisters(const elf_gregset_t& raw, CoreFile::Thread* thread) {
 
 }  // namespace
 
-// The last but one.
+// The stack pointer is the last register but one, the program counter is the last.
 uint64_t CoreFile::Thread::stack_pointer() const { return register_count < 2 ? 0 : registers[register_count - 2]; }
 
 uint64_t CoreFile::Thread::program_counter() const { return register_count < 1 ? 0 : registers[register_count - 1]; }
@@ -147,7 +147,7 @@ bool CoreFile::Parse(std::string* reason) {
   return true;
 }
 
-// The kernel writes them in order.
+// False: the segment is invalid or not in order. The kernel writes segments sorted by address.
 bool CoreFile::AddSegment(const Elf64_Phdr& program) {
   uint64_t end;
   if (__builtin_add_overflow(program.p_vaddr, program.p_memsz, &end) || program.p_filesz > program.p_memsz ||
@@ -211,7 +211,7 @@ void CoreFile::ParseSignal(uint64_t offset, uint64_t size) {
   if (size < sizeof(info) || !ReadFile(offset, &info, sizeof(info))) return;
   const bool has_address =
       info.si_signo == SIGSEGV || info.si_signo == SIGBUS || info.si_signo == SIGILL || info.si_signo == SIGFPE;
-  // Else somebody sent it. What the processor refuses without an address has SI_KERNEL.
+  // si_code <= 0: a process sent the signal. SI_KERNEL: the processor reported a fault without an address.
   if (has_address && info.si_code > 0 && info.si_code != SI_KERNEL) {
     fault_address_ = reinterpret_cast<uint64_t>(info.si_addr);
   }
@@ -265,7 +265,7 @@ size_t CoreFile::ReadSome(uint64_t address, uint8_t* out, size_t size) {
     if (__builtin_add_overflow(segment->offset, into, &offset)) return 0;
     return ReadFile(offset, out, part) ? part : 0;
   }
-  // What could be written to and is not there may have been changed.
+  // Writable memory may differ from the mapped file: if the core file lacks it, its content is unknown.
   if (segment->writable) return 0;
   const size_t part = std::min<uint64_t>(size, segment->end - address);
   return ReadMapped(address, out, part) ? part : 0;
@@ -285,7 +285,7 @@ ElfFile* CoreFile::FileOf(const Mapping& mapping) {
   const auto known = files_.find(mapping.path);
   if (known != files_.end()) return known->second.get();
   if (files_.size() >= kMaxFiles) files_.clear();
-  // The mapping that begins with the file has its header.
+  // The mapping at file offset 0 contains the ELF header.
   std::string build_id;
   for (const Mapping& one : mappings_) {
     if (one.offset != 0 || one.path != mapping.path) continue;
@@ -295,7 +295,7 @@ ElfFile* CoreFile::FileOf(const Mapping& mapping) {
   std::unique_ptr<ElfFile>& file = files_[mapping.path];
   file = OpenModuleFile(mapping.path, build_id);
   struct stat status;
-  // Without a build id the file's time has to do.
+  // Without a build id, a file that was modified after the core file is not used.
   if (file != nullptr && build_id.empty() &&
       (fstat(file->fd(), &status) != 0 || Nanoseconds(status.st_mtim) > changed_ns_)) {
     file.reset();
@@ -330,7 +330,7 @@ ReadMemory CoreFile::Memory() {
 
 std::string CoreFile::BuildIdOf(const Mapping& mapping) {
   const Segment* const segment = FindSegment(mapping.start);
-  // By what the process had, not by what the path leads to now.
+  // Reads from the core file: the path may lead to another file by now.
   const auto read = [&](uint64_t offset, void* out, size_t size) {
     return segment != nullptr && segment->start == mapping.start && offset <= segment->file_size &&
            size <= segment->file_size - offset && ReadFile(segment->offset + offset, out, size);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A core file: the threads of a process as they were when a signal ended it, its memory, and the files that were
-// mapped.
+// Reads a core file: the threads of a process at the moment when a signal ended it, its memory, and its mapped files.
 //
 //   std::string reason;
 //   std::unique_ptr<CoreFile> core = CoreFile::Open(std::move(fd), until, &reason);
 //   if (core != nullptr) core->Read(core->threads()[0].stack_pointer(), bytes, sizeof(bytes));
 //
-// It is read piece by piece with pread: 50 GB cost what is asked for. What the kernel leaves out of it, code and
-// constants of files, comes from the files themselves where they are still the same build. After `until` every read
-// fails.
+// The file is read in blocks with pread: a core file of 50 GB costs only the requested parts. The kernel leaves out
+// code and constants of mapped files; these are read from the files themselves if they are still the same build. After
+// `until` every read fails.
 //
-// Process: launcher, the thread of CoreReader. Not thread-safe. Waits for the disk. Untrusted: all of the file, and
-// what it names.
+// Process: launcher, the thread of CoreReader. Not thread-safe. Waits for the disk. Untrusted: the whole file,
+// and the files that it names.
 #ifndef TBPROF_LAUNCHER_SAMPLING_CORE_FILE_H_
 #define TBPROF_LAUNCHER_SAMPLING_CORE_FILE_H_
 
@@ -36,49 +35,49 @@ namespace tbprof {
 class CoreFile {
  public:
   static constexpr size_t kMaxSegments = 1u << 17;
-  static constexpr size_t kMaxThreads = 4096;  // further ones are counted
+  static constexpr size_t kMaxThreads = 4096;  // further threads are only counted
   static constexpr size_t kMaxMappings = 1u << 17;
 
   struct Thread {
-    int32_t tid = 0;  // as it saw itself
+    int32_t tid = 0;  // in the process's own pid namespace
     uint64_t registers[StackSnapshot::kMaxRegisters] = {};
     int register_count = 0;
     uint64_t thread_pointer = 0;  // pthread_self() on x86-64; 0: not known
     uint64_t stack_pointer() const;
     uint64_t program_counter() const;
   };
-  // Of a file.
+  // A mapping of a file.
   struct Mapping {
     uint64_t start = 0, end = 0, offset = 0;
     bool executable = false;
-    std::string path;  // ends with ` (deleted)` where it was
+    std::string path;  // ends with ` (deleted)` if the file was deleted
   };
 
-  // Null: it is none of this machine's kind, or of a process without threads; `reason` has one line then.
+  // Null: the file is not a core file of this kind of machine, or it has no threads. `reason` is then one line.
   static std::unique_ptr<CoreFile> Open(FileDescriptor fd, std::chrono::steady_clock::time_point until,
                                         std::string* reason);
 
-  int32_t pid() const { return pid_; }  // as it saw itself; 0: not there
+  int32_t pid() const { return pid_; }  // in the process's own pid namespace; 0: not in the file
   int signal() const { return signal_; }
-  // Where an access failed; nothing for signals of other kinds.
+  // The address of the failed access; std::nullopt for signals without an address.
   std::optional<uint64_t> fault_address() const { return fault_address_; }
-  // At most kMaxThreads, that which got the signal first.
+  // At most kMaxThreads; the thread that got the signal comes first.
   const std::vector<Thread>& threads() const { return threads_; }
   uint64_t thread_count() const { return thread_count_; }
-  const std::vector<Mapping>& mappings() const { return mappings_; }  // by address, apart from each other
-  uint64_t entry() const { return entry_; }                           // of the program; 0: not known
-  // Nothing is missing at its end.
+  const std::vector<Mapping>& mappings() const { return mappings_; }  // sorted by address, no overlaps
+  uint64_t entry() const { return entry_; }                           // entry point of the program; 0: not known
+  // False: the end of the file is missing.
   bool complete() const { return wanted_size_ <= size_; }
   uint64_t size() const { return size_; }
   uint64_t wanted_size() const { return wanted_size_; }
   bool out_of_time() const { return out_of_time_; }
 
-  // All of it or false.
+  // Reads all bytes, or returns false.
   bool Read(uint64_t address, void* out, size_t size);
   ReadMemory Memory();
-  // Of the ELF file mapped there, by its first page in the core; empty: not known.
+  // The build id of the mapped ELF file, read from its first page in the core file; empty: not known.
   std::string BuildIdOf(const Mapping& mapping);
-  // The file of a mapping as it is on this machine; null: it is gone, or not that of the process.
+  // The file of a mapping on this machine; null: it is gone, or it is not the file that the process had mapped.
   ElfFile* FileOf(const Mapping& mapping);
 
  private:
@@ -106,13 +105,13 @@ class CoreFile {
   bool HasTime();
   bool ReadFile(uint64_t offset, void* out, size_t size);
   const Segment* FindSegment(uint64_t address) const;
-  // At most `size` bytes of a segment or of a mapped file; 0: none.
+  // Reads at most `size` bytes of a segment or of a mapped file. Returns the number of bytes; 0: none.
   size_t ReadSome(uint64_t address, uint8_t* out, size_t size);
   bool ReadMapped(uint64_t address, uint8_t* out, size_t size);
 
   FileDescriptor fd_;
   uint64_t size_;
-  int64_t changed_ns_;  // by the file system, since 1970
+  int64_t changed_ns_;  // modification time, since 1970
   std::chrono::steady_clock::time_point until_;
   uint64_t wanted_size_ = 0;
   bool out_of_time_ = false;
@@ -125,7 +124,7 @@ class CoreFile {
   int signal_ = 0;
   std::optional<uint64_t> fault_address_;
   std::vector<Block> blocks_;
-  std::map<std::string, std::unique_ptr<ElfFile>> files_;  // null: not that of the process
+  std::map<std::string, std::unique_ptr<ElfFile>> files_;  // by path; null: not the file of the process
 };
 
 }  // namespace tbprof

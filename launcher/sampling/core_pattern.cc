@@ -36,12 +36,12 @@ std::string CorePattern::PathOf(int32_t pid) const {
   for (size_t i = 0; i < text_.size(); ++i) {
     const char c = text_[i];
     if (c != '%') {
-      // Signs of fnmatch mean themselves.
+      // Escapes the special characters of fnmatch.
       if (c == '*' || c == '?' || c == '[' || c == '\\') path += '\\';
       path += c;
       continue;
     }
-    // A lone one at the end is dropped.
+    // A single `%` at the end is dropped.
     if (++i == text_.size()) break;
     switch (text_[i]) {
       case '%':
@@ -50,7 +50,7 @@ std::string CorePattern::PathOf(int32_t pid) const {
       case 'p':
         path += std::to_string(pid);
         break;
-      // %P, %i, %I, %u, %g, %d, %s, %t, %h, %e, %f, %E, %c, %C: known to who wrote it. Others stand for nothing.
+      // %P, %i, %I, %u, %g, %d, %s, %t, %h, %e, %f, %E, %c, %C: only the kernel knows the value. Others are empty.
       case 'P':
       case 'i':
       case 'I':

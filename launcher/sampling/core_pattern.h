@@ -3,7 +3,7 @@
 // Where the kernel puts core files: /proc/sys/kernel/core_pattern (core(5)).
 //
 //   const CorePattern pattern = ParseCorePattern("core.%e.%p", false);
-//   pattern.NameOf(pid);   // `core.*.4711`: `*` stands for what only the dump itself knew
+//   pattern.PathOf(pid);   // `core.*.4711`: `*` replaces the parts that only the kernel knew at the dump
 //
 // Process: launcher. Pure functions.
 #ifndef TBPROF_LAUNCHER_SAMPLING_CORE_PATTERN_H_
@@ -18,15 +18,15 @@ namespace tbprof {
 class CorePattern {
  public:
   enum Kind {
-    kNone,  // empty: no core files
+    kNone,  // the pattern is empty: no core files
     kFile,
-    kPipe,  // a program takes them
+    kPipe,  // the kernel pipes core files to a program
   };
   Kind kind() const { return kind_; }
-  // Of kPipe: the program's path.
+  // kPipe: the path of the program.
   const std::string& program() const { return program_; }
   bool is_relative() const { return kind_ == kFile && !text_.starts_with('/'); }
-  // Of kFile: for fnmatch, with the number that the process had for itself. Slashes are those of the pattern alone.
+  // kFile: a pattern for fnmatch. `pid`: in the process's own pid namespace. All slashes come from the core pattern.
   std::string PathOf(int32_t pid) const;
 
   friend CorePattern ParseCorePattern(std::string_view text, bool uses_pid);
@@ -39,9 +39,9 @@ class CorePattern {
 // `uses_pid`: /proc/sys/kernel/core_uses_pid.
 CorePattern ParseCorePattern(std::string_view text, bool uses_pid);
 
-// Whether a path of PathOf has characters that stand for others.
+// Whether a path of PathOf contains an unescaped `*`.
 bool HasWildcard(std::string_view path);
-// Without the backslashes of a path that has none.
+// Removes the escaping backslashes of a path without wildcards.
 std::string UnescapedPath(std::string_view path);
 
 }  // namespace tbprof

@@ -19,7 +19,7 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxUncertain = 64;  // waiting: a storm of children whose ends nobody sees
+constexpr size_t kMaxUncertain = 64;  // uncertain jobs are dropped beyond it: many children may end with unknown status
 
 struct OutFrame {
   FrameType type;
@@ -73,7 +73,7 @@ struct CoreReader::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;
-  Emit emit;  // empty: nobody is there any more
+  Emit emit;  // empty: the CoreReader was destroyed
   bool running = false;
 };
 
@@ -101,7 +101,7 @@ void CoreReader::Add(Job job) {
   if (!job.is_certain && state_->jobs.size() >= kMaxUncertain) return;
   state_->jobs.push_back(std::move(job));
   if (std::exchange(state_->running, true)) return;
-  // Signals of the launcher are read by its main thread.
+  // The new thread blocks all signals: only the launcher's main thread reads them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -123,7 +123,7 @@ void CoreReader::Run(std::shared_ptr<State> state) {
     lock.unlock();
     const std::vector<OutFrame> frames = ReadJob(job);
     lock.lock();
-    // All of a core file or nothing.
+    // The lock is held for all frames of a core file, so that all of them or none are emitted.
     for (const OutFrame& frame : frames) {
       if (state->emit) state->emit(frame.type, frame.segment, frame.payload.data(), frame.payload.size());
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reads the core files of recorded processes that a signal ended, in a thread of its own that runs when there is one,
-// and emits their stacks as frames of the spool.
+// Reads the core files of recorded processes that were ended by a signal, and emits their stacks as frames of the
+// spool. The reading thread exists only while core files are waiting.
 //
 //   CoreReader cores(ReadCorePattern(), emit);
 //   cores.Add({.process = {segment, serial, pid}, .search = {...}, .ticks = now, .is_certain = true});
-//   cores.Flush(2s);   // those added before were given to `emit`
+//   cores.Flush(2s);   // waits until all core files added before were passed to `emit`
 //
-// A core file is nothing that a program knows of: it is neither changed nor removed. One takes at most kTime.
+// Core files are neither changed nor removed. Reading one core file takes at most kTime.
 //
-// Process: launcher, main thread. Waits in Flush alone. A disk that gives no answer leaves the thread behind, which
-// emits nothing any more.
+// Process: launcher, main thread. Only Flush waits. If the disk does not respond, the destructor abandons the reading
+// thread, which then emits nothing.
 #ifndef TBPROF_LAUNCHER_SAMPLING_CORE_READER_H_
 #define TBPROF_LAUNCHER_SAMPLING_CORE_READER_H_
 
@@ -25,7 +25,7 @@
 
 namespace tbprof {
 
-// As the kernel has it now.
+// The kernel's current pattern.
 CorePattern ReadCorePattern();
 
 class CoreReader {
@@ -35,9 +35,9 @@ class CoreReader {
 
   struct Job {
     StackSampler::Process process;  // without a pidfd
-    CoreSearch search;              // `pattern` is filled in
+    CoreSearch search;              // Add sets `pattern`
     uint64_t ticks = 0;             // when the process had ended
-    int signal = 0;                 // that ended it; 0: not known
+    int signal = 0;                 // that ended the process; 0: not known
     bool is_certain = false;        // the kernel reported a core file
   };
 
@@ -48,7 +48,7 @@ class CoreReader {
 
   const CorePattern& pattern() const { return pattern_; }
   void Add(Job job);
-  // False: not all were read in time.
+  // False: the timeout expired before all core files were read.
   bool Flush(std::chrono::milliseconds timeout);
 
  private:

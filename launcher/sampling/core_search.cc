@@ -19,16 +19,16 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxEntries = 1u << 16;  // of a directory
+constexpr size_t kMaxEntries = 1u << 16;  // that are read of a directory
 constexpr size_t kMaxCandidates = 8;
-// The file system's clock is up to one tick of the kernel late.
+// Timestamps of the file system lag by up to one kernel tick.
 constexpr int64_t kClockSlackNs = 50'000'000;
 
 int64_t ChangedNs(const struct stat& status) {
   return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// The files whose name fits, the latest first.
+// The files whose name matches `name`, newest first.
 std::vector<std::string> Candidates(const std::string& folder, const std::string& name) {
   std::vector<std::pair<int64_t, std::string>> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.empty() ? "/" : folder.c_str()), closedir);
@@ -48,10 +48,10 @@ std::vector<std::string> Candidates(const std::string& folder, const std::string
   return paths;
 }
 
-// What is wrong with it; empty: nothing.
+// Sets `core` if `path` is the wanted core file. Returns the reason if it is not, else an empty string.
 std::string TakeCore(const std::string& path, const CoreSearch& search, std::chrono::steady_clock::time_point until,
                      std::unique_ptr<CoreFile>* core) {
-  // O_NONBLOCK: it may be a FIFO.
+  // O_NONBLOCK: opening a FIFO would block.
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status;
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0) return strerror(errno);
@@ -63,13 +63,13 @@ std::string TakeCore(const std::string& path, const CoreSearch& search, std::chr
   if (read == nullptr) return reason;
   const bool has_thread =
       std::ranges::any_of(read->threads(), [&](const CoreFile::Thread& thread) { return thread.tid == search.pid; });
-  // A main thread may have ended before the others.
+  // The main thread may have ended before the others: the thread list is used only if the notes have no process id.
   if (read->pid() != 0 ? read->pid() != search.pid : !has_thread) return "it is of another process";
   *core = std::move(read);
   return "";
 }
 
-// For fnmatch, as the rest of the path is.
+// Escapes the special characters of fnmatch, as PathOf does.
 std::string Escaped(std::string_view directory) {
   std::string text;
   for (const char c : directory) {

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kStackCopy = 64 << 10;
 
-// Where the code of a file was loaded, by the file's own segments.
+// Computes the load bias of a mapping from the segments of its file.
 bool FindBias(const ElfFile& file, const CoreFile::Mapping& mapping, uint64_t* bias) {
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   for (const ElfFile::Segment& segment : file.segments()) {
@@ -58,7 +58,7 @@ class NativeUnwinding {
     const uint64_t called = from.program_counter();
     CoreFile::Thread caller = from;
     uint8_t byte;
-    // A call of address 0, or of what is no code any more: its caller is known all the same.
+    // The thread called address 0 or code that is not mapped any more: unwinding starts at the caller.
     if (modules_.Find(called) != nullptr || core_.Read(called, &byte, 1) || !ReturnFromCall(&caller)) {
       to->native = UnwindFrom(from, &to->complete);
       return;
@@ -68,7 +68,7 @@ class NativeUnwinding {
     to->native.insert(to->native.begin(), called);
   }
 
-  // The modules that the addresses of all threads lie in.
+  // The modules that contain an address of any thread.
   std::vector<Module> ModulesIn(const std::vector<CoreStacks::Thread>& threads) const {
     std::map<uint64_t, const Module*> used;
     for (const CoreStacks::Thread& thread : threads) {
@@ -83,7 +83,7 @@ class NativeUnwinding {
   }
 
  private:
-  // From the first instruction of a function to the call; false: there is none there.
+  // Moves a thread from the first instruction of a function back to the call. False: no valid return address.
   bool ReturnFromCall(CoreFile::Thread* thread) {
     uint64_t* const registers = thread->registers;
     const int stack_pointer = thread->register_count - 2, program_counter = thread->register_count - 1;
@@ -105,7 +105,7 @@ class NativeUnwinding {
     snapshot.register_count = from.register_count;
     std::copy_n(from.registers, from.register_count, snapshot.registers);
     snapshot.stack_address = from.stack_pointer();
-    // As much as is there: the stack's end is near, or the file's.
+    // Halves the size until the read succeeds: the stack or the file may end earlier.
     size_t size = kStackCopy;
     stack_.resize(size);
     while (size > 0 && !core_.Read(snapshot.stack_address, stack_.data(), size)) size /= 2;
@@ -124,7 +124,7 @@ class NativeUnwinding {
   };
 };
 
-// The interpreter is the program itself, or a library of that name.
+// The interpreter is the program itself or a libpython library.
 std::optional<PythonRuntime> FindRuntime(CoreFile* core, const ReadMemory& read) {
   std::string program;
   for (const CoreFile::Mapping& mapping : core->mappings()) {
@@ -137,7 +137,7 @@ std::optional<PythonRuntime> FindRuntime(CoreFile* core, const ReadMemory& read)
     ElfFile* const file = core->FileOf(mapping);
     if (file == nullptr) continue;
     const MappedFile mapped = {mapping.start, mapping.end, mapping.offset, 0, mapping.path};
-    // The very file that was compared.
+    // Opens the same file that FileOf has compared with the core file.
     if (auto python = FindRuntimeIn(StrCat("/proc/self/fd/", file->fd()), mapped, read)) return python;
   }
   return std::nullopt;
@@ -149,7 +149,7 @@ const CoreFile::Thread* ThreadOf(const CoreFile& core, const PythonReader::Threa
     return found == core.threads().end() ? nullptr : &*found;
   };
   using Thread = CoreFile::Thread;
-  // After a fork the number may be that of the thread that forked; pthread_self() stays.
+  // After a fork native_id may be the id of the thread that forked; pthread_self() stays the same.
   const auto* by_pointer = find(
       [&](const Thread& thread) { return thread.thread_pointer != 0 && thread.thread_pointer == state.thread_id; });
   if (by_pointer != nullptr) return by_pointer;
@@ -157,12 +157,12 @@ const CoreFile::Thread* ThreadOf(const CoreFile& core, const PythonReader::Threa
   return find([&](const Thread& thread) { return wanted != 0 && static_cast<uint64_t>(thread.tid) == wanted; });
 }
 
-// By number of the thread.
+// Python stacks by thread id.
 std::map<int32_t, CoreStacks::Thread> ReadPython(CoreFile* core, CoreStacks* stacks) {
   std::map<int32_t, CoreStacks::Thread> found;
   const ReadMemory memory = core->Memory();
   const std::optional<PythonRuntime> python = FindRuntime(core, memory);
-  // Why an interpreter's stacks are not known was reported when it was to be sampled.
+  // The sampler has already reported why this interpreter's stacks cannot be read.
   if (!python || !python->found || python->state != kPythonSampled) return found;
   stacks->python_minor = python->minor;
   PythonReader reader(python->layout, python->address, memory, /*is_still=*/true);
@@ -172,7 +172,7 @@ std::map<int32_t, CoreStacks::Thread> ReadPython(CoreFile* core, CoreStacks* sta
     stacks->shortfall = "no Python stacks: the interpreter's memory is not in it";
     return found;
   }
-  // The newest state comes first; what a thread runs is in the newest that has frames.
+  // Thread states come newest first. A thread runs the newest state that has frames.
   for (PythonReader::Thread& state : reader.threads()) {
     const CoreFile::Thread* const thread = ThreadOf(*core, state);
     std::vector<PythonReader::Frame> frames;
@@ -199,7 +199,7 @@ CoreStacks ReadCoreStacks(CoreFile* core) {
   CoreStacks stacks;
   stacks.thread_count = core->thread_count();
   NativeUnwinding native(core);
-  // The most wanted first: time may run out.
+  // The most important stack first: the time limit may be reached.
   const CoreFile::Thread& signalled = core->threads().front();
   CoreStacks::Thread first;
   native.Unwind(signalled, &first);

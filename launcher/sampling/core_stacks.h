@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of the threads in a core file, of Python and of native code.
+// Reads the Python and native stacks of the threads in a core file.
 //
 //   std::unique_ptr<CoreFile> core = ...;
 //   CoreStacks stacks = ReadCoreStacks(core.get());
 //
-// Process: launcher, the thread of CoreReader. Pure but for files; bounded by the core's time. Untrusted: the core.
+// Process: launcher, the thread of CoreReader. Reads files; ends at the CoreFile's deadline. Untrusted: the core file.
 #ifndef TBPROF_LAUNCHER_SAMPLING_CORE_STACKS_H_
 #define TBPROF_LAUNCHER_SAMPLING_CORE_STACKS_H_
 
@@ -25,18 +25,18 @@ inline constexpr int kMaxCoreFrames = 256;
 struct CoreStacks {
   struct Thread {
     int32_t tid = 0;
-    bool in_python = false;                   // it has a Python stack, perhaps an empty one
+    bool in_python = false;                   // the thread has a Python stack, perhaps empty
     std::vector<PythonReader::Frame> python;  // innermost first
-    std::vector<uint64_t> native;             // as Unwinder gives them
-    bool complete = false;                    // `native` goes to the outermost
-    std::string name;                         // by Python; empty: none
+    std::vector<uint64_t> native;             // in the format of Unwinder
+    bool complete = false;                    // `native` reaches the outermost frame
+    std::string name;                         // threading.Thread.name; empty: none
   };
-  std::vector<Thread> threads;  // that which got the signal, those of Python, the others
-  uint64_t thread_count = 0;    // in the core
+  std::vector<Thread> threads;  // the thread with the signal, the main thread, threads with Python frames, others
+  uint64_t thread_count = 0;    // in the core file
   uint16_t python_minor = 0;
   std::vector<PythonReader::Code> codes;
-  std::vector<Module> modules;  // that native addresses lie in
-  std::string shortfall;        // one line about what is missing; empty: nothing
+  std::vector<Module> modules;  // that contain native addresses
+  std::string shortfall;        // one line about missing data; empty: nothing is missing
 };
 
 CoreStacks ReadCoreStacks(CoreFile* core);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kMostCpus = 1 << 16;
 
-// `key 123` as a line of the text.
+// Finds a line `key 123` in the text.
 bool FindNumber(std::string_view text, std::string_view key, int64_t* value) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -30,7 +30,7 @@ bool FindNumber(std::string_view text, std::string_view key, int64_t* value) {
   return false;
 }
 
-// `100000 100000`; false: `max 100000`, or neither.
+// Parses `100000 100000`. False: `max 100000`, or an invalid text.
 bool ParseQuota(std::string_view text, int64_t* quota, int64_t* period) {
   const char* const end = text.data() + text.size();
   const auto [behind, error] = std::from_chars(text.data(), end, *quota);
@@ -52,19 +52,19 @@ int AllowedCpus(pid_t pid) {
 }
 
 void CpuLimitsReader::FindCgroup(std::string_view membership) {
-  // A line `0::/path`; a path with `/..` lies outside of what is mounted here.
+  // Format: a line `0::/path`. A path with `/..` is outside of the hierarchy that is mounted here.
   std::string path;
   while (!membership.empty()) {
     const std::string_view line = membership.substr(0, membership.find('\n'));
     membership.remove_prefix(std::min(membership.size(), line.size() + 1));
     if (line.starts_with("0::/")) path = line.substr(3);
   }
-  if (path.empty()) return;  // it has ended, or there is no cgroup v2
+  if (path.empty()) return;  // the process has ended, or there is no cgroup v2
   limiting_.clear();
   fact_.quota_us = -2;
   fact_.period_us = 0;
   if (path.find("/..") != std::string::npos) return;
-  // Where cgroup v1 has the CPUs, v2 is mounted elsewhere.
+  // If cgroup v1 controls the CPUs, cgroup v2 is mounted elsewhere.
   if (access((cgroups_ + "/cgroup.controllers").c_str(), R_OK) != 0) return;
   if (path.back() == '/') path.pop_back();
   if (access((cgroups_ + path).c_str(), X_OK) == 0) FindQuota(path);
@@ -100,7 +100,7 @@ void CpuLimitsReader::CountThrottled() {
     fact_.throttled_us = std::max<int64_t>(throttled, 0);
     fact_.throttled_periods = static_cast<uint64_t>(std::max<int64_t>(periods, 0));
   } else if (fact_.throttled_us < 0 && fact_.quota_us == -1) {
-    fact_.throttled_us = 0;  // nothing holds it back
+    fact_.throttled_us = 0;  // without a quota the process is never throttled
   }
 }
 
@@ -117,7 +117,7 @@ bool CpuLimitsReader::Report(CpuLimitsFact* fact) {
 
 bool CpuLimitsReader::Read(CpuLimitsFact* fact) {
   int ignored = 0;
-  // It may be moved while it runs.
+  // The process may move to another cgroup while it runs.
   FindCgroup(ReadProcFile(StrCat("/proc/", pid_, "/cgroup"), &ignored));
   CountThrottled();
   if (const int cpus = AllowedCpus(pid_); cpus > 0) fact_.cpus_allowed = cpus;

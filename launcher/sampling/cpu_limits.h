@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How many CPUs a process may use, and how long it was held back: its affinity, and the quota of its cgroup.
+// Reads how many CPUs a process may use (affinity, cgroup quota), and how long the kernel throttled it.
 //
 //   CpuLimitsReader limits(pid);
-//   if (limits.Read(&fact)) ...          // the first time, and where it differs from what was read before
-//   if (limits.has_quota() && limits.ReadThrottled(&fact)) ...     // likewise, and cheaper
+//   if (limits.Read(&fact)) ...          // true at the first call, and when a value has changed
+//   if (limits.has_quota() && limits.ReadThrottled(&fact)) ...     // likewise, but cheaper
 //
-// Of cgroup v2 alone. The smallest quota of the cgroup and those above it counts; what lies above the container that
-// tbprof itself is in cannot be seen.
+// Supports cgroup v2 only. The smallest quota of the cgroup and its ancestors counts. Ancestors above tbprof's own
+// container are not visible.
 //
 // Process: launcher, the thread of a sampler. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_CPU_LIMITS_H_
@@ -27,13 +27,13 @@ class CpuLimitsReader {
   explicit CpuLimitsReader(pid_t pid, std::string cgroups = "/sys/fs/cgroup")
       : pid_(pid), cgroups_(std::move(cgroups)) {}
 
-  // Fills in all but times and the process. What cannot be read any more is as it was.
+  // Sets all members except `ticks` and `process_serial`. A value that cannot be read any more keeps its last value.
   bool Read(CpuLimitsFact* fact);
-  // How long it was held back, alone.
+  // Reads only the throttled time and periods.
   bool ReadThrottled(CpuLimitsFact* fact);
   bool has_quota() const { return fact_.quota_us > 0; }
 
-  // By the text of /proc/PID/cgroup: what Read does.
+  // The part of Read that needs `membership`, the text of /proc/PID/cgroup.
   void FindCgroup(std::string_view membership);
 
  private:
@@ -43,12 +43,12 @@ class CpuLimitsReader {
 
   pid_t pid_;
   std::string cgroups_;
-  std::string limiting_;  // the directory of the cgroup with the quota, else of its own; empty: not known
+  std::string limiting_;  // directory of the cgroup with the quota, else of the process's cgroup; empty: not known
   CpuLimitsFact fact_ = {0, 0, 0, -2, 0, -1, 0};
-  CpuLimitsFact reported_ = {};  // quota_us 0: not yet
+  CpuLimitsFact reported_ = {};  // quota_us == 0: nothing reported yet
 };
 
-// Of CPUs in an affinity mask; 0: not known.
+// The number of CPUs in the affinity mask; 0: not known.
 int AllowedCpus(pid_t pid);
 
 }  // namespace tbprof

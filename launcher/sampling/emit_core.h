@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of a core file as frames of the spool.
+// Emits the stacks of a core file as frames of the spool.
 //
 // Process: launcher, the thread of CoreReader.
 #ifndef TBPROF_LAUNCHER_SAMPLING_EMIT_CORE_H_
@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// Codes and nodes first, then the core file. Of `fact` the counts are filled in.
+// Emits code objects and stack nodes first, then the core file. Sets the counts of `fact`.
 void EmitCore(const StackSampler::Emit& emit, const StackSampler::Process& process, CoreFact fact,
               const std::string& path, const std::string& reason, const CoreStacks& stacks);
 

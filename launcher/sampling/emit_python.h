@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was read of a Python process as frames of the spool.
+// Emits code objects and thread names of a Python process as frames of the spool.
 //
-// Process: launcher, any thread that reads.
+// Process: launcher, any thread that reads Python stacks.
 #ifndef TBPROF_LAUNCHER_SAMPLING_EMIT_PYTHON_H_
 #define TBPROF_LAUNCHER_SAMPLING_EMIT_PYTHON_H_
 
@@ -15,11 +15,11 @@
 
 namespace tbprof {
 
-// `minor`: of the version. `first_number`: what is added to the codes' numbers.
+// `minor`: minor version of CPython. `first_number` is added to the number of each code object.
 void EmitPythonCodes(const StackSampler::Emit& emit, const StackSampler::Process& process, uint16_t minor,
                      const std::vector<PythonReader::Code>& codes, uint32_t first_number = 0);
 
-// Of a thread, as Python has it.
+// Emits the name of a thread in Python (threading.Thread.name).
 void EmitPythonName(const StackSampler::Emit& emit, const StackSampler::Process& process, int32_t tid,
                     std::string_view name);
 

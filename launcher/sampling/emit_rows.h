@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows of one process as frames of the spool, each with the fact in front that counts them.
+// Emits rows of one process as frames of the spool. Each frame begins with a fact that contains the number of its rows.
 //
 // Process: launcher, the thread of a sampler.
 #ifndef TBPROF_LAUNCHER_SAMPLING_EMIT_ROWS_H_

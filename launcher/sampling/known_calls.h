@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which function was seen to be called from which place, in stacks that are beyond doubt. A stack that changed while it
-// was read is taken as far as it is made of such calls.
+// Remembers which function was called from which instruction in stacks that were read without a change. A stack that
+// changed while it was read is accepted as far as it consists of such calls.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_KNOWN_CALLS_H_
@@ -21,11 +21,11 @@ class KnownCalls {
   void Add(const std::vector<Frame>& frames) {
     for (size_t i = 1; i < frames.size() && seen_.size() < kMost; ++i) {
       const uint64_t key = KeyOf(frames[i], frames[i - 1]);
-      // Of some thousand stacks that agreed, one was put together of two all the same.
+      // A call is known when it was seen twice: one of some thousand accepted stacks was a mixture of two stacks.
       if (!seen_.insert(key).second) known_.insert(key);
     }
   }
-  // How many of the outermost frames are in doubt for no call; at least the first `sure` of them.
+  // The number of outermost frames that are connected by known calls; at least `sure`, which are certain already.
   template <typename Frame>
   size_t Sure(const std::vector<Frame>& frames, size_t sure) const {
     while (sure < frames.size() && (sure == 0 || Knows(frames, sure))) ++sure;
@@ -45,7 +45,7 @@ class KnownCalls {
     return known_.contains(KeyOf(frames[called + 1], frames[called]));
   }
 
-  std::unordered_set<uint64_t> seen_, known_;  // once; more often
+  std::unordered_set<uint64_t> seen_, known_;  // calls seen at least once; more than once
 };
 
 }  // namespace tbprof

@@ -23,14 +23,14 @@ using std::chrono::milliseconds;
 constexpr int kMaxFrames = 256;
 constexpr size_t kMaxPending = 1024;
 constexpr int kMaxListings = 4;
-// 4 MB of buffers; those of further threads hold 3 samples. A user may lock 8 MB and half a MB for each CPU.
+// 4 MB of buffers; the buffers of further threads hold 3 samples. A user may lock 8 MB, and half a MB per CPU.
 constexpr uint32_t kMaxLargeEvents = 32;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
-// Threads are reported as they are made. This is for those of which the report was lost.
+// The kernel reports new threads. A listing finds the threads whose report was lost.
 constexpr milliseconds kListingInterval(1000);
 constexpr milliseconds kUsageInterval(50);
-constexpr size_t kMaxOpenSchedules = 128;  // of a process; in larger ones the main thread's alone
+constexpr size_t kMaxOpenSchedules = 128;  // per process; in larger processes only the main thread's file is opened
 constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 
 NativeState StateOf(int error) { return error == EACCES || error == EPERM ? kNativeNoPermission : kNativeNoEvents; }
@@ -55,7 +55,7 @@ void NativeProcess::Start(uint64_t period_ns) {
   status_.state = kNativeSampled;
   status_.interval_us = static_cast<uint32_t>(period_ns / 1000);
   OpenAll();
-  // A program that ends soon leaves nothing to read them from.
+  // Reads the modules now: /proc/PID/maps is empty when a short program has ended.
   if (!threads_.empty()) modules_.Read();
 }
 
@@ -80,7 +80,7 @@ bool NativeProcess::OpenThread(int32_t tid) {
     event = PerfEvent::Open({.tid = tid, .period_ns = period_ns_, .small = small}, &error);
   }
   if (event == nullptr) {
-    if (error == ESRCH) return true;  // it has ended
+    if (error == ESRCH) return true;  // the thread has ended
     if (threads_.empty() && status_.samples == 0 && IsRefusal(error)) {
       Refuse(error);
       return true;
@@ -100,7 +100,7 @@ bool NativeProcess::OpenThread(int32_t tid) {
   return true;
 }
 
-// False: nothing new.
+// False: no new thread.
 bool NativeProcess::ListThreads() {
   const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(StrCat("/proc/", process_.pid, "/task").c_str()), closedir);
   if (tasks == nullptr) return false;
@@ -126,7 +126,7 @@ void NativeProcess::CloseEvents() {
 
 void NativeProcess::Take(Time now) {
   if (!running_ || ended_ || refused_) return;
-  // Before the reading: what was recorded until the end is read then.
+  // Polls before the events are read, so that the records up to the process's end are read.
   pollfd end = {pidfd_.get(), POLLIN, 0};
   const bool ends = pidfd_.valid() && poll(&end, 1, 0) > 0;
   made_.clear();
@@ -149,7 +149,7 @@ void NativeProcess::Take(Time now) {
   TakeUsage(now);
   bool left_out = false;
   for (const int32_t tid : made_) left_out |= !OpenThread(tid);
-  // Those that the new ones have made before they had an event.
+  // New threads may have created further threads before their event was opened.
   if (!made_.empty() || left_out || now >= next_listing_) {
     OpenAll();
     next_listing_ = now + kListingInterval;
@@ -218,7 +218,7 @@ void NativeProcess::TakeSample(Thread* thread, const PerfRecord& record) {
   }
   ++status_.samples;
   if (!complete) ++status_.cut;
-  // Without registers: of a 32-bit program.
+  // A sample of a 32-bit program has no registers.
   const bool is_known = record.snapshot.register_count > 0;
   NativeSample sample = {};
   sample.ticks = shared_.clock.TicksAt(record.time_ns);

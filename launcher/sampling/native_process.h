@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The native samples of one process: an event for each of its threads, whose samples are unwound at once and emitted as
-// frames of the spool, stacks before the samples that refer to them. And what the main thread, and those that have
-// samples, use of the CPUs.
+// Samples the native stacks of one process: opens a perf event for each thread, unwinds each sample as soon as it is
+// read, and emits frames of the spool, stacks before the samples that refer to them. Also records the CPU usage of the
+// main thread and of the threads that have samples.
 //
 //   NativeProcess process(target, shared, emit);
 //   process.Start(10'000'000);         // a window is open
 //   process.Take(now);                 // every few periods
-//   process.Stop();                    // what was sampled before is emitted
+//   process.Stop();                    // emits all samples taken before
 //
-// Process: launcher, the sampler's thread. Not thread-safe. Memory: kMaxThreads buffers, NativeShared::max_events in
-// all processes; the stacks of StackTrie.
+// Process: launcher, the sampler's thread. Not thread-safe. Memory: at most kMaxThreads buffers,
+// NativeShared::max_events in all processes; the stacks of StackTrie.
 #ifndef TBPROF_LAUNCHER_SAMPLING_NATIVE_PROCESS_H_
 #define TBPROF_LAUNCHER_SAMPLING_NATIVE_PROCESS_H_
 
@@ -33,7 +33,7 @@
 
 namespace tbprof {
 
-// What the processes of a session share.
+// State that the processes of a session share.
 struct NativeShared {
   explicit NativeShared(ClockKind kind) : clock_kind(kind), clock(kind) {}
 
@@ -41,7 +41,7 @@ struct NativeShared {
   TickClock clock;
   ModuleFiles files;
   Unwinder unwinder;
-  uint32_t events = 0;  // open, in all processes
+  uint32_t events = 0;  // open events of all processes
   uint32_t max_events = 0;
 };
 
@@ -56,7 +56,7 @@ class NativeProcess {
 
   void Start(uint64_t period_ns);
   void Take(Time now);
-  // Takes what came before with the old period first.
+  // Call Take before: samples that are read later are recorded with the new period.
   void SetPeriod(uint64_t period_ns);
   void Emit();
   void Stop();
@@ -66,17 +66,17 @@ class NativeProcess {
  private:
   struct Thread {
     std::unique_ptr<PerfEvent> event;
-    int32_t inner = 0;  // as the target numbers it
+    int32_t inner = 0;  // thread id in the target's pid namespace
     bool exited = false;
-    bool ran = false;  // it has a sample since its usage was read
+    bool ran = false;  // a sample was taken since the usage was last read
     ScopedFd schedstat;
     UsageTrack usage;
   };
 
-  // Finds threads until a listing brings nothing new.
+  // Opens an event for each thread. Repeats the listing until it finds no new thread.
   void OpenAll();
   bool ListThreads();
-  // False: there is such a thread, but no event for it.
+  // False: the thread exists, but no event could be opened for it.
   bool OpenThread(int32_t tid);
   void CloseEvents();
   void Refuse(int error);
@@ -92,18 +92,18 @@ class NativeProcess {
   const StackSampler::Emit& emit_;
   TargetModules modules_;
   StackTrie trie_;
-  std::map<int32_t, Thread> threads_;  // by our number
-  std::vector<int32_t> made_;          // by threads whose records are being read
+  std::map<int32_t, Thread> threads_;  // by thread id in the launcher's pid namespace
+  std::vector<int32_t> made_;          // threads created by those whose records are being read
   std::vector<NativeSample> pending_;
   std::vector<ThreadUsageRow> usage_;
   uint64_t period_ns_ = 0;
   bool running_ = false;
   bool ended_ = false;
-  bool replaced_ = false;  // by another program
+  bool replaced_ = false;  // by another program (exec)
   bool refused_ = false;
-  bool nested_ = false;            // in a pid namespace of its own
-  uint64_t threads_left_out_ = 0;  // no event could be opened
-  int left_out_error_ = 0;         // of the last of them
+  bool nested_ = false;            // the target has its own pid namespace
+  uint64_t threads_left_out_ = 0;  // threads without an event
+  int left_out_error_ = 0;         // errno of the last of these threads
   uint64_t corrupt_ = 0;
   Time next_listing_{}, next_emit_{}, next_status_{}, next_usage_{};
   std::string reason_;

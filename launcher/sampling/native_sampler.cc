@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGoverningInterval(1);
 constexpr uint64_t kSlowestNs = 1'000'000'000;
-// New threads are seen after so long, and each wake costs as much as a sample. A thread's buffer holds 15 samples,
-// where the user may lock little memory 3.
+// New threads are found at the next tick, but each wake costs as much as a sample. A thread's buffer holds 15 samples,
+// or 3 if the user may lock only little memory.
 constexpr milliseconds kLongestTick(20);
 constexpr milliseconds kShortestTick(1);
 constexpr uint64_t kPeriodsPerTick = 2;
@@ -37,14 +37,14 @@ int64_t ThreadCpuNs() {
   return int64_t{used.tv_sec} * 1'000'000'000 + used.tv_nsec;
 }
 
-// 1 % longer than asked for: at 100 Hz it would beat with the kernel's tick and with whatever the program does 100
+// 1 % longer than requested: exactly 100 Hz would alias with the kernel's tick and with work that the program does 100
 // times a second.
 uint64_t PeriodOf(uint32_t rate) {
   const uint64_t even = 1'000'000'000 / std::clamp<uint32_t>(rate, 1, 10'000);
   return even + even / 100;
 }
 
-// Descriptors are needed for segments, too.
+// A quarter of the descriptor limit: segments need descriptors, too.
 uint32_t MaxEvents() {
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return 256;
@@ -58,7 +58,7 @@ NativeSampler::NativeSampler(const Options& options, Emit emit)
       emit_(std::move(emit)),
       wanted_period_ns_(PeriodOf(options.rate)),
       period_ns_(wanted_period_ns_) {
-  // Signals of the launcher are read by its main thread.
+  // The new thread blocks all signals: only the launcher's main thread reads them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -187,7 +187,7 @@ void NativeSampler::Tick() {
   next_tick_ = std::max(next_tick_ + std::chrono::duration_cast<Clock::duration>(tick), Clock::now());
 }
 
-// The rate is halved while sampling costs more than its share, and doubled when twice as much would fit well.
+// Halves the rate while sampling uses more than max_cpu_share, and doubles it below 40 % of that share.
 void NativeSampler::GovernRate(Time now) {
   const int64_t cpu = ThreadCpuNs();
   const double elapsed = std::chrono::duration<double, std::nano>(now - governed_).count();

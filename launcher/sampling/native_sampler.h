@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples the native stacks of the threads of all recorded processes while they use CPU, by events of the kernel's, in
-// a thread of its own with low priority; as frames of the spool.
+// Samples the native stacks of all threads of the recorded processes while they use CPU, with the kernel's perf events.
+// Runs in its own thread with low priority, and emits frames of the spool.
 //
 //   NativeSampler sampler({.clock = clock, .rate = 100}, emit);
 //   sampler.AddProcess({segment, serial, pid, pidfd});
 //   sampler.SetArmed(true);      // a window is open
 //   ...
 //   sampler.SetArmed(false);
-//   sampler.Flush(1s);           // all samples taken before were given to `emit`
+//   sampler.Flush(1s);           // waits until all samples taken before were passed to `emit`
 //
-// Over `max_cpu_share` of the machine's CPU the rate is lowered, and raised again later.
+// If sampling uses more than `max_cpu_share` of the machine's CPU, the rate is lowered, and raised again later.
 //
-// Process: launcher; every function may be called by any thread and waits for no target, Flush at most for its timeout.
-// `emit` is called by the sampler's thread alone.
+// Process: launcher. Any thread may call every function; none waits for a target, and Flush waits at most `timeout`.
+// Only the sampler's thread calls `emit`.
 #ifndef TBPROF_LAUNCHER_SAMPLING_NATIVE_SAMPLER_H_
 #define TBPROF_LAUNCHER_SAMPLING_NATIVE_SAMPLER_H_
 
@@ -39,7 +39,7 @@ class NativeSampler {
   using Emit = StackSampler::Emit;
 
   NativeSampler(const Options& options, Emit emit);
-  // Emits what is left.
+  // Emits all pending samples.
   ~NativeSampler();
   NativeSampler(const NativeSampler&) = delete;
   NativeSampler& operator=(const NativeSampler&) = delete;
@@ -73,7 +73,7 @@ class NativeSampler {
   uint64_t flushes_wanted_ = 0, flushes_done_ = 0;
   bool stop_ = false;
 
-  // Of the sampler's thread.
+  // Used by the sampler's thread only.
   bool armed_ = false;
   uint64_t wanted_period_ns_, period_ns_;
   Time next_tick_{}, governed_{};

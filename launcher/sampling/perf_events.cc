@@ -23,11 +23,11 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kSampleType = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-// 15 samples, 7, 3; fewer where the user may not lock as much.
+// Room for 15, 7 and 3 samples. A smaller size is used if the user may not lock as much memory.
 constexpr size_t kRingSizes[] = {128 << 10, 64 << 10, 32 << 10};
-constexpr size_t kTrailerBytes = 16;  // of records that are no samples: pid, tid, time
+constexpr size_t kTrailerBytes = 16;  // at the end of all records but samples: pid, tid, time
 
-// The order of StackSnapshot::registers, as numbers of the kernel's.
+// The kernel's register numbers in the order of StackSnapshot::registers.
 #if defined(__x86_64__)
 constexpr int kRegisters[] = {PERF_REG_X86_BX,  PERF_REG_X86_BP,  PERF_REG_X86_R12, PERF_REG_X86_R13,
                               PERF_REG_X86_R14, PERF_REG_X86_R15, PERF_REG_X86_SP,  PERF_REG_X86_IP};
@@ -48,7 +48,7 @@ constexpr uint64_t RegisterMask() {
   return mask;
 }
 
-// The kernel writes those of the mask by ascending number.
+// The kernel writes the registers of the mask by ascending number.
 constexpr size_t PlaceOf(int number) {
   return static_cast<size_t>(std::popcount(RegisterMask() & ((uint64_t{1} << number) - 1)));
 }
@@ -98,7 +98,7 @@ bool ParseSample(Fields fields, PerfRecord* record) {
   return true;
 }
 
-// The path ends with a zero, before the trailer.
+// The path is zero-terminated, and the trailer follows it.
 bool ParseMapping(Fields fields, PerfRecord* record) {
   uint32_t device[2], access[2];
   uint64_t generation;
@@ -132,7 +132,7 @@ int OpenEvent(const PerfEvent::Options& options) {
   attr.mmap2 = 1;
   attr.comm = 1;
   attr.comm_exec = 1;
-  // Nobody waits for it.
+  // Disables wakeups: no thread waits for the event.
   attr.watermark = 1;
   attr.wakeup_watermark = UINT32_MAX;
   return static_cast<int>(syscall(SYS_perf_event_open, &attr, options.tid, -1, -1, PERF_FLAG_FD_CLOEXEC));
@@ -180,7 +180,7 @@ uint64_t ReadPerfRing(std::span<const uint8_t> ring, uint64_t tail, uint64_t hea
     ++*corrupt;
     return head;
   }
-  // In one piece, also where it begins again at the front.
+  // Copies a range that may wrap around the end of the buffer.
   const auto copy = [&](uint64_t from, uint8_t* out, size_t size) {
     const size_t at = from & mask;
     const size_t first = std::min(size, ring.size() - at);
@@ -218,7 +218,7 @@ std::unique_ptr<PerfEvent> PerfEvent::Open(const Options& options, int* error) {
     if (event->mapping_.valid()) return event;
     *error = errno;
     if (*error != EPERM) break;
-    *error = ENOBUFS;  // the user's limit: not that of the event
+    *error = ENOBUFS;  // the user's limit of locked memory, not a refusal of the event
   }
   return nullptr;
 }
@@ -249,7 +249,7 @@ PerfRefusal ExplainPerfRefusal(int error, int paranoid) {
   switch (error) {
     case EACCES:
     case EPERM:
-      // 2 allows what is asked for, code of the user's own processes; some distributions know 3 and 4.
+      // Level 2 permits user-code samples of the user's own processes; some distributions have levels 3 and 4.
       if (paranoid > 2) {
         return {StrCat("perf_event_paranoid is ", paranoid), "as root: sysctl kernel.perf_event_paranoid=2"};
       }

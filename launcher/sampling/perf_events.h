@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples of a thread that uses CPU, taken by the kernel in user code: registers and a piece of the stack, by the
-// thread's own clock of CPU time. The thread is neither stopped nor signalled.
+// Samples a thread while it uses CPU in user code. After each period of the thread's CPU time, the kernel copies its
+// registers and a part of its stack. The thread is neither stopped nor signalled.
 //
 //   int error;
 //   std::unique_ptr<PerfEvent> event = PerfEvent::Open({.tid = tid, .period_ns = 10'000'000}, &error);
-//   event->Read([](const PerfRecord& record) { ... });  // every few periods; a full buffer drops records and counts
+//   event->Read([](const PerfRecord& record) { ... });  // every few periods; a full buffer drops and counts records
 //
-// A thread is one event with a buffer of its own: threads made later are reported (kNewThread) and need their own. An
-// inherited event would need one per CPU, and each new thread of the program would pay for all of them.
+// Each thread has one event with its own buffer. Threads that are created later are reported (kNewThread) and need
+// their own event. An inherited event would need one event per CPU, and each new thread would pay for all of them.
 //
-// Process: launcher. Not thread-safe. Nothing here waits. Untrusted: the buffer's content, as far as sizes go.
+// Process: launcher. Not thread-safe. Nothing here waits. Untrusted: the sizes in the buffer.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PERF_EVENTS_H_
 #define TBPROF_LAUNCHER_SAMPLING_PERF_EVENTS_H_
 
@@ -29,33 +29,33 @@
 
 namespace tbprof {
 
-// Of the stack, copied with each sample.
+// Bytes of the stack that are copied with each sample.
 inline constexpr uint32_t kPerfStackBytes = 8192;
 
 struct PerfRecord {
   enum Kind {
     kSample,
     kLost,       // `lost` records did not fit into the buffer
-    kNewThread,  // made by this one: `tid` of `pid`
+    kNewThread,  // this thread created thread `tid` of process `pid`
     kExec,       // the process runs another program from now on
-    kMapped,     // code of a file was mapped: `address` and what follows
+    kMapped,     // code of a file was mapped: `address` ... `path` are set
     kExit,       // the thread ended
     kOther,
   };
   Kind kind = kOther;
-  int32_t pid = 0, tid = 0;  // as the launcher sees them
+  int32_t pid = 0, tid = 0;  // in the launcher's pid namespace
   uint64_t time_ns = 0;      // CLOCK_MONOTONIC
   uint64_t lost = 0;
   uint64_t address = 0, length = 0, offset = 0, inode = 0;
   std::string path;
-  StackSnapshot snapshot;  // kSample; without registers of a 32-bit program. Valid while the record's bytes are
+  StackSnapshot snapshot;  // kSample; no registers for a 32-bit program. Valid as long as the record's bytes
 };
 
-// One record with its header, as it is in the buffer. False: its size and its content do not fit together.
+// Parses one record of the buffer, with its header. False: its size does not match its content.
 bool ParsePerfRecord(std::span<const uint8_t> bytes, PerfRecord* record);
 
 // Calls `take` for each record between `tail` and `head` of a buffer whose size is a power of two. Returns the new
-// tail; `head` where sizes make no sense, which `corrupt` counts.
+// tail. If a size is invalid, increments `corrupt` and returns `head`.
 uint64_t ReadPerfRing(std::span<const uint8_t> ring, uint64_t tail, uint64_t head, std::vector<uint8_t>* scratch,
                       uint64_t* corrupt, const std::function<void(const PerfRecord&)>& take);
 
@@ -63,8 +63,8 @@ class PerfEvent {
  public:
   struct Options {
     pid_t tid = 0;
-    uint64_t period_ns = 10'000'000;  // of the thread's CPU time between two samples
-    bool small = false;               // a buffer of 3 samples, not 15
+    uint64_t period_ns = 10'000'000;  // CPU time of the thread between two samples
+    bool small = false;               // a buffer for 3 samples instead of 15
   };
   // Null: `error` is the error number of the call that failed.
   static std::unique_ptr<PerfEvent> Open(const Options& options, int* error);
@@ -72,9 +72,9 @@ class PerfEvent {
   PerfEvent(const PerfEvent&) = delete;
   PerfEvent& operator=(const PerfEvent&) = delete;
 
-  // What was recorded since the last call.
+  // Calls `take` for each record since the last call.
   void Read(const std::function<void(const PerfRecord&)>& take);
-  // From the next sample on.
+  // The new period is used from the next sample on.
   void SetPeriod(uint64_t period_ns);
   uint64_t corrupt() const { return corrupt_; }
 
@@ -87,10 +87,11 @@ class PerfEvent {
   uint64_t corrupt_ = 0;
 };
 
-// Whether the launcher may sample its own threads, and so those of its children: 0, or the error number of what failed.
+// Tests whether the launcher may sample its own threads, and therefore those of its children. Returns 0, or the error
+// number of the call that failed.
 int ProbePerfEvents();
 
-// Of /proc/sys/kernel/perf_event_paranoid; INT_MIN: not known.
+// The value of /proc/sys/kernel/perf_event_paranoid; INT_MIN: not known.
 int PerfEventParanoid();
 
 // Why a thread is not sampled, for the user.
@@ -98,7 +99,7 @@ struct PerfRefusal {
   std::string cause;   // `perf_event_paranoid is 4`
   std::string remedy;  // `as root: sysctl kernel.perf_event_paranoid=2`; empty: none
 };
-// `error`: of PerfEvent::Open.
+// `error`: the error number from PerfEvent::Open.
 PerfRefusal ExplainPerfRefusal(int error, int paranoid);
 
 }  // namespace tbprof

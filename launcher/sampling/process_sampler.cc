@@ -19,16 +19,16 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxOpenSchedules = 128;  // of a process; the others are opened each time
+constexpr size_t kMaxOpenSchedules = 128;  // per process; further threads have no schedule readings
 constexpr size_t kMaxPending = 1024;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
-// Between two readings of a thread's page faults, at 8 us each.
+// Intervals between two readings of a thread's page faults; one reading takes 8 us.
 constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
-// The kernel counts a running thread's CPU at its ticks: 10 ms at CONFIG_HZ=100.
+// The kernel updates the CPU time of a running thread at its ticks: every 10 ms at CONFIG_HZ=100.
 constexpr milliseconds kSurelyIdle(20);
 constexpr uint32_t kMaxFailedLists = 50;
 
@@ -86,7 +86,7 @@ void ProcessSampler::HandleListError(Time now) {
       Refuse(kPythonLayoutMismatch, "Python stacks: not sampled any more, the interpreter's threads cannot be read");
       return;
     }
-    // Another program by now, or an interpreter that is unloaded.
+    // The process has started another program, or has unloaded the interpreter.
     for (auto& [address, thread] : threads_) FinishUsage(&thread);
     Emit();
     reader_.reset();
@@ -123,7 +123,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   }
   std::sort(tids.begin(), tids.end());
   shared_ = std::adjacent_find(tids.begin(), tids.end()) != tids.end();
-  // The newest state comes first, and may still be its maker's.
+  // From the oldest to the newest state: the newest one may still have the ids of the thread that created it.
   auto& states = reader_->threads();
   for (auto state = states.rbegin(); state != states.rend(); ++state) {
     SampleThread(&*state, &threads_[state->address], now);
@@ -154,8 +154,8 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
 bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread, Time now) {
   const bool same = thread->thread_id == state.thread_id && thread->native_id == state.native_id;
   if (thread->tid != 0 && same) return true;
-  // A state is made by the thread that starts another one, with its own numbers; and a new one may lie where one was
-  // freed.
+  // The ids of a state change: the starting thread creates the state of a new thread with its own ids, and a new state
+  // may reuse the address of a freed one.
   if (thread->tid != 0) {
     CloseThread(thread);
     const size_t order = thread->order;
@@ -188,7 +188,7 @@ void ProcessSampler::TakeUsage(const PythonReader::Thread& state, Thread* thread
   thread->usage.Take(*thread->schedule, thread->tid, ticks, now, &usage_);
 }
 
-// Where the thread is now, whatever it did since the sample before.
+// Records where the thread is blocked now, even if it ran since the previous sample.
 void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
   if (!thread->syscall.valid() || thread->second) return;
   thread->blocked.Take(ReadBlocked(process_.pid, thread->syscall.get()), thread->tid, ticks, &blocked_);
@@ -199,8 +199,8 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
     ++status_.unreadable;
     return;
   }
-  // Before the stack: a thread that runs in between is read again the next time.
-  // Without a descriptor, or where the kernel does not count, every sample is read.
+  // Read before the stack: if the thread runs in between, the next sample reads its stack again. Without a descriptor,
+  // or if the kernel does not count, every sample reads the stack.
   const std::optional<ScheduleReading> schedule =
       thread->schedstat.valid() ? ReadSchedule(thread->schedstat.get()) : std::nullopt;
   const bool on_cpu = schedule && thread->schedule ? *schedule != *thread->schedule : !schedule;
@@ -244,8 +244,8 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   }
 }
 
-// A thread has a state in each interpreter that it was in, and that of one which it is about to start. What it runs is
-// in the newest that has frames: a subinterpreter's, while those of the interpreter that called it wait.
+// A thread has a state in each interpreter that it has entered, and the state of a thread that it is about to start. It
+// runs the newest state that has frames: the subinterpreter's, while the states of the calling interpreter wait.
 bool ProcessSampler::IsSecondState(const Thread& thread, uint32_t node) const {
   return std::any_of(threads_.begin(), threads_.end(), [&](const auto& entry) {
     const Thread& other = entry.second;
@@ -274,7 +274,7 @@ void ProcessSampler::Add(Thread* thread, uint32_t node, const Sampled& sampled) 
   if (sampled.on_cpu) ++run.on_cpu;
 }
 
-// Of the stack that was read just now. A program may name a thread at any time, but mostly does so at its start.
+// Needs the stack that was just read. A program may name a thread at any time, but usually does so at its start.
 void ProcessSampler::ReadName(Thread* thread, Time now) {
   thread->next_name = now + thread->name_delay;
   thread->name_delay = std::min(thread->name_delay * 2, kMaxNameDelay);
@@ -285,7 +285,7 @@ void ProcessSampler::ReadName(Thread* thread, Time now) {
   thread->name = std::move(name);
 }
 
-// Keeps the node, which the next samples may repeat.
+// Keeps `run.node`: the next samples may have the same stack.
 void ProcessSampler::CloseRun(Thread* thread) {
   if (thread->run.samples == 0) return;
   (thread->collecting ? collecting_ : pending_).push_back(thread->run);

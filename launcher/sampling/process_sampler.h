@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The samples of one process: finds its interpreter, reads the stacks of its threads at each tick, and emits code
-// objects, stacks, samples, what its threads use of the CPUs, and status as frames of the spool, each before what
-// refers to it.
+// Samples one process: finds its interpreter, reads the stacks of its threads at each tick, and emits code objects,
+// stacks, samples, the CPU usage of its threads, and status as frames of the spool. Each frame precedes the frames that
+// refer to it.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_
@@ -35,35 +35,35 @@ class ProcessSampler {
 
   ProcessSampler(const StackSampler::Process& process, ClockKind clock, const StackSampler::Emit& emit);
 
-  // One sample of each thread.
+  // Takes one sample of each thread.
   void Sample(Time now, std::chrono::microseconds interval);
-  // Emits what was sampled so far.
+  // Emits all samples taken so far.
   void Emit();
-  // What was read before says nothing about now: sampling was off.
+  // Call when sampling stops: emits all data, and drops the readings that the next sample would be compared with.
   void Forget();
   bool ended() const { return ended_; }
-  // From when on Sample has something to do.
+  // The time from which on Sample has work to do.
   Time Due(Time now) const { return refused_ ? Time::max() : reader_ ? now : next_lookup_; }
   const StackSampler::Process& process() const { return process_; }
 
  private:
   struct Thread {
     bool seen = false;
-    size_t order = 0;  // in the reader's list, the newest first
+    size_t order = 0;  // position in the reader's list, newest state first
     int32_t tid = 0, outer_tid = 0;
-    uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was found out
-    ScopedFd schedstat, syscall;            // the latter of a main thread alone
+    uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was resolved
+    ScopedFd schedstat, syscall;            // `syscall`: only of a main thread
     BlockedTrack blocked;
-    std::optional<ScheduleReading> schedule;  // before the last sample
+    std::optional<ScheduleReading> schedule;  // read before the last sample
     UsageTrack usage;
-    Time ran{};               // when the schedule had changed last
-    Time retry{};             // not resolved: when to try again
-    bool second = false;      // a further state of a thread: no sample
+    Time ran{};               // time of the last change of the schedule
+    Time retry{};             // `tid` is not resolved: time of the next attempt
+    bool second = false;      // another state of a sampled thread: not sampled
     bool read = false;        // `run` has the stack of the last sample
-    PythonSample run = {};    // samples 0: none
-    bool collecting = false;  // in the samples of `run`
-    std::string name;         // by Python, as it was emitted
-    Time next_name{};         // when to read it again
+    PythonSample run = {};    // samples == 0: no open run
+    bool collecting = false;  // the thread collected garbage in `run`
+    std::string name;         // threading.Thread.name, as last emitted
+    Time next_name{};         // time of the next reading
     std::chrono::milliseconds name_delay{50};
   };
 
@@ -82,7 +82,7 @@ class ProcessSampler {
   };
   void Add(Thread* thread, uint32_t node, const Sampled& sampled);
   void CloseRun(Thread* thread);
-  // Of a thread whose state is gone, or is another thread's by now.
+  // For a thread whose state is gone, or belongs to another thread by now.
   void CloseThread(Thread* thread);
   void FinishUsage(Thread* thread);
   void EmitLimits(bool whole);
@@ -102,18 +102,18 @@ class ProcessSampler {
   StackTrie trie_;
   std::map<uint64_t, Thread> threads_;  // by the address of the thread state
   std::vector<PythonReader::Frame> frames_;
-  std::vector<PythonSample> pending_, collecting_;  // the latter: in which the thread collected garbage
+  std::vector<PythonSample> pending_, collecting_;  // `collecting_`: samples of garbage collection
   std::vector<ThreadUsageRow> usage_;
   std::vector<ThreadBlockedRow> blocked_;
   CpuLimitsReader limits_;
-  bool limits_read_ = false;  // since sampling is on
+  bool limits_read_ = false;  // since sampling was switched on
   Time next_lookup_{}, next_emit_{}, next_status_{};
   std::chrono::milliseconds lookup_delay_{10};
   uint32_t failed_lists_ = 0;
-  bool shared_ = false;  // several states are one thread's
+  bool shared_ = false;  // several states belong to one thread
   bool ended_ = false;
   bool refused_ = false;
-  bool initialised_ = false;  // the interpreter had a thread
+  bool initialised_ = false;  // the interpreter has had a thread
   PythonStatusFact status_ = {};
   PythonStatusFact emitted_status_ = {};
 };

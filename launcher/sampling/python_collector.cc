@@ -21,7 +21,7 @@ void PythonCollector::Read(const std::vector<uint64_t>& interpreters) {
   const size_t count = std::min(interpreters.size(), kMostInterpreters);
   const bool one_collector = layout_.runtime_gc != kNoPythonMember,
              one_gil = layout_.interpreter_gil_holder == kNoPythonMember;
-  // Of each interpreter 8 bytes for what holds its GIL, then 4 for whether it collects.
+  // Layout of the copy: for each GIL 8 bytes (its holder), then for each collector 4 bytes (whether it collects).
   std::vector<iovec> ranges;
   for (size_t i = 0; i < (one_gil ? 1 : count); ++i) {
     ranges.push_back(MemoryRange(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the members of CPython's objects with attributes lie, by minor version: types, dictionaries, and the local
-// variables of a frame. What is read of every stack is in wire/python_layout.h.
+// Offsets of the members of CPython's objects with attributes, by minor version: types, dictionaries, and the local
+// variables of a frame. The offsets that are needed for every stack are in wire/python_layout.h.
 //
-// Process: launcher. Constants alone.
+// Process: launcher. Constants only.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PYTHON_OBJECTS_H_
 #define TBPROF_LAUNCHER_SAMPLING_PYTHON_OBJECTS_H_
 
@@ -21,14 +21,14 @@ struct PythonObjectLayout {
   uint16_t type_flags, type_dict_offset, type_keys;
   // PyDictObject
   uint16_t dict_keys, dict_values;
-  // PyDictKeysObject; `keys_size`: of the index, up to 3.10 its entries (8 bytes), later log2 of its bytes (1 byte)
+  // PyDictKeysObject; `keys_size`: size of the index, up to 3.10 in entries (8 bytes), later log2 of bytes (1 byte)
   uint16_t keys_size, keys_kind, keys_count, keys_index;
-  // PyDictValues; `values_valid`: of those within the object
+  // PyDictValues; `values_valid`: flag of values that lie within the object
   uint16_t values_first, values_valid;
-  // How far in front of the object a pointer to its values, or to its dictionary, lies. Where both are the same, bit 0
-  // is set for values.
+  // Distance from the object back to the pointer to its values, or to its dictionary. If both distances are equal, bit
+  // 0 of the pointer is set for values.
   uint16_t values_before, dict_before;
-  uint16_t values_within;  // behind the object's begin: the values themselves
+  uint16_t values_within;  // offset of the values from the object's begin
 };
 
 inline constexpr PythonObjectLayout kPythonObjectLayouts[] = {

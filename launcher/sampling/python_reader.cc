@@ -11,15 +11,14 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxOutside =
-    400;  // frames; two copies of them, chunks and states are one read of at most 1000 ranges
+constexpr size_t kMaxOutside = 400;  // frames; one read has 1000 ranges for 2 copies of frames, chunks and states
 constexpr size_t kMaxChunks = 64;
 constexpr size_t kMaxCopyBytes = 2 << 20;
 constexpr size_t kKeptChunkBytes = 8 << 10;
-constexpr size_t kKeptFrames = 32;  // outside of the chunks, not of the last stack
+constexpr size_t kKeptFrames = 32;  // earlier frames outside of the chunks that the last stack lacks
 constexpr size_t kKeptCFrames = 16;
 constexpr size_t kMaxCodes = 1 << 18;
-// Of a program that calls a function each 100 ns every second copy is torn.
+// If a program calls a function every 100 ns, half of the copies are torn.
 constexpr int kMaxAttempts = 40;
 constexpr int kMaxTorn = 20;
 constexpr int kTornBeforeCut = 2;
@@ -29,7 +28,7 @@ constexpr size_t kStackReach = 16 << 10;
 
 size_t EndOf(uint16_t offset, size_t size) { return offset == kNoPythonMember ? 0 : offset + size; }
 
-// How often this thread had to wait, or to let another one run.
+// Voluntary and involuntary context switches of this thread.
 int64_t ContextSwitches() {
   rusage used = {};
   getrusage(RUSAGE_THREAD, &used);
@@ -70,8 +69,8 @@ bool PythonReader::ParseThread(uint64_t address, const uint8_t* bytes, Thread* t
   return true;
 }
 
-// One read of all thread states known from the last time and, behind them, of the heads of the lists: a state that is
-// still listed was there when it was copied. Then one of each that is new.
+// One read copies all thread states that are known from the last call and, after them, the heads of the lists: a state
+// that is still listed existed when it was copied. Each new state then takes one further read.
 bool PythonReader::ListThreads() {
   error_ = 0;
   const size_t states = std::min(threads_.size(), kMaxMemoryRanges - 2 - 2 * interpreters_.size());
@@ -87,7 +86,7 @@ bool PythonReader::ListThreads() {
   }
   const int64_t got = read_(bytes_.data(), ranges_);
   const size_t copied = got < 0 ? 0 : static_cast<size_t>(got);
-  // From the copy, where it goes that far.
+  // Takes a list head from the copy, or reads it if the copy ends earlier.
   const auto head = [&](size_t index, uint64_t address, uint64_t* value) {
     const size_t at = heads + 8 * index;
     if (at + 8 > copied) return Read(address, value, 8);
@@ -118,11 +117,11 @@ bool PythonReader::ListThreads() {
   return true;
 }
 
-// `copied`: of the threads known, how many states are in bytes_.
+// `copied`: the number of known thread states in bytes_.
 bool PythonReader::ListThreadsOf(uint64_t interpreter, uint64_t state, uint64_t main_thread, size_t copied,
                                  std::vector<Thread>* found) {
   std::vector<uint8_t> fresh(thread_bytes_);
-  size_t expected = 0;  // they come in the order of the last time
+  size_t expected = 0;  // states usually keep the order of the last call
   while (state != 0) {
     if (found->size() == kMaxThreads || !IsPointer(state)) return false;
     const bool as_expected = expected < threads_.size() && threads_[expected].address == state;
@@ -134,7 +133,7 @@ bool PythonReader::ListThreadsOf(uint64_t interpreter, uint64_t state, uint64_t 
     } else if (!Read(state, fresh.data(), thread_bytes_)) {
       return false;
     }
-    // One that is being made or freed: the rest of the list is seen the next time.
+    // The state is being created or freed: the next call reads the rest of the list.
     if (Load<uint64_t>(bytes + layout_.thread_interpreter) != interpreter) break;
     Thread thread;
     if (before < threads_.size()) thread.places = std::move(threads_[before].places);
@@ -142,7 +141,7 @@ bool PythonReader::ListThreadsOf(uint64_t interpreter, uint64_t state, uint64_t 
     thread.interpreter = interpreter;
     thread.main = thread.thread_id == main_thread;
     state = Load<uint64_t>(bytes + layout_.thread_next);
-    found->push_back(std::move(thread));  // a list in a circle ends at kMaxThreads
+    found->push_back(std::move(thread));  // kMaxThreads ends a circular list
   }
   return true;
 }
@@ -155,12 +154,11 @@ size_t PythonReader::IndexOfThread(uint64_t address) const {
 
 // ---- one stack
 
-// Structures in one page are one range: a copy takes 0.4 us for each, and is the less exact the longer it takes.
-// Generators that are made one after the other lie side by side, and so do the cframes of functions that call each
-// other.
+// Merges structures in one page into one range: each range takes 0.4 us, and a longer copy is less exact. Generators
+// that are created in sequence are adjacent, and so are the cframes of functions that call each other.
 void PythonReader::AddToPage(uint64_t address, size_t size, bool once) {
   const auto page = std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) {
-    // All of a stack is mapped.
+    // A stack is mapped without gaps, so its structures may share a range across pages.
     if (once) return region.once && region.address < address + kStackReach && address < region.address + kStackReach;
     return !region.once && region.address / kPage == address / kPage;
   });
@@ -173,8 +171,8 @@ void PythonReader::AddToPage(uint64_t address, size_t size, bool once) {
   page->size = end - page->address;
 }
 
-// Lays out the ranges of a read; false if it is too much. The first copy ends with the innermost frames, the second one
-// begins with them: they change most, and are to be unchanged for the shortest time.
+// Plans the ranges of a read; false if they are too many or too large. The first copy ends with the innermost frames,
+// and the second copy begins with them: they change most often, so their copies are closest in time.
 bool PythonReader::PlaceRegions(const Thread& thread) {
   regions_.clear();
   for (const uint64_t frame : thread.places.frames) AddToPage(frame, layout_.frame_size, false);
@@ -182,8 +180,8 @@ bool PythonReader::PlaceRegions(const Thread& thread) {
   const auto& chunks = thread.places.chunks;
   for (auto at = chunks.rbegin(); at != chunks.rend(); ++at) regions_.push_back({at->first, at->second});
   const size_t twice = regions_.size();
-  // What points to another range is read before it. Functions of C that call into Python have their cframes side by
-  // side.
+  // A pointer is read before the range to which it points. The cframes of C functions that call into Python are
+  // adjacent.
   regions_.push_back({thread.address + layout_.thread_frame, thread_bytes_ - layout_.thread_frame, true});
   for (const uint64_t cframe : thread.places.cframes) AddToPage(cframe, layout_.cframe_frame + 8u, true);
   copy_bytes_ = 0;
@@ -204,7 +202,7 @@ bool PythonReader::PlaceRegions(const Thread& thread) {
 const uint8_t* PythonReader::Find(const uint8_t* copy, uint64_t address, size_t size) const {
   auto at = std::upper_bound(regions_.begin(), regions_.end(), address,
                              [](uint64_t value, const Region& region) { return value < region.address; });
-  // A frame beyond the known top of its chunk has a region of its own inside of the chunk's.
+  // A frame beyond the known top of its chunk has its own region inside of the chunk's region.
   for (int i = 0; i < 3 && at != regions_.begin(); ++i) {
     --at;
     const uint64_t into = address - at->address;
@@ -243,7 +241,7 @@ bool PythonReader::InnermostFrame(const Thread& thread, const uint8_t* copy, uin
   return true;
 }
 
-// Where the chunks are by the copy; false if some of them were not in it.
+// Finds the chunks from the data in the copy; false if the copy lacks some of them.
 bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
   if (!Has(layout_.thread_chunk)) return true;
   const uint8_t* state = Find(copy, thread->address + layout_.thread_chunk, 16);
@@ -264,7 +262,7 @@ bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
     uint64_t size = chunks.empty() ? top - chunk : sizeof(header) + header.top * 8;
     if (size < sizeof(header)) size = sizeof(header);
     if (size > header.size || size > kMaxCopyBytes) break;
-    // With room for the calls that come and go: what was in use before, else the rest of the page, which is mapped.
+    // Adds room for further calls: up to the size at the last sample, else 512 bytes within the page, which is mapped.
     if (chunks.empty()) {
       size = std::min<uint64_t>({size + 512, (size + kPage - 1) / kPage * kPage, header.size});
       const auto& before = thread->places.chunks;
@@ -282,7 +280,7 @@ bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
   return complete;
 }
 
-// Follows the frames through a copy into raw_. Frames that are not in it are read now, for the next attempt.
+// Follows the frames of a copy into raw_. Frames that the copy lacks are read now, and copied in the next attempt.
 PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
   raw_.clear();
   bool complete = FindChunks(copy, thread);
@@ -321,7 +319,7 @@ PythonReader::Attempt PythonReader::Walk(Thread* thread, const uint8_t* copy) {
     raw_.push_back(ParseFrame(address, bytes));
     address = raw_.back().previous;
   }
-  // Functions that are called again and again have their frames where they had them before.
+  // Keeps the addresses of earlier frames: functions that are called repeatedly reuse them.
   const size_t used = outside.size();
   for (uint64_t before : thread->places.frames) {
     if (outside.size() >= std::min(used + kKeptFrames, kMaxOutside)) break;
@@ -341,7 +339,7 @@ size_t PythonReader::CommonFrames(const uint8_t* copy) const {
     const RawFrame other = ParseFrame(frame.address, bytes);
     if (other.code != frame.code || other.previous != frame.previous || other.owner != frame.owner) break;
     ++common;
-    // It went on in between: what it calls is another call by now.
+    // The frame ran on between the copies: the frames that it calls belong to another call by now.
     if (other.instruction != frame.instruction) break;
   }
   return common;
@@ -364,7 +362,7 @@ PythonReader::Attempt PythonReader::ResolvePart(bool cut, std::vector<Frame>* fr
   return ResolveCodes(frames);
 }
 
-// A state gets its thread's numbers before that thread runs in it: those of the list may be older than the frames.
+// A state gets the ids of its thread before that thread runs in it: ids from ListThreads may be older than the frames.
 bool PythonReader::TakeIds(Thread* thread) const {
   for (const auto& [offset, id] :
        {std::pair(layout_.thread_id, &thread->thread_id), std::pair(layout_.thread_native_id, &thread->native_id)}) {
@@ -381,25 +379,25 @@ PythonReader::Attempt PythonReader::TryCopy(Thread* thread) {
   if (bytes_.size() < copy_bytes_) bytes_.resize(copy_bytes_);
   const int64_t got = read_(bytes_.data(), ranges_);
   if (got != static_cast<int64_t>(copy_bytes_)) {
-    // Of the places remembered one is gone.
+    // One of the remembered addresses is not mapped any more.
     if (got < 0) error_ = static_cast<int>(-got);
     const bool forgotten = regions_.size() > 1;
     thread->places = {};
     return forgotten ? Attempt::kAgain : Attempt::kUnreadable;
   }
-  // The second one is later than the pointer to the innermost frame, which the first need not have.
+  // Walks the second copy: it is made after the read of the pointer to the innermost frame, which the first may lack.
   const Attempt walked = Walk(thread, bytes_.data() + copy_bytes_);
   if (walked != Attempt::kAccepted) return walked;
   common_ = CommonFrames(bytes_.data());
   if (!TakeIds(thread)) return Attempt::kTorn;
-  // While this thread waited, the target may have left the stack and come back to a part of it: generators that are
-  // made again and again lie where others lay. Of nested ones on a busy machine one stack in 1,000 was wrong without
-  // this.
+  // While this thread was switched out, the target may have left the stack and returned to a part of it: new generators
+  // reuse the addresses of old ones. Without this check, one stack in 1,000 with nested generators was wrong on a busy
+  // machine.
   if (const int64_t now = ContextSwitches(); now != switches_ && !is_still_) {
     switches_ = now;
     return Attempt::kTorn;
   }
-  // A generator that runs was called by somebody.
+  // A running generator has a caller: an outermost generator frame means that the stack is torn.
   if (!raw_.empty() && raw_.back().owner == kPythonOwnedByGenerator) return Attempt::kTorn;
   return Attempt::kAccepted;
 }
@@ -460,7 +458,7 @@ PythonReader::Fingerprint PythonReader::ParseCode(const uint8_t* bytes) const {
   return print;
 }
 
-// Every code object is looked at again with every stack: its memory may be another one's by now.
+// Checks every code object again with every stack: its memory may belong to another object by now.
 PythonReader::Attempt PythonReader::ResolveCodes(std::vector<Frame>* frames) {
   std::vector<uint64_t> addresses;
   for (const RawFrame& frame : raw_) {
@@ -497,13 +495,13 @@ PythonReader::Attempt PythonReader::ResolveCodes(std::vector<Frame>* frames) {
     if (Has(layout_.code_instructions)) {
       instruction -= static_cast<int64_t>(frame.code + layout_.code_instructions);
     } else if (layout_.minor == 10) {
-      instruction *= 2;  // f_lasti counts instructions there
+      instruction *= 2;  // f_lasti counts instructions in 3.10
     }
     if (instruction < -2 || instruction > known[index]->instruction_bytes) return Attempt::kUnreadable;
     frames->push_back({known[index]->number, static_cast<int32_t>(instruction < 0 ? -1 : instruction)});
     if (checked_ < kFramesToCheck) ++checked_;
   }
-  // A generator that runs was called by somebody. From 3.11 on its frame says what it is.
+  // A running generator has a caller. From 3.11 on, TryCopy checks this with the frame's owner.
   if (!raw_.empty() && !Has(layout_.frame_owner)) {
     const size_t index =
         static_cast<size_t>(std::lower_bound(addresses.begin(), addresses.end(), raw_.back().code) - addresses.begin());
@@ -530,7 +528,7 @@ const PythonReader::KnownCode* PythonReader::ReadCode(uint64_t address, const ui
   code.number = ++code_count_;
   code.file = *file;
   code.name = *name;
-  // `_bootstrap` of threading.Thread; up to 3.10 without the class.
+  // `_bootstrap` of threading.Thread; up to 3.10 the name lacks the class.
   if ((name->ends_with("._bootstrap") || *name == "_bootstrap") && file->ends_with("/threading.py")) {
     thread_starts_.insert(code.number);
   }

@@ -6,17 +6,18 @@
 //   reader.ListThreads();
 //   for (auto& thread : reader.threads()) reader.ReadStack(&thread, &frames);
 //
-// A stack counts only if two copies of all its frames agree. Both are made by one process_vm_readv, the second begun
-// when the first is complete, so that the stack existed between them; the pointer to the innermost frame is read in
-// between. The top frame's instruction may differ. The reading thread must not have been switched out in between.
+// A stack is accepted only if two copies of all its frames agree. One process_vm_readv makes both copies, and begins
+// the second one when the first is complete, so the stack existed between them. The pointer to the innermost frame is
+// read in between. The instruction of the innermost frame may differ. The reading thread must not have been switched
+// out in between.
 //
-// To wait until nothing changes would prefer what lasts. Where calls come and go faster than two copies are made, the
-// outer frames that both have are the stack, and of the inner ones of the second copy those that were seen to be called
-// so in stacks that agreed. Frames lie in the thread's chunks of the data stack (3.11 and later), in generators, on the
-// C stack (3.12 and later), or on the heap (up to 3.10); where those outside of the chunks lie is found out by a walk,
-// and remembered for the next sample.
+// Waiting until nothing changes would bias the samples towards long calls. If calls begin and end faster than two
+// copies are made, the stack consists of the outer frames that both copies have, and of those inner frames of the
+// second copy whose calls are known from stacks that agreed. Frames lie in the thread's chunks of the data stack (3.11
+// and later), in generators, on the C stack (3.12 and later), or on the heap (up to 3.10). A walk finds the frames
+// outside of the chunks; their addresses are remembered for the next sample.
 //
-// Nothing read is trusted: all loops are bounded, and a code object counts only with CPython's type for it.
+// Untrusted: everything that is read. All loops are bounded, and a code object must have CPython's code type.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PYTHON_READER_H_
@@ -47,7 +48,7 @@ class PythonReader {
 
   struct Frame {
     uint32_t code;        // Code::number
-    int32_t instruction;  // byte offset, -1: before the first
+    int32_t instruction;  // byte offset; -1: before the first instruction
   };
   struct Code {
     uint32_t number = 0;
@@ -55,7 +56,7 @@ class PythonReader {
     bool table_too_long = false;
     std::string name, file, table;
   };
-  // Where what is read of a thread lay at the last sample.
+  // The addresses of a thread's structures at the last sample.
   struct Places {
     std::vector<uint64_t> cframes;                    // on the C stack, the latest first
     std::vector<std::pair<uint64_t, size_t>> chunks;  // address, bytes used; newest first
@@ -67,37 +68,37 @@ class PythonReader {
     uint64_t thread_id = 0;
     uint64_t native_id = 0;  // 0: the version has none
     bool main = false;
-    uint64_t frame = 0, chunk = 0, top = 0;  // of the last ListThreads
+    uint64_t frame = 0, chunk = 0, top = 0;  // from the last ListThreads
     Places places;
   };
   enum class Result {
     kRead,
     kTorn,        // the stack changed while it was copied
-    kUnreadable,  // memory cannot be read, or holds no stack
+    kUnreadable,  // the memory cannot be read, or contains no valid stack
   };
   enum class SelfCheck { kPending, kPassed, kFailed };
 
-  // `is_still`: nothing changes, as in a core file, however long a read takes.
+  // `is_still`: the memory never changes, as in a core file.
   PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read, bool is_still = false);
 
-  // False if the interpreter is not initialised, or its list of threads cannot be read: error() says which.
+  // False if the interpreter is not initialised, or its list of threads cannot be read: error() gives the reason.
   bool ListThreads();
   std::vector<Thread>& threads() { return threads_; }
-  // Addresses of their PyInterpreterState.
+  // Addresses of the PyInterpreterState objects.
   const std::vector<uint64_t>& interpreters() const { return interpreters_; }
-  // errno of the last read that failed as a whole; 0: memory was read and made no sense, or nothing is there yet.
+  // errno of the last read that failed completely; 0: the data was invalid, or the interpreter is not initialised.
   int error() const { return error_; }
 
-  // Innermost frame first. The thread's numbers are those that it had then.
+  // Innermost frame first. Sets the thread's ids to those of the moment at which the stack was copied.
   Result ReadStack(Thread* thread, std::vector<Frame>* frames);
 
-  // Of the stack that ReadStack read last into `frames`: its outermost frame, where that is the function by which
-  // threading.Thread starts a thread; else 0.
+  // `frames`: the result of the last ReadStack. Returns the address of the outermost frame if it is the function with
+  // which threading.Thread starts a thread; else 0.
   uint64_t ThreadStartFrame(const std::vector<Frame>& frames) const;
 
   // Code objects seen for the first time since the last call.
   std::vector<Code> TakeNewCodes() { return std::exchange(new_codes_, {}); }
-  // Whether the first frames looked like frames of this version.
+  // Whether the first frames were valid frames of this version.
   SelfCheck self_check() const;
 
  private:
@@ -106,7 +107,7 @@ class PythonReader {
     uint64_t instruction;  // pointer; up to 3.10 f_lasti
     uint8_t owner;
   };
-  // What of a code object tells that it is still the same one.
+  // Members of a code object; if they are unchanged, it is still the same object.
   struct Fingerprint {
     uint64_t type, file, name, qualname, table, bytes;
     int32_t first_line;
@@ -116,12 +117,12 @@ class PythonReader {
     Fingerprint fingerprint;
     uint32_t number;
     int64_t instruction_bytes;
-    bool generator;  // a generator's or a coroutine's
+    bool generator;  // code of a generator or a coroutine
   };
   struct Region {
     uint64_t address;
     size_t size;
-    bool once = false;  // it has but one copy, between those of all else
+    bool once = false;  // copied once, between the two copies of all other regions
     size_t offset = 0;  // of the first copy
   };
   enum class Attempt { kAccepted, kAgain, kTorn, kUnreadable };
@@ -146,11 +147,11 @@ class PythonReader {
   const uint8_t* Find(const uint8_t* copy, uint64_t address, size_t size) const;
   RawFrame ParseFrame(uint64_t address, const uint8_t* bytes) const;
   Attempt Walk(Thread* thread, const uint8_t* copy);
-  // How many of the outer frames of raw_ a copy has, too.
+  // The number of outermost frames of raw_ that `copy` has, too.
   size_t CommonFrames(const uint8_t* copy) const;
-  // The stack of two copies that differ, if all of it is known; as far as it is, if it may be cut.
+  // Resolves the stack of two copies that differ, if all its calls are known; `cut`: also if only outer calls are.
   Attempt ResolvePart(bool cut, std::vector<Frame>* frames);
-  // False if what it is read from lies elsewhere by now.
+  // False if the copy lacks the structure that points to the innermost frame.
   bool InnermostFrame(const Thread& thread, const uint8_t* copy, uint64_t* frame) const;
   Attempt ResolveCodes(std::vector<Frame>* frames);
   Fingerprint ParseCode(const uint8_t* bytes) const;
@@ -175,14 +176,14 @@ class PythonReader {
   uint64_t code_type_ = 0;
   uint32_t checked_ = 0, wrong_ = 0;
 
-  // Of the stack being read.
+  // State of the stack that is being read.
   std::vector<Region> regions_;  // by address
   std::vector<uint8_t> bytes_;
   size_t copy_bytes_ = 0;  // of both copies
-  int64_t switches_ = 0;   // of this thread, when it was last looked at
+  int64_t switches_ = 0;   // context switches of this thread at the last check
   std::vector<iovec> ranges_;
   std::vector<RawFrame> raw_;
-  size_t common_ = 0;  // of its outer frames both copies have so many
+  size_t common_ = 0;  // number of outermost frames that both copies have
   KnownCalls calls_;
   std::vector<uint8_t> code_copy_;
 };

@@ -23,9 +23,9 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kMaxTableBytes = 64 << 20;
-constexpr size_t kMaxModules = 64;  // remembered
+constexpr size_t kMaxModules = 64;  // in the cache
 
-// The symbols wanted, from one table of the file.
+// Reads the required symbols from one symbol table of the file.
 void ReadSymbolTable(ElfFile* file, const ElfFile::Section& table, PythonModule* module) {
   const auto& sections = file->sections();
   if (table.link >= sections.size() || table.size > kMaxTableBytes) return;
@@ -43,7 +43,7 @@ void ReadSymbolTable(ElfFile* file, const ElfFile::Section& table, PythonModule*
   }
 }
 
-// The one minor version named by strings such as `3.10.13` in the constants; 0 if there is none or several.
+// The minor version of strings such as `3.10.13` in .rodata; 0 if there is none, or if several minor versions occur.
 uint16_t FindVersionString(ElfFile* file) {
   const ElfFile::Section* constants = file->FindSection(".rodata");
   if (constants == nullptr || constants->size > kMaxTableBytes) return 0;
@@ -77,7 +77,7 @@ std::string OpenablePath(pid_t pid, const MappedFile& file) {
   return "";
 }
 
-// Modules seen before: programs that start a hundred times read their interpreter's symbols once.
+// Caches modules: for a program that starts a hundred times, the interpreter's symbols are read once.
 const PythonModule& CachedModule(const std::string& path) {
   static thread_local std::map<std::tuple<dev_t, ino_t, off_t, time_t, long>, PythonModule> known;
   struct stat status = {};
@@ -98,7 +98,7 @@ PythonRuntime Refuse(PythonRuntime python, PythonState state, std::string reason
 
 std::string VersionName(uint16_t minor) { return "CPython 3." + std::to_string(minor); }
 
-// Takes from the interpreter's own table what it has.
+// Applies the offsets of the interpreter's own table (_Py_DebugOffsets).
 bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMemory& read, PythonLayout* layout,
                        bool* free_threaded) {
   uint8_t table[kPythonDebugBytes];
@@ -167,7 +167,7 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
     python.error = static_cast<int>(-got);
     return Refuse(python, kPythonNoPermission, "Python stacks: not sampled, reading the process's memory is denied");
   } else if (got != sizeof(number)) {
-    python.found = false;  // it ended, or is being mapped
+    python.found = false;  // the process has ended, or is still being mapped
     return python;
   }
   if (version != 0) {
@@ -221,10 +221,10 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
   const std::string proc = "/proc/" + std::to_string(pid);
   int error = 0;
   const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps", &error));
-  // Whether it runs Python is not known then.
+  // Permission is denied: whether the process runs Python is not known.
   if (IsReadDenied(error)) return Refuse({}, kPythonNoPermission, DenialReason(pid, error));
   struct stat executable = {};
-  // Likewise: some kernels show the maps of a process that allows no debugger.
+  // Likewise: some kernels show the maps, but not the executable, of a process that allows no debugger.
   if (stat((proc + "/exe").c_str(), &executable) != 0 && IsReadDenied(errno)) {
     return Refuse({}, kPythonNoPermission, DenialReason(pid, errno));
   }

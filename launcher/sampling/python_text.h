@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The characters of CPython's unicode objects as UTF-8.
+// Converts the characters of CPython's unicode objects to UTF-8.
 //
 // Process: launcher. Any thread.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PYTHON_TEXT_H_
@@ -18,11 +18,11 @@
 
 namespace tbprof {
 
-// Characters of 1, 2 or 4 bytes; surrogates and numbers that are none become U+FFFD. Cut at a character.
+// Characters have 1, 2 or 4 bytes. Surrogates and invalid code points become U+FFFD. Truncates between two characters.
 std::string PythonTextToUtf8(std::string_view units, size_t unit_bytes, size_t max_bytes);
 
-// The unicode object at `address`, cut to `max_bytes`; nothing where there is none. `read` copies all of a range, or
-// returns false.
+// Reads the unicode object at `address`, truncated to `max_bytes`; std::nullopt: there is none. `read` copies a whole
+// range, or returns false.
 std::optional<std::string> ReadPythonText(const PythonLayout& layout, uint64_t address, size_t max_bytes,
                                           const std::function<bool(uint64_t address, void* out, size_t size)>& read);
 

@@ -50,7 +50,7 @@ DenialFacts LookUpDenial(pid_t pid, int error) {
       std::copy(read.begin(), read.end(), facts.users.begin());
     }
   }
-  // The kernel gives the files of a process that allows no debugger to root.
+  // If a process allows no debugger, its files in /proc belong to root.
   struct stat owner = {};
   if (stat(path.c_str(), &owner) == 0) facts.dumpable = owner.st_uid == facts.users[1];
   return facts;

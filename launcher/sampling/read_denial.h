@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why the kernel denies reading another process's memory, and what to do about it.
+// Explains why the kernel denies reading another process's memory, and gives a remedy.
 //
 //   Denial denial = ExplainDenial(LookUpDenial(pid, EPERM));   // denial.cause, denial.remedy
 //
 // process_vm_readv needs the rights of a debugger: the same user in all three user ids, a process that allows it, and
-// no objection by Yama, a system call filter or a security module.
+// no denial by Yama, a system call filter or a security module.
 //
 // Process: launcher. Any thread.
 #ifndef TBPROF_LAUNCHER_SAMPLING_READ_DENIAL_H_
@@ -18,7 +18,7 @@
 
 namespace tbprof {
 
-// Errors of process_vm_readv, and of opening /proc/PID/maps, that no later attempt changes.
+// Whether a later attempt would fail, too; `error`: of process_vm_readv, or of opening /proc/PID/maps.
 bool IsReadDenied(int error);
 
 struct DenialFacts {
@@ -30,7 +30,7 @@ struct DenialFacts {
   std::array<uid_t, 3> users = {};  // of the process: real, effective, saved
   bool dumpable = true;
 };
-// What is known now; `pid` may have ended.
+// Collects the facts; `pid` may have ended.
 DenialFacts LookUpDenial(pid_t pid, int error);
 
 struct Denial {
@@ -38,7 +38,7 @@ struct Denial {
 };
 Denial ExplainDenial(const DenialFacts& facts);
 
-// Both in one line, for the status of a process whose stacks are not sampled, or `no_more`.
+// Cause and remedy in one line, for the status of a process whose stacks are not sampled (`no_more`: not any more).
 std::string DenialReason(pid_t pid, int error, bool no_more = false);
 
 }  // namespace tbprof

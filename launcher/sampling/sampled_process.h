@@ -15,8 +15,8 @@ namespace tbprof {
 struct SampledProcess {
   uint32_t segment = 0;
   uint32_t serial = 0;
-  pid_t pid = 0;   // as the launcher sees it
-  int pidfd = -1;  // duplicated; -1: an end is seen by a failed read alone
+  pid_t pid = 0;   // in the launcher's pid namespace
+  int pidfd = -1;  // duplicated; -1: only a failed read detects the process's end
 };
 
 }  // namespace tbprof

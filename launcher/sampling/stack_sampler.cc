@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kGoverningInterval(1);
 constexpr microseconds kSlowest(1'000'000);
-constexpr milliseconds kLongestPause(200);  // while no process runs Python: an end is to be seen
+constexpr milliseconds kLongestPause(200);  // while no process runs Python: ends of processes must be detected
 
 int64_t ThreadCpuNs() {
   timespec used = {};
@@ -32,7 +32,7 @@ int64_t ThreadCpuNs() {
 
 StackSampler::StackSampler(const Options& options, Emit emit)
     : options_(options), emit_(std::move(emit)), interval_(1'000'000 / std::clamp<uint32_t>(options.rate, 1, 100'000)) {
-  // Signals of the launcher are read by its main thread.
+  // The new thread blocks all signals: only the launcher's main thread reads them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -154,11 +154,11 @@ void StackSampler::Tick() {
   if (now >= next_governing_) GovernRate();
   Clock::time_point due = now + kLongestPause;
   for (const auto& process : processes_) due = std::min(due, process->Due(now));
-  // No ticks are made up for: they would all see one moment.
+  // Missed ticks are skipped: several samples at one moment would all be equal.
   next_tick_ = std::max({next_tick_ + interval_, Clock::now(), due});
 }
 
-// The rate is halved while sampling costs more than its share, and doubled when twice as much would fit well.
+// Halves the rate while sampling uses more than max_cpu_share, and doubles it below 40 % of that share.
 void StackSampler::GovernRate() {
   const int64_t cpu = ThreadCpuNs();
   const auto now = Clock::now();

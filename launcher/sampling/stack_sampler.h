@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples the Python stacks of all recorded processes, in a thread of its own, as frames of the spool.
+// Samples the Python stacks of all recorded processes. Runs in its own thread, and emits frames of the spool.
 //
 //   StackSampler sampler({.clock = clock, .rate = 100}, emit);
 //   sampler.AddProcess({segment, serial, pid, pidfd});
 //   sampler.SetArmed(true);      // a window is open
 //   ...
 //   sampler.SetArmed(false);
-//   sampler.Flush(1s);           // all samples taken before were given to `emit`
+//   sampler.Flush(1s);           // waits until all samples taken before were passed to `emit`
 //
-// A thread that has not run since its stack was read is not read again. Over `max_cpu_share` of the machine's CPU the
-// rate is lowered, and raised again later. Nothing here waits for a target but the read of a page of it.
+// The stack of a thread that has not run since the last sample is not read again. If sampling uses more than
+// `max_cpu_share` of the machine's CPU, the rate is lowered, and raised again later. Only the read of a page of the
+// target may wait for the target.
 //
-// Process: launcher; every function may be called by any thread and waits for no target, Flush at most for its timeout.
-// `emit` is called by the sampler's thread alone.
+// Process: launcher. Any thread may call every function; none waits for a target, and Flush waits at most `timeout`.
+// Only the sampler's thread calls `emit`.
 #ifndef TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
 #define TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
 
@@ -46,7 +47,7 @@ class StackSampler {
   using Process = SampledProcess;
 
   StackSampler(const Options& options, Emit emit);
-  // Emits what is left.
+  // Emits all pending samples.
   ~StackSampler();
   StackSampler(const StackSampler&) = delete;
   StackSampler& operator=(const StackSampler&) = delete;
@@ -79,7 +80,7 @@ class StackSampler {
   uint64_t flushes_wanted_ = 0, flushes_done_ = 0;
   bool stop_ = false;
 
-  // Of the sampler's thread.
+  // Used by the sampler's thread only.
   bool armed_ = false;
   std::chrono::microseconds interval_;
   std::chrono::steady_clock::time_point next_tick_, next_governing_;

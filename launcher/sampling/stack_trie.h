@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stacks of one process as a tree: a node is a frame below its caller, so that a stack is one number.
+// The stacks of one process as a tree: the node of a frame is a child of its caller's node, so that one number
+// identifies a stack.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_STACK_TRIE_H_
@@ -18,14 +19,14 @@ namespace tbprof {
 
 class StackTrie {
  public:
-  // 16 bytes each, about 64 with the index.
+  // A node has 16 bytes, about 64 with the index.
   static constexpr uint32_t kMaxNodes = 1u << 20;
 
   explicit StackTrie(uint32_t max_nodes = kMaxNodes) : max_nodes_(max_nodes) {}
 
-  // The node of a frame called by that of `parent` (0: by nobody). 0 if there is no room for another one.
+  // The node of a frame whose caller is `parent` (0: no caller). Returns 0 if the trie is full.
   uint32_t Find(uint32_t parent, uint32_t code, int32_t instruction);
-  // Nodes made since the last call, parents first.
+  // Nodes added since the last call, parents first.
   std::vector<PythonNode> TakeNew() { return std::exchange(new_, {}); }
   size_t new_nodes() const { return new_.size(); }
   bool full() const { return count_ >= max_nodes_; }
@@ -51,11 +52,12 @@ class StackTrie {
   std::vector<PythonNode> new_;
 };
 
-// Native stacks in such a tree. Each address is one behind the instruction that is meant, a return address or one that
-// is made to look like it: a node may be both. Below address 0 is what lacks its outer frames (not `complete`).
-// `addresses`: as Unwinder gives them. 0: no room.
+// Adds a native stack to the trie. A node's address is one byte after the address of the instruction, as a return
+// address is; the innermost address is incremented for this, so that one node can be an inner and an outer frame.
+// Stacks that lack outer frames (not `complete`) are below a node with address 0. `addresses`: in the format of
+// Unwinder. Returns 0 if the trie is full.
 uint32_t FindNativeNode(const std::vector<uint64_t>& addresses, bool complete, StackTrie* trie);
-// Likewise.
+// Native nodes added since the last call, parents first.
 std::vector<NativeNode> TakeNewNativeNodes(StackTrie* trie);
 
 }  // namespace tbprof

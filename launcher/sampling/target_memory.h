@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reading another process's memory: one function, so that tests and the fuzzer can feed the readers what they like.
+// Reads another process's memory through one function, so that tests and the fuzzer can pass any data to the readers.
 //
-// Process: launcher. The function of ProcessMemory may be called by one thread at a time; it may wait for the kernel
-// to bring a page of the target in.
+// Process: launcher. One thread at a time may call the function of ProcessMemory; it may wait until the kernel has
+// loaded a page of the target.
 #ifndef TBPROF_LAUNCHER_SAMPLING_TARGET_MEMORY_H_
 #define TBPROF_LAUNCHER_SAMPLING_TARGET_MEMORY_H_
 
@@ -18,8 +18,8 @@
 
 namespace tbprof {
 
-// Copies the ranges, one behind the other, in this order, to `out`. Returns how many bytes were copied before the first
-// that cannot be read, or -errno. At most kMaxMemoryRanges ranges.
+// Copies the ranges in their order and without gaps to `out`; at most kMaxMemoryRanges ranges. Returns the number of
+// bytes before the first byte that cannot be read, or -errno.
 using ReadMemory = std::function<int64_t(void* out, std::span<const iovec> ranges)>;
 inline constexpr size_t kMaxMemoryRanges = 1000;
 
@@ -28,13 +28,13 @@ ReadMemory ProcessMemory(pid_t pid);
 
 inline iovec MemoryRange(uint64_t address, size_t size) { return {reinterpret_cast<void*>(address), size}; }
 
-// All of it or false.
+// Reads all bytes, or returns false.
 inline bool ReadAt(const ReadMemory& read, uint64_t address, void* out, size_t size) {
   const iovec range = MemoryRange(address, size);
   return read(out, {&range, 1}) == static_cast<int64_t>(size);
 }
 
-// A file of /proc, up to 16 MiB of it. `error`: errno of opening it, or 0.
+// Reads a file of /proc, at most 16 MiB. `error`: errno of opening it, or 0.
 std::string ReadProcFile(const std::string& path, int* error);
 
 }  // namespace tbprof

@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxFiles = 4096;  // remembered
+constexpr size_t kMaxFiles = 4096;  // in the cache
 constexpr milliseconds kMaxReadDelay(5000);
 
 }  // namespace
@@ -66,7 +66,7 @@ bool ModuleFiles::AddressOf(const std::string& path, uint64_t offset, uint64_t* 
   return false;
 }
 
-// A container's file is reached through its root; one that was replaced, by what is mapped.
+// A file in a container is opened through the process's root, and a replaced file through its mapping.
 std::string TargetModules::OpenablePath(const CodeMapping& mapping) const {
   const std::string proc = "/proc/" + std::to_string(pid_);
   char range[64];

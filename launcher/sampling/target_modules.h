@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The code that is mapped into a process, for unwinding its stacks while it runs: from /proc/PID/maps, and from what
-// the kernel reports of later mappings.
+// The code that is mapped into a process, for unwinding its stacks while it runs. The mappings come from /proc/PID/maps
+// and from the kernel's records of later mappings.
 //
 //   TargetModules modules(pid, &files);
 //   modules.Read();
@@ -30,13 +30,13 @@ struct CodeMapping {
   uint64_t start = 0, end = 0, offset = 0, inode = 0;
   std::string path;
 };
-// From the text of /proc/PID/maps.
+// Parses the text of /proc/PID/maps.
 std::vector<CodeMapping> ParseCodeMappings(std::string_view maps);
 
-// Where the files of modules have their code; each file is read once, whatever processes map it.
+// The code segments of module files. Each file is read once, even if several processes map it.
 class ModuleFiles {
  public:
-  // What a file's code has as virtual address less file offset, for the code at `offset`. False: no ELF file.
+  // `difference`: virtual address minus file offset of the code at `offset`. False: no ELF file, or no code there.
   bool AddressOf(const std::string& path, uint64_t offset, uint64_t* difference);
 
  private:
@@ -54,11 +54,11 @@ class TargetModules {
   // `files` must outlive this.
   TargetModules(pid_t pid, ModuleFiles* files) : pid_(pid), files_(*files) {}
 
-  // Keeps what is known where the process has ended.
+  // Reads all mappings again. If the process has ended, the known mappings are kept.
   void Read();
-  // One that came later. It takes the place of what it overlaps.
+  // Adds a later mapping. It replaces the mappings that it overlaps.
   void Add(const CodeMapping& mapping);
-  // Reads again where an address is not known: not more often than every 200 ms, and ever less often. False: too early.
+  // For an unknown address: reads all mappings again, at first at most every 200 ms, then less often. False: too early.
   bool ReadForUnknown(Time now);
   const ModuleMap& map() const { return map_; }
 

@@ -71,7 +71,7 @@ std::optional<ThreadIds::Ids> ThreadIds::Resolve(const PythonReader::Thread& thr
   if (thread.native_id != 0) {
     if (const auto ids = FindInner(thread.native_id)) return ids;
   }
-  // The main thread's number is the process's. After a fork the state has that of the thread that forked.
+  // The main thread's id is the process id. After a fork, the state has the id of the thread that forked.
   if (thread.main || thread.native_id != 0) {
     if (thread.main || outer_.size() == 1) return FindInner(static_cast<uint64_t>(inner_pid_));
     return std::nullopt;
@@ -100,7 +100,7 @@ bool ThreadIds::LearnOffset(const PythonReader::Thread& thread) {
       return true;
     }
   }
-  if (count != 1) return false;  // another thread may tell
+  if (count != 1) return false;  // another thread may be unambiguous
   offset_ = candidate;
   return true;
 }

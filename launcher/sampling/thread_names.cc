@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::string_view kName = "_name";
 constexpr uint64_t kPage = 4096;
-// Py_TPFLAGS_INLINE_VALUES (3.13), Py_TPFLAGS_MANAGED_DICT (3.12 and later); in 3.11 that one has the same bit.
+// Py_TPFLAGS_INLINE_VALUES (3.13), Py_TPFLAGS_MANAGED_DICT (3.12 and later; the same bit in 3.11).
 constexpr uint64_t kInlineValues = 1 << 2, kManagedDictionary = 1 << 4;
-constexpr uint8_t kGeneralKeys = 0;  // whose entries begin with a hash
+constexpr uint8_t kGeneralKeys = 0;  // their entries begin with a hash
 constexpr uint64_t kMostIndexBytes = 1 << 16;
 
 bool IsPointer(uint64_t value) { return value >= kPage && value % 8 == 0 && value < uint64_t{1} << 56; }
@@ -84,7 +84,7 @@ std::optional<ThreadNames::Attributes> ThreadNames::AttributesOfDictionary(uint6
   return attributes.keys == 0 ? std::nullopt : std::optional(attributes);
 }
 
-// Of the attribute kName; 0: it has none.
+// The address of the value of the attribute kName; 0: none.
 uint64_t ThreadNames::ValueOf(const Attributes& attributes) const {
   int64_t count = 0;
   uint64_t index_bytes = 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names that a Python program gives its threads (`threading.Thread.name`), read from its memory. CPython before
+// Reads the names that a Python program gives its threads (`threading.Thread.name`) from its memory. CPython before
 // 3.14 does not pass them to the system.
 //
 //   ThreadNames names(layout, ProcessMemory(pid));
 //   if (const uint64_t frame = reader.ThreadStartFrame(frames)) name = names.Read(frame);
 //
-// The outermost frame of such a thread is `Thread._bootstrap(self)`, which stays as long as the thread: its first local
-// variable is the Thread object. `_name` is an attribute of it, in its values or in its dictionary.
+// The outermost frame of such a thread is `Thread._bootstrap(self)`, which exists as long as the thread. Its first
+// local variable is the Thread object. The name is the attribute `_name`, in the object's values or in its dictionary.
 //
-// Nothing read is trusted: at most kMostEntries attributes are looked at, and what is no text is no name.
+// Untrusted: everything that is read. At most kMostEntries attributes are read, and a name must be a text.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_THREAD_NAMES_H_
@@ -33,14 +33,14 @@ class ThreadNames {
 
   ThreadNames(const PythonLayout& layout, ReadMemory read);
 
-  // Empty: none could be read.
+  // Empty: no name could be read.
   std::string Read(uint64_t frame) const;
 
  private:
-  // Where the values of an object's attributes are.
+  // The addresses of the keys and values of an object's attributes.
   struct Attributes {
     uint64_t keys = 0;
-    uint64_t values = 0;  // 0: beside the keys
+    uint64_t values = 0;  // 0: the values are beside the keys
   };
 
   bool Load(uint64_t address, void* out, size_t size) const;
@@ -50,7 +50,7 @@ class ThreadNames {
   uint64_t ValueOf(const Attributes& attributes) const;
 
   PythonLayout layout_;
-  const PythonObjectLayout* objects_ = nullptr;  // null: not known of this version
+  const PythonObjectLayout* objects_ = nullptr;  // null: not known for this version
   ReadMemory read_;
 };
 

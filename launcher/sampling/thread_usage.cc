@@ -14,7 +14,7 @@ namespace tbprof {
 namespace {
 
 constexpr std::chrono::milliseconds kRowInterval(50);
-constexpr int kFieldsBehindName = 7;  // of stat, before the minor faults: state, ppid, ..., flags
+constexpr int kFieldsBehindName = 7;  // of stat, between name and minor faults: state, ppid, ..., flags
 
 bool IsSame(const ThreadUsageRow& a, const ThreadUsageRow& b) {
   return a.cpu_ns == b.cpu_ns && a.run_delay_ns == b.run_delay_ns && a.major_faults == b.major_faults;
@@ -38,7 +38,7 @@ std::optional<ScheduleReading> ReadSchedule(int fd) {
   return reading;
 }
 
-// The name in parentheses may hold any character.
+// The name in parentheses may contain any character.
 std::optional<FaultCounts> ParseFaults(std::string_view text) {
   const size_t name_end = text.rfind(')');
   if (name_end == std::string_view::npos) return std::nullopt;
@@ -53,7 +53,7 @@ std::optional<FaultCounts> ParseFaults(std::string_view text) {
   FaultCounts faults;
   faults.minor = strtoull(at, &end, 10);
   if (end == at) return std::nullopt;
-  strtoull(at = end, &end, 10);  // of children that were waited for
+  strtoull(at = end, &end, 10);  // minor faults of children that were waited for
   if (end == at) return std::nullopt;
   faults.major = strtoull(at = end, &end, 10);
   if (end == at) return std::nullopt;

@@ -16,7 +16,7 @@ TickClock::TickClock(ClockKind kind) : kind_(kind), first_(Read()), last_(first_
   }
 }
 
-// The tightest of a few tries.
+// Reads both clocks three times, and returns the pair that took the shortest time.
 TickClock::Pair TickClock::Read() const {
   Pair best;
   uint64_t narrowest = UINT64_MAX;

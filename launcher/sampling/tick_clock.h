@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of CLOCK_MONOTONIC, as the kernel stamps its samples, to ticks of the session.
+// Converts times of CLOCK_MONOTONIC, the timestamps of the kernel's samples, to ticks of the session.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_TICK_CLOCK_H_
@@ -16,8 +16,8 @@ class TickClock {
  public:
   explicit TickClock(ClockKind kind);
 
-  // Takes a pair of both clocks where the last is older than a second: times shortly before and after are exact to
-  // some microseconds.
+  // Reads both clocks if the last pair is older than a second: conversions of times shortly before and after a pair are
+  // exact to some microseconds.
   void Update();
   uint64_t TicksAt(uint64_t monotonic_ns) const;
 

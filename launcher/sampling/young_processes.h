@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that have only just begun. Most of those that a build or a shell starts end before a sample would be taken,
-// and to find out what to sample costs as much as they do: a sampler takes a process up when it has lived for kYouth.
+// Holds back new processes until they have lived for kYouth. Most processes that a build or a shell starts end before
+// the first sample, and preparing to sample such a process would cost as much as the process itself.
 //
 // Process: launcher, a sampler's thread.
 #ifndef TBPROF_LAUNCHER_SAMPLING_YOUNG_PROCESSES_H_
@@ -31,10 +31,10 @@ class YoungProcesses {
     std::erase_if(
         young_, [&](const Young& young) { return young.process.segment == segment && young.process.serial == serial; });
   }
-  // Those that are old enough; their descriptors are the caller's.
+  // Removes and returns the processes that are old enough. The caller owns their descriptors.
   std::vector<SampledProcess> TakeGrown(Time now) {
     std::vector<SampledProcess> grown;
-    // In the order in which they came.
+    // The queue is in order of arrival.
     while (!young_.empty() && young_.front().grown <= now) {
       young_.front().process.pidfd = young_.front().pidfd.Release();
       grown.push_back(young_.front().process);
@@ -43,8 +43,8 @@ class YoungProcesses {
     return grown;
   }
   bool empty() const { return young_.empty(); }
-  // When to wake: at the next tick if there are `others`, earlier if one is old enough. There is one, or there are
-  // others.
+  // The time of the next wake-up: the next tick if there are `others`, or earlier if a process becomes old enough.
+  // Requires a young process or `others`.
   Time NextWake(bool others, Time next_tick) const {
     if (young_.empty()) return next_tick;
     return others ? std::min(next_tick, young_.front().grown) : young_.front().grown;

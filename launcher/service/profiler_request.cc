@@ -16,13 +16,13 @@ namespace {
 constexpr uint64_t kMs = 1'000'000;
 constexpr size_t kMaxName = 128;
 constexpr size_t kMaxPath = 4096;
-constexpr size_t kMaxShown = 60;  // of a value that is wrong
+constexpr size_t kMaxShown = 60;  // bytes of an invalid value in an error
 constexpr size_t kMaxWarnings = 16;
 constexpr uint64_t kMaxStartAheadNs = 3600 * uint64_t{1'000'000'000};
-constexpr uint64_t kMostLateNs = 10'000'000'000;  // for a start that was agreed on
+constexpr uint64_t kMostLateNs = 10'000'000'000;  // an agreed start is at most this far in the past
 constexpr uint64_t kDefaultMonitorNs = 1'000'000'000;
 
-// Of TensorFlow and XLA: settings of their own tracers, whose absence changes nothing in the profile.
+// Settings of TensorFlow's and XLA's own tracers; ignoring them changes nothing in the profile.
 constexpr std::string_view kKnownSettings[] = {"gpu_max_callback_api_events", "gpu_max_activity_api_events",
                                                "gpu_max_annotation_strings", "gpu_num_chips_to_profile_per_task",
                                                "override_hostname"};
@@ -46,8 +46,8 @@ void Warn(CaptureRequest* capture, std::string text) {
   if (capture->warnings.size() < kMaxWarnings) capture->warnings.push_back(std::move(text));
 }
 
-// 0 is off; of the others TensorFlow's documentation has: 1 what the user has marked, 2 (the default) more, 3 all. What
-// a hook costs does not depend on the level, so only what is left out can.
+// Level 0 is off. TensorFlow's documentation: 1 records user annotations, 2 (the default) more, 3 all. The cost of a
+// hook does not depend on the level, so levels can only leave out families.
 void SetLevels(const tensorflow::ProfileOptions& options, CaptureRequest* capture) {
   if (options.host_tracer_level() == 0) {
     capture->families &= kFamilyGpu;
@@ -92,7 +92,7 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
 
   if (has_options) {
     const uint64_t start = options.start_timestamp_ns();
-    // What lies behind us by more than a clock is wrong is no agreed start but a client without one.
+    // A start further in the past than clocks differ (kMostLateNs) is not an agreed start: it is ignored.
     if (start > times.now_unix_ns) {
       const uint64_t ahead = start - times.now_unix_ns;
       if (ahead > kMaxStartAheadNs) {
@@ -136,7 +136,7 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
       field = "override_hostname";
     }
   }
-  // About as the client will name the file; of `[::1]:6009` it keeps the brackets.
+  // Similar to the client's file name, which keeps the brackets of `[::1]:6009`.
   for (char& c : host) c = c == ':' || c == '[' || c == ']' ? '_' : c;
   if (absl::Status status = CheckName(field, host); !status.ok()) return status;
   capture.host = host;

@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-// HTTP/2 (RFC 9113), as much of it as an answer needs.
+// The part of HTTP/2 (RFC 9113) that an answer needs.
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr size_t kFrameHeader = 9;
 constexpr size_t kMostReceived = 256 << 10;
@@ -31,7 +31,7 @@ std::string Frame(FrameType type, uint8_t flags, uint32_t stream, std::string_vi
   return frame;
 }
 
-// HPACK (RFC 7541): a string without Huffman's code.
+// HPACK (RFC 7541): a string without Huffman coding.
 void AppendText(std::string_view text, std::string* block) {
   size_t size = text.size();
   if (size < 127) {
@@ -65,18 +65,18 @@ std::string PercentEncoded(std::string_view text) {
   return encoded;
 }
 
-// A response of trailers only.
+// A response that consists of trailers only.
 std::string Denial(uint32_t stream, std::string_view message) {
   std::string block = "\x88";  // :status 200
   AppendField("content-type", "application/grpc", &block);
   AppendField("grpc-status", "7", &block);  // PERMISSION_DENIED
   AppendField("grpc-message", PercentEncoded(message), &block);
   return Frame(kHeaders, kEndStream | kEndHeaders, stream, block) +
-         Frame(kResetStream, 0, stream, std::string_view("\0\0\0\0", 4));  // its request is not read
+         Frame(kResetStream, 0, stream, std::string_view("\0\0\0\0", 4));  // the request is not read
 }
 
 bool Send(int fd, std::string_view bytes) {
-  // A client that does not read is not waited for.
+  // Does not wait for a client that does not read.
   return send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
 }
 
@@ -101,7 +101,7 @@ void RefusedConnections::Handle() {
                 [&](Connection& connection) { return now > connection.since_ns + kLifeNs || !Receive(&connection); });
 }
 
-// False: it is over.
+// False: the connection has ended.
 bool RefusedConnections::Receive(Connection* connection) {
   for (;;) {
     char buffer[4096];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections to the port that are answered by one gRPC status and nothing else. gRPC never sees them: a user who may
-// not use the port must not be able to fill its memory or its connections either.
+// Connections to the port that only get one gRPC error status. gRPC never gets them: a user who may not use the port
+// must not be able to fill gRPC's memory or connections.
 //
 //   refused.Add(std::move(connection), "this port serves ...");
 //   refused.AppendWatched(&fds); poll(...); refused.Handle();
@@ -23,13 +23,13 @@ namespace tbprof {
 
 class RefusedConnections {
  public:
-  static constexpr size_t kMost = 16;  // one more is closed at once
+  static constexpr size_t kMost = 16;  // a further one is closed at once
   static constexpr uint64_t kLifeNs = 3'000'000'000;
 
-  // Every call that arrives is answered PERMISSION_DENIED with this message.
+  // Answers every call on the connection with PERMISSION_DENIED and this message.
   void Add(ScopedFd connection, std::string message);
   void AppendWatched(std::vector<pollfd>* fds) const;
-  // Reads, answers, and closes what is over.
+  // Reads, answers, and closes connections that have ended or are older than kLifeNs.
   void Handle();
   bool empty() const { return connections_.empty(); }
 
@@ -39,7 +39,7 @@ class RefusedConnections {
     std::string message;
     std::string input;
     size_t received = 0;
-    size_t skip = 0;  // of a frame's payload
+    size_t skip = 0;  // remaining bytes of a frame's payload
     bool greeted = false;
     uint64_t since_ns = 0;
   };

@@ -28,7 +28,7 @@ namespace {
 constexpr int kBacklog = 128;
 constexpr int kTriesForAFreePort = 50;
 constexpr uint64_t kRestartNs = 1'000'000'000;
-constexpr int kEndPatienceMs = 500;  // a worker that is killed takes the last bytes of a reply with it
+constexpr int kEndPatienceMs = 500;  // a killed worker loses the last bytes of a reply
 
 struct Address {
   sockaddr_storage storage{};
@@ -64,12 +64,12 @@ int PortOf(int fd) {
                                              : reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
 }
 
-// The error number, or 0.
+// Returns errno, or 0.
 int ListenOn(const Address& address, ScopedFd* listener) {
   ScopedFd fd(socket(address.family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return errno;
-  // After a restart the port's old connections linger; another listener still keeps it from us, and SO_REUSEPORT, with
-  // which two programs would share the port and each get half of the calls, is not set.
+  // SO_REUSEADDR allows binding while old connections of the port linger after a restart; another listener still
+  // prevents it. SO_REUSEPORT is not set: two programs would share the port and each get half of the calls.
   const int on = 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (address.family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::
       error = ListenOn(*address, &listener);
       if (error == EADDRNOTAVAIL || error == EAFNOSUPPORT) continue;
       if (error != 0) {
-        // Free at the first address, taken at the second.
+        // The port was free at the first address but is taken at another: tries the next free port.
         again = port == 0 && error == EADDRINUSE && attempt < kTriesForAFreePort;
         break;
       }
@@ -137,14 +137,14 @@ void Service::Handle(ControlServer* control) {
     pollfd entry{worker_end_.get(), POLLIN, 0};
     if (worker_end_.valid() && poll(&entry, 1, 0) <= 0) return;
     int status = 0;
-    // Without a pidfd it is looked at whenever something else wakes us.
+    // Without a pidfd the end of the worker is checked whenever the launcher wakes.
     if (!worker_end_.valid() && waitpid(worker_, &status, WNOHANG | WNOWAIT) == 0) return;
     while (waitpid(worker_, &status, 0) < 0 && errno == EINTR) {
     }
     worker_ = 0;
     worker_end_.Reset();
     if (status != 0) {
-      // gRPC aborts when it is given no memory.
+      // gRPC aborts if an allocation fails.
       const bool much = WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : WEXITSTATUS(status) == kServiceTookTooMuch;
       const std::string how = much                  ? std::string("what arrived there took too much memory")
                               : WIFSIGNALED(status) ? StrCat("signal ", WTERMSIG(status))
@@ -182,7 +182,7 @@ absl::Status Service::Start(ControlServer* control) {
   std::vector<WorkerDescriptor> descriptors = {{theirs.get(), kServiceControlFd}};
   int listener_fd = kServiceListenerFd;
   for (const ScopedFd& listener : listeners_) descriptors.push_back({listener.get(), listener_fd++});
-  // The files may be gone by now, or others.
+  // Passes the identity that was read at the start: the files may have been removed or replaced.
   ScopedFd identity;
   if (!tls_identity_.empty()) {
     identity.Reset(memfd_create("tbprof-tls", MFD_CLOEXEC));
@@ -192,7 +192,8 @@ absl::Status Service::Start(ControlServer* control) {
     }
     descriptors.push_back({identity.get(), listener_fd});
   }
-  // What the terminal sends to the group is for the launcher to decide on; the worker ends when the launcher does.
+  // Blocks all signals: the launcher handles signals of the terminal to the process group, and the worker ends with the
+  // launcher.
   sigset_t mask;
   sigfillset(&mask);
   const absl::StatusOr<pid_t> pid = StartWorker({kServiceWorkerArgument, std::to_string(listeners_.size()),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The port (--port): TensorFlow's profiler service, for TensorBoard's capture dialog, tf.profiler.experimental.client,
-// jax.collect_profile and `tbprof capture`. The launcher listens; gRPC runs in a worker, a process of its own that is
-// started when a client connects and ends after a while without one: until then the port costs nothing, and whatever
-// comes through it can only end the worker. The worker uses the control socket as any client does.
+// jax.collect_profile and `tbprof capture`. The launcher listens; gRPC runs in a worker, a separate process that starts
+// when a client connects and ends after kIdleWorkerNs without one. So an unused port costs nothing, and input from the
+// port can crash only the worker. The worker uses the control protocol like any other client.
 //
 //   absl::StatusOr<std::unique_ptr<Service>> service = Service::Listen({"127.0.0.1", "::1"}, 6009);
 //   ... ppoll with AppendWatched ...
@@ -29,30 +29,31 @@
 namespace tbprof {
 
 inline constexpr char kServiceWorkerArgument[] = "--service-worker";
-// What it exits with when what arrives at the port has cost it too much memory.
+// The worker's exit status if input from the port took too much memory.
 inline constexpr int kServiceTookTooMuch = 3;
 inline constexpr int kServiceControlFd = 3;
-inline constexpr int kServiceListenerFd = 4;  // and the following
+inline constexpr int kServiceListenerFd = 4;  // and the following numbers
 
 class Service {
  public:
-  // On each of `hosts` (numeric), at the same port; 0: one that is free on all of them. A host that this machine does
-  // not have is left out, as long as there is another.
+  // Listens on each of `hosts` (numeric) at the same port; port 0: one that is free on all of them. Addresses that this
+  // machine does not have are skipped, as long as one remains.
   static absl::StatusOr<std::unique_ptr<Service>> Listen(const std::vector<std::string>& hosts, int port,
                                                          const PortUsers& users, std::string tls_identity = "");
-  // Ends the worker: at once by itself, if its connection to us is closed by then.
+  // Ends the worker. If the control connection is closed before, the worker ends by itself; else it is killed after
+  // kEndPatienceMs.
   ~Service();
 
   int port() const { return port_; }
   const std::vector<std::string>& addresses() const { return addresses_; }  // `127.0.0.1:6009`, `[::1]:6009`
 
   void AppendWatched(std::vector<pollfd>* fds) const;
-  // Starts the worker when a client connects, reports its end.
+  // Starts the worker when a client connects; reports its end by TakeNote.
   void Handle(ControlServer* control);
   pid_t worker() const { return worker_; }
-  // After a SIGCHLD: a stopped worker is continued. Without it the port would be dead and look alive.
+  // To be called after a SIGCHLD: continues a stopped worker, which would leave the port open but unresponsive.
   void ContinueWorker();
-  // What went wrong since the last call, for the terminal.
+  // An error since the last call, for the terminal; empty: none.
   std::string TakeNote() { return std::exchange(note_, ""); }
 
  private:
@@ -66,10 +67,10 @@ class Service {
   std::vector<std::string> addresses_;
   int port_ = 0;
   pid_t worker_ = 0;
-  ScopedFd worker_end_;         // readable when the worker has ended
-  uint64_t not_before_ns_ = 0;  // a worker that fails at once is not started again and again
+  ScopedFd worker_end_;         // pidfd: readable when the worker has ended
+  uint64_t not_before_ns_ = 0;  // delays the restart of a worker that fails at once
   std::string note_;
-  bool said_stopped_ = false;  // of this worker
+  bool said_stopped_ = false;  // reported for this worker
 };
 
 bool IsServiceWorker(int argc, char** argv);

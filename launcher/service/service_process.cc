@@ -23,7 +23,7 @@ namespace tbprof {
 namespace {
 
 constexpr rlim_t kDescriptors = 512;
-constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data, used or not
+constexpr size_t kThreadStack = size_t{512} << 10;  // counts as data even if unused
 
 }  // namespace
 
@@ -33,9 +33,9 @@ void LimitServiceProcess() {
     limit.rlim_cur = kDescriptors;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
-  // Blocks of a reply's size go back to the system when it is sent, whatever was allocated behind them.
+  // Blocks of a reply are mmapped, so that they return to the system when freed, whatever was allocated after them.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
-  // If memory runs out, what we hold is the least loss.
+  // If memory runs out, the worker is the least loss.
   if (const ScopedFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)); score.valid()) {
     (void)!write(score.get(), "1000", 4);
   }
@@ -49,7 +49,7 @@ void LimitServiceProcess() {
 }
 
 void LeaveOtherDescriptors(int end) {
-  // glibc 2.34 has a function for it, Linux 5.9 the call.
+  // A system call, since close_range() needs glibc 2.34; the call needs Linux 5.9.
   if (syscall(SYS_close_range, static_cast<unsigned>(end), ~0u, 0u) != 0) {
     for (int fd = end; fd < 1024; ++fd) close(fd);
   }

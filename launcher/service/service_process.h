@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The worker of the port as a process: what memory and which descriptors it may have, and who is connected to it.
+// The process of the port's worker: limits of its memory and descriptors, and its connections.
 //
 // Process: the worker of the port.
 #ifndef TBPROF_LAUNCHER_SERVICE_SERVICE_PROCESS_H_
@@ -11,30 +11,32 @@
 
 namespace tbprof {
 
-// Of connections: the system hands out the lowest free descriptor, so a higher one shows how many there are. gRPC
-// itself closes its listening socket for good when accept fails for want of descriptors.
+// The highest descriptor of a connection; a higher one is closed. The system assigns the lowest free descriptor, so the
+// number limits the connections. gRPC itself would close its listening socket permanently when accept fails for lack of
+// descriptors.
 inline constexpr int kHighestConnection = 300;
 
-// Descriptors, stacks, no core file, first to go when memory runs out. Before any thread.
+// Limits descriptors and thread stacks, disables core files, and makes the process the first victim of the OOM killer.
+// To be called before any thread starts.
 void LimitServiceProcess();
-// A process that waits for the end of what the launcher was given (a pipe to `tee`) must not wait for us: closes all
-// from `end` on, and the standard ones.
+// Closes all descriptors from `end` on and redirects 0 to 2 to /dev/null: a process that waits for the end of an
+// inherited pipe (such as `tee`) must not wait for the worker.
 void LeaveOtherDescriptors(int end);
 
 struct Memory {
   uint64_t resident = 0, data = 0;
 };
-// `statm`: /proc/self/statm, open.
+// `statm`: a descriptor of /proc/self/statm.
 Memory MemoryNow(int statm);
-// Raises what the process may take to what it has and `more`; never lowers it, for what a reply took is given back at
-// an unknown time.
+// Raises RLIMIT_DATA to the current data size plus `more` bytes; never lowers it, since the memory of a reply is freed
+// at an unknown time.
 void AllowData(uint64_t more);
 
-// `127.0.0.1:51234` of a connection's peer.
+// The peer of a connection, such as `127.0.0.1:51234`.
 std::string AddressOf(int connection);
 // Whether the client has connected to a loopback address of this machine.
 bool IsToLoopback(int connection);
-// Whether anybody is connected, by descriptors from `first` on.
+// Whether a client is connected: checks the descriptors from `first` on.
 bool HasConnections(int first);
 
 }  // namespace tbprof

@@ -48,20 +48,20 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMemoryQuota = size_t{48} << 20;
-// Of the whole process, without the replies that it holds. gRPC 1.51 keeps a call of some KiB for every stream that a
-// client opens and resets, without a limit: 3 MB that arrive have cost 100.
+// Resident memory of the process without pending replies. gRPC 1.51 keeps some KiB for every stream that a client opens
+// and resets, without a limit: 3 MB of input took 100 MB.
 constexpr uint64_t kMaxMemory = uint64_t{96} << 20;
-constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, what of it is on its way
-// Memory grows faster than anybody looks: behind that the kernel gives no more, and gRPC aborts.
+constexpr uint64_t kCopiesOfReply = 3;  // the message, its encoding, the part being sent
+// RLIMIT_DATA: memory can grow faster than the loop checks it. At the limit an allocation fails and gRPC aborts.
 constexpr uint64_t kMaxDataGrowth = uint64_t{192} << 20;
 constexpr uint64_t kMuchMemory = uint64_t{32} << 20;
 constexpr int kMuchMemoryLookMs = 10, kMemoryLookMs = 100, kQuietLookMs = 500;
-constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // between two reads: in use
+constexpr uint64_t kMemoryMoves = uint64_t{1} << 20;  // growth between two checks that counts as activity
 constexpr uint64_t kNewConnectionNs = 2'000'000'000;
 constexpr uint64_t kConnectionsLookNs = 1'000'000'000;
 constexpr int kMaxThreads = 64;
 constexpr int kMaxRequestBytes = 1 << 20;
-constexpr int kHandshakeMs = 5'000;        // until a connection has sent HTTP/2's preface
+constexpr int kHandshakeMs = 5'000;        // until a connection has sent the HTTP/2 preface
 constexpr int kIdleConnectionMs = 60'000;  // without a call
 constexpr uint64_t kIdleWorkerNs = 30'000'000'000;
 constexpr uint64_t kLauncherPatienceNs = 20'000'000'000;
@@ -69,7 +69,7 @@ constexpr absl::Duration kCancelLook = absl::Milliseconds(50);
 
 uint64_t UnixNow() { return static_cast<uint64_t>(absl::GetCurrentTimeNanos()); }
 
-// What the wall clock is set to meanwhile must not end a wait: it is looked at once.
+// The wall clock is read only once: setting it later must not end a wait.
 uint64_t NsUntil(uint64_t unix_ns) {
   const uint64_t now = UnixNow();
   return unix_ns > now ? unix_ns - now : 0;
@@ -90,7 +90,7 @@ CallTimes TimesOf(const grpc::ServerContext& context) {
   return times;
 }
 
-// `127.0.0.1:51234` of `ipv4:127.0.0.1:51234`; gRPC escapes the brackets of IPv6.
+// `127.0.0.1:51234` from `ipv4:127.0.0.1:51234`; gRPC escapes the brackets of IPv6.
 std::string PeerOf(const grpc::ServerContext& context) {
   std::string peer = context.peer();
   if (peer.starts_with("unix:")) return "a client by TLS";
@@ -104,7 +104,7 @@ std::string PeerOf(const grpc::ServerContext& context) {
   return peer;
 }
 
-std::atomic<uint64_t> reply_bytes{0};  // of replies that are not sent yet
+std::atomic<uint64_t> reply_bytes{0};  // bytes of replies that are not sent yet
 
 uint64_t SizeOf(int fd) {
   struct stat facts;
@@ -118,10 +118,10 @@ absl::Status ReadWhole(int fd, std::string* bytes) {
   return bytes->size() == size ? absl::OkStatus() : absl::DataLossError("the profile is shorter than it was");
 }
 
-// A message of the launcher, handed to the call that waits for it.
+// The connection to the launcher; passes each answer to the call that waits for it.
 class Launcher {
  public:
-  // `gone` becomes readable when it has ended.
+  // `gone`: an eventfd that becomes readable when the connection has ended.
   Launcher(ControlConnection connection, int gone) : connection_(std::move(connection)), gone_event_(gone) {
     reader_ = std::thread([this] { ReadAnswers(); });
   }
@@ -135,7 +135,8 @@ class Launcher {
     std::vector<ScopedFd> files;
   };
 
-  // The answer to `ask`, whatever it is. Reports that it is no longer waited for as soon as the call is given up.
+  // Sends `ask` and returns the final answer, or an error. Sends kCancel when the client has cancelled the call or the
+  // launcher does not respond.
   absl::StatusOr<Answer> Ask(ControlAsk ask, grpc::ServerContext* context, uint64_t* id) {
     std::unique_lock<std::mutex> lock(mutex_);
     ask.id = *id = ++ids_;
@@ -159,7 +160,8 @@ class Launcher {
     }
     if (status.ok() && !call.answered) status = absl::UnavailableError("the command has ended");
     if (absl::IsDeadlineExceeded(status)) {
-      // Its answer would not be read, and what was recorded would wait for a receipt until the command ends.
+      // The answer would not be read: without kCancel the launcher would keep the records, waiting for kReceived, until
+      // the command ends.
       lock.unlock();
       connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
       lock.lock();
@@ -187,7 +189,7 @@ class Launcher {
   struct Call {
     Answer answer;
     bool answered = false;
-    uint64_t until_ns = 0;  // of the window, then of the writing: each word gives it more
+    uint64_t until_ns = 0;  // end of the window, then the last kWriting message; 0: no message yet
   };
 
   void ReadAnswers() {
@@ -233,11 +235,11 @@ class Launcher {
   std::thread reader_;
 };
 
-// Whether a reply has left us is known when gRPC is done with the call, which is after the handler has returned: until
-// then the launcher keeps what was recorded.
+// Sends the launcher a receipt for each reply: gRPC reports the end of a call only after the handler has returned, and
+// until then the launcher keeps the records.
 class Receipts final : public grpc::Server::GlobalCallbacks {
  public:
-  // `bytes`: of the reply, until it has left us.
+  // `bytes`: the size of the reply; counted in reply_bytes until it is sent.
   void Expect(const grpc::ServerContext* context, Launcher* launcher, uint64_t id, uint64_t bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
     expected_[context] = {launcher, id, bytes};
@@ -251,7 +253,7 @@ class Receipts final : public grpc::Server::GlobalCallbacks {
     expected_.erase(found);
     lock.unlock();
     reply_bytes -= bytes;
-    // Of a connection that broke, the failed write is reported a moment before the end of the call.
+    // If the connection broke, the failed write marks the call as cancelled around this time: waits up to 20 ms for it.
     for (int i = 0; i < 4 && !context->IsCancelled(); ++i) absl::SleepFor(absl::Milliseconds(5));
     launcher->Tell(ControlAsk{context->IsCancelled() ? AskKind::kCancel : AskKind::kReceived, id, {}});
   }
@@ -363,7 +365,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
   Receipts& receipts_;
 };
 
-// What a client with a worker list (of a TPU pod) talks to.
+// The service that a client with a worker list (for TPU pods) calls.
 class ProfileAnalysis final : public tensorflow::ProfileAnalysis::Service {
  public:
   grpc::Status NewSession(grpc::ServerContext*, const tensorflow::NewProfileSessionRequest*,
@@ -398,12 +400,12 @@ void LimitServer(grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
 }
 
-// Lets in whom the port serves, and answers the others.
+// Accepts connections of users that the port serves, and refuses all others.
 class Gate {
  public:
   Gate(const PortUsers& users, Launcher* launcher) : users_(users), launcher_(*launcher) {}
 
-  // False: it was not let in, and is closed or answered here.
+  // False: the connection is refused, and answered or closed here.
   bool LetIn(ScopedFd* connection, const std::string& peer_address) {
     if (users_.any) return true;
     const PeerUser peer = UserOfPeer(connection->get());
@@ -425,7 +427,7 @@ class Gate {
   bool busy() const { return !refused_.empty() || count_ > 0; }
 
  private:
-  // Once a second at most; the launcher is no slower for it.
+  // At most once a second, so that refused connections do not slow down the launcher.
   void Report() {
     if (count_ == 0 || ReadMonotonic() < next_report_ns_) return;
     next_report_ns_ = ReadMonotonic() + kReportNs;
@@ -445,8 +447,8 @@ class Gate {
 
 using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-// Lets connections in, and ends when the launcher has gone, when nobody needed the port for a while, or when it takes
-// too much memory.
+// Accepts connections; ends when the launcher has ended, when the port was idle for kIdleWorkerNs, or when the process
+// takes too much memory.
 class ServiceLoop {
  public:
   ServiceLoop(int gone, int listeners_end, TlsContext* tls, Acceptor* acceptor, Launcher* launcher, Gate* gate)
@@ -478,7 +480,7 @@ class ServiceLoop {
   }
 
  private:
-  // What costs memory comes over connections: without one nothing is looked at until the next.
+  // Memory grows only by connections: without one the loop sleeps until the next connection or the idle limit.
   int LookMs() const {
     if (!pause_.over()) return kMemoryLookMs;
     if (resident_ > kMuchMemory) return kMuchMemoryLookMs;
@@ -503,7 +505,7 @@ class ServiceLoop {
     if (!connection.valid()) pause_.Failed(errno);
     if (!connection.valid() || connection.get() > kHighestConnection) return;
     if (!gate_.LetIn(&connection, AddressOf(connection.get()))) return;
-    // gRPC does it for connections that it accepts itself.
+    // gRPC sets TCP_NODELAY only for connections that it accepts itself.
     const int on = 1;
     setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     Acceptor::NewConnectionParameters parameters;
@@ -515,7 +517,7 @@ class ServiceLoop {
   }
 
   const int gone_;
-  TlsContext* const tls_;  // null: without
+  TlsContext* const tls_;  // null: no TLS
   Acceptor& acceptor_;
   Launcher& launcher_;
   Gate& gate_;
@@ -524,7 +526,7 @@ class ServiceLoop {
   uint64_t last_ns_ = ReadMonotonic(), connections_looked_ns_ = last_ns_;
   uint64_t resident_ = 0;
   bool moves_ = false;
-  bool connections_ = true;  // as far as we know
+  bool connections_ = true;  // whether clients are connected, as of the last check
   ListenerPause pause_;
 };
 
@@ -548,12 +550,12 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
   LeaveOtherDescriptors(listeners_end);
   AllowData(kMaxDataGrowth);
   const ScopedFd gone(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  // Whatever the user's program has set for its own gRPC (GRPC_VERBOSITY, GRPC_TRACE) is not for the launcher's
+  // Discards gRPC's log: GRPC_VERBOSITY and GRPC_TRACE are meant for the user's program, not for the launcher's
   // terminal.
   gpr_set_log_function([](gpr_log_func_args*) {});
 
   Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
-  // gRPC keeps it for good, and deletes it at exit, contrary to its header.
+  // gRPC keeps the pointer forever and deletes it at exit, contrary to its header.
   auto* const receipts = new Receipts();
   grpc::Server::SetGlobalCallbacks(receipts);
   ProfilerService profiler(&launcher, receipts);
@@ -571,7 +573,7 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
   Gate gate(users.ok() ? *users : PortUsers(), &launcher);
   ServiceLoop(gone.get(), listeners_end, tls.get(), acceptor.get(), &launcher, &gate).Run();
   server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
-  // Nothing of gRPC's is torn down while its threads may still be at it.
+  // _exit skips gRPC's destructors, since its threads may still run.
   _exit(0);
 }
 

@@ -50,11 +50,11 @@ std::string LastError() {
   return reason == nullptr ? "unknown" : reason;
 }
 
-// No clean-up at exit, where relays may still run, and nothing from the files and variables that programs of the user's
-// configure their OpenSSL with.
+// No clean-up at exit, since relays may still run; no OpenSSL configuration from files and variables, which are meant
+// for the user's programs.
 void Initialise() { OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_NO_LOAD_CONFIG, nullptr); }
 
-// An encrypted key is an error, not a question at the terminal.
+// Makes an encrypted key an error instead of a prompt on the terminal.
 int NoPassword(char*, int, int, void*) { return 0; }
 
 Owned<BIO> Reader(const std::string& text) {
@@ -96,7 +96,7 @@ void Configure(SSL_CTX* context) {
 
 short EventsOf(int error) { return error == SSL_ERROR_WANT_WRITE ? POLLOUT : POLLIN; }
 
-// SSL_accept or SSL_connect, within the time that it has. False: SSL_get_verify_result and LastError have the cause.
+// SSL_accept or SSL_connect within kHandshakeNs. False: SSL_get_verify_result and LastError have the cause.
 bool Handshake(SSL* ssl, int fd) {
   const uint64_t until = ReadMonotonic() + kHandshakeNs;
   for (;;) {
@@ -112,7 +112,7 @@ bool Handshake(SSL* ssl, int fd) {
   }
 }
 
-// One direction's bytes on their way.
+// The buffer of one direction.
 struct Pipe {
   char bytes[16384];
   size_t begin = 0, end = 0;
@@ -136,7 +136,7 @@ Step StepOf(ssize_t result, short event, short* events) {
   return Step::kWaits;
 }
 
-// Until one of the two ends; what was read of it is handed on first.
+// Relays until one side ends; bytes read before are passed on first.
 void Relay(SSL* ssl, int tls, int plain) {
   const auto in = std::make_unique<Pipe>(), out = std::make_unique<Pipe>();
   for (;;) {
@@ -174,7 +174,7 @@ void Relay(SSL* ssl, int tls, int plain) {
     if (moved) continue;
     pollfd entries[] = {{tls, tls_events, 0}, {plain, plain_events, 0}};
     poll(entries, 2, -1);
-    // The kernel reports an end always.
+    // poll reports POLLERR and POLLHUP even if no events are requested.
     if (tls_events == 0 && (entries[0].revents & (POLLERR | POLLHUP)) != 0) return;
     if (plain_events == 0 && (entries[1].revents & (POLLERR | POLLHUP)) != 0) return;
   }
@@ -217,7 +217,7 @@ absl::StatusOr<std::string> ReadTlsIdentity(const std::string& certificate_path,
   if (!certificate.ok()) return certificate.status();
   absl::StatusOr<std::string> key = ReadPem("--tls-key", key_path, true);
   if (!key.ok()) return key.status();
-  // Each has its part: a key beside the certificate, where others may read it, is not taken.
+  // The key must be in the --tls-key file: a key in the certificate file, which other users may read, is not used.
   const Owned<BIO> own = Reader(*key);
   if (const Owned<EVP_PKEY> found(PEM_read_bio_PrivateKey(own.get(), nullptr, NoPassword, nullptr)); found == nullptr) {
     return InvalidArgument(StrCat("--tls-key: no private key in PEM without a password (", LastError(), ")"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TLS in front of gRPC: both ends are relayed by a thread, and gRPC sees a plain socket. (gRPC's own TLS would make the
-// program three times as large.)
+// TLS in front of gRPC: a thread relays between the TLS connection and a plain socket that gRPC gets. (gRPC's own TLS
+// would make the program three times as large.)
 //
 //   absl::StatusOr<std::string> identity = ReadTlsIdentity("cert.pem", "key.pem");
 //   absl::StatusOr<std::unique_ptr<TlsContext>> server = TlsContext::ForServer(*identity);
@@ -21,20 +21,20 @@ struct ssl_ctx_st;
 
 namespace tbprof {
 
-// The certificates and the key, in PEM. Checked: they belong together, and no other user may read the key.
+// Reads the certificates and the key (PEM). Checks that they belong together and that other users cannot read the key.
 absl::StatusOr<std::string> ReadTlsIdentity(const std::string& certificate_path, const std::string& key_path);
 
 class TlsContext {
  public:
   static absl::StatusOr<std::unique_ptr<TlsContext>> ForServer(const std::string& identity);
-  // Trusts the certificates of that file.
+  // Trusts the certificates in the file `ca_path`.
   static absl::StatusOr<std::unique_ptr<TlsContext>> ForClient(const std::string& ca_path);
   ~TlsContext();
 
-  // The plain end of a connection, at once; a peer that does not finish the handshake in 5 s ends it. Not valid: too
-  // many are open.
+  // Returns the plain end of a connection at once; it closes if the peer does not finish the handshake in 5 s. Not
+  // valid: too many connections are open.
   ScopedFd Accept(ScopedFd connection);
-  // `host` without brackets: the name or address that the certificate must have.
+  // `host` (without brackets): the name or address that the certificate must have.
   absl::StatusOr<ScopedFd> Connect(ScopedFd connection, const std::string& host);
 
  private:

@@ -21,7 +21,7 @@ std::string ReadLink(const std::string& path) {
   return std::string(target, static_cast<size_t>(length));
 }
 
-// Whether a signal leaves a core file where it ends a process (signal(7)).
+// Whether the default action of a signal writes a core file (signal(7)).
 bool DumpsCore(int signal) {
   switch (signal) {
     case SIGQUIT:
@@ -40,7 +40,7 @@ bool DumpsCore(int signal) {
   }
 }
 
-// Root raises every limit; others up to the hard one.
+// Root can raise every limit, other users only up to the hard limit.
 bool MayDump() {
   rlimit limit{};
   return getrlimit(RLIMIT_CORE, &limit) != 0 || limit.rlim_max != 0 || geteuid() == 0;
@@ -58,19 +58,20 @@ CrashCores::CrashCores(ClockKind clock, double ticks_per_ns, CoreReader::Emit em
 
 std::string CrashCores::DirectoryOf(pid_t pid) { return ReadLink(StrCat("/proc/", pid, "/cwd")); }
 
-// By the wall clock, as a file system has it.
+// The start in CLOCK_REALTIME nanoseconds, for comparison with file times.
 int64_t CrashCores::StartOf(const Process& process) const {
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
   const uint64_t ticks = ReadTicks(clock_);
   const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-  // It is the target's word: one that comes from the future begins now.
+  // The target writes start_ticks and is not trusted: a start in the future counts as now.
   if (process.start_ticks == 0 || process.start_ticks > ticks) return now_ns;
   return now_ns - static_cast<int64_t>(static_cast<double>(ticks - process.start_ticks) / ticks_per_ns_);
 }
 
-// Where the kernel does not tell: whose status its parent alone has got, and of which a thread other than the first has
-// crashed. A look is cheap where there is one name, and crashes are few.
+// For ends where the kernel does not report whether a core was written: only the parent got the exit status, or a
+// thread other than the first crashed. Without a status the file is searched only if the core pattern gives one exact
+// path, which is cheap to check.
 bool CrashCores::MayHaveCore(const Process& process, const std::optional<ExitStatus>& status) const {
   const CorePattern& pattern = reader_.pattern();
   if (!may_dump_ || pattern.kind() != CorePattern::kFile) return false;

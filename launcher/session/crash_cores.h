@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which ended processes of a session have left a core file, and where it may be; reading it is CoreReader's.
+// Decides which ended processes of a session may have left a core file, and in which directories. CoreReader finds and
+// reads the file.
 //
 //   CrashCores cores(clock, ticks_per_ns, emit, &notes);
 //   cores.ProcessEnded(process, status);
 //   cores.Flush(2s);
 //
-// Process: launcher, main thread. Waits in Flush alone.
+// Process: launcher, main thread. Only Flush waits.
 #ifndef TBPROF_LAUNCHER_SESSION_CRASH_CORES_H_
 #define TBPROF_LAUNCHER_SESSION_CRASH_CORES_H_
 
@@ -27,26 +28,27 @@ namespace tbprof {
 
 class CrashCores {
  public:
-  static constexpr size_t kMaxCores = 16;  // of a session
+  static constexpr size_t kMaxCores = 16;  // per session
 
   struct Process {
     uint32_t segment = 0, serial = 0;
-    int32_t inner_pid = 0;  // as it saw itself
+    int32_t inner_pid = 0;  // in the process's own pid namespace
     uint32_t user = 0;
     uint64_t start_ticks = 0;
-    std::string directory;  // empty: not known
+    std::string directory;  // working directory; empty: unknown
   };
 
-  // `notes`: lines for the terminal; must outlive this.
+  // `notes`: receives lines for the terminal; must outlive this object.
   CrashCores(ClockKind clock, double ticks_per_ns, CoreReader::Emit emit, std::vector<std::string>* notes);
 
-  // Whether core files lie in the working directories of processes.
+  // Whether the kernel writes core files into the working directory of the process.
   bool needs_directories() const { return reader_.pattern().is_relative() && may_dump_; }
-  // Of a process that lives; empty: not known.
+  // The working directory of a live process; empty: unknown.
   static std::string DirectoryOf(pid_t pid);
 
   void ProcessEnded(const Process& process, const std::optional<ExitStatus>& status);
-  // All that were found are in the spool. What is not there in time is not read.
+  // Returns when all core files that were found are in the spool. A core file that is not read within `timeout` is
+  // skipped.
   void Flush(std::chrono::milliseconds timeout);
 
  private:
@@ -58,9 +60,9 @@ class CrashCores {
   std::vector<std::string>& notes_;
   CoreReader reader_;
   const std::string own_directory_;
-  const bool may_dump_;  // the limit of core files can be more than 0
+  const bool may_dump_;  // RLIMIT_CORE is not 0 or can be raised
   size_t cores_ = 0;
-  bool hangs_ = false;  // a disk
+  bool hangs_ = false;  // a Flush timed out: later ones return at once
 };
 
 }  // namespace tbprof

@@ -20,32 +20,35 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kBlockBytes = 1u << 20;
-// Of a chunk frame. Reading less costs no more than passing over it.
+// Bytes of a chunk frame from which on it gets a summary: a smaller frame is read as fast as it is skipped.
 constexpr uint32_t kLeastSummarized = 4096;
 constexpr size_t kSpareBlocks = 8, kMaxSpareBlocks = 64;
 constexpr size_t kMaxQueuedBytes = 96u << 20;
-// A disk that took nothing for so long stands still.
+// A disk that took no block for this time counts as stalled.
 constexpr int kStandsMs = 500;
 constexpr uint64_t kHandOverNs = 20'000'000;
 constexpr uint64_t kCountersNs = 10'000'000;
 constexpr uint64_t kFactsNs = 1'000'000'000;
-// A pass takes about this much and the next one waits accordingly: often enough that what it reads is still in a cache
-// and few chunks are in use, seldom enough that a program which records little is not woken against.
+// Bytes that one pass should drain; the sleep between passes is adapted to it. Passes are frequent enough that the
+// records are still in a cache and few chunks are in use, and rare enough that the drain does not disturb a program
+// that records little.
 constexpr uint64_t kPassBytes = 256 << 10;
-constexpr uint64_t kPassChunkShare = 16;  // of a segment's chunks, where they come back nearly empty
+constexpr uint64_t kPassChunkShare = 16;  // 1/16 of a segment's chunks freed also counts as a full pass
 constexpr int kMinSleepUs = 300;
-// So long the end of a process waits for that of the next: a pass for each of a thousand short ones would be three
-// writes and as many wakes for each.
+// The end of a process waits this long, so that one pass covers several ends: a pass for each of a thousand short
+// processes would cost three writes and three wakes each.
 constexpr int kEndedSleepUs = 5000;
 constexpr int kMaxBusySleepUs = 20'000;
-// Where bursts come behind a trickle, as CUPTI's buffers do, each would fill chunks for so long.
+// Bursts after a trickle, such as CUPTI's buffers: a longer sleep than kSleepBetweenBurstsUs would let each burst fill
+// chunks for the whole sleep. A burst is a pass of more than kBurstBytes.
 constexpr uint64_t kBurstBytes = 4 << 20;
 constexpr uint64_t kBurstsExpectedNs = 1'000'000'000;
 constexpr int kSleepBetweenBurstsUs = 2000;
-// What a pass may come too late for: threads that begin to record at 2 GB/s, and fill a small segment.
+// The assumed fastest rate of recording (2 GB/s): the sleep is so short that threads that begin to record cannot fill a
+// small segment before the next pass.
 constexpr uint64_t kFastestBytesPerUs = 2048;
-// Pages of chunks count as this process's memory once it has read them; beyond this many chunks (48 MiB) they are given
-// back, to be mapped again when they are next read. A drain that keeps up reads the same few.
+// Pages of chunks that the launcher has read count as its memory. Beyond this many chunks (48 MiB) it unmaps the pages,
+// and the next read maps them again. A drain that keeps up reads the same few chunks.
 constexpr uint64_t kMaxTouchedChunks = 768;
 
 SpoolPlan OneFile(uint64_t limit) {
@@ -131,7 +134,7 @@ void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_p
   std::lock_guard<std::mutex> lock(mutex_);
   ended_.push_back({number, process_serial, outer_pid, true});
   ended_count_.fetch_add(1, std::memory_order_relaxed);
-  // Fork children take slots with no window open, too.
+  // Fork children take process slots even while no window is open.
   pass_wanted_ |= ended_.size() >= kProcessSlots / 16;
   wake_.notify_all();
 }
@@ -164,7 +167,7 @@ void Drain::SetIdleInterval(int milliseconds, bool armed) {
 
 void Drain::SetRetention(Retention retention) {
   writer_.SetRetention(std::move(retention));
-  // The write thread looks at once whether there is anything to drop.
+  // An empty block wakes the write thread, which checks at once whether parts can be dropped.
   std::lock_guard<std::mutex> lock(queue_mutex_);
   queue_.emplace_back();
   queue_filled_.notify_all();
@@ -206,7 +209,8 @@ void Drain::DrainLoop() {
   for (;;) {
     Work work = WaitForWork(sleep_us);
     if (work.own != nullptr) {
-      // Behind what is already drained, before what follows: a window's border lies between the records.
+      // The launcher's frames go after the records drained so far and before later ones, so that the border of a window
+      // lies between the records.
       HandOver(true);
       current_.swap(work.own);
       HandOver(true);
@@ -234,7 +238,7 @@ void Drain::DrainLoop() {
 }
 
 void Drain::AppendFacts(bool all, uint64_t now) {
-  // Facts are in blocks of their own, which a full spool still takes.
+  // Facts go into separate blocks without records, which a full spool still accepts.
   if (all || !dead_.empty() || now - last_facts_ns_ > kFactsNs) HandOver(true);
   for (MappedSegment* segment : pass_segments_) {
     if (SlotRecorder::HasSlotsToFree(*segment)) slots_.Append(segment, current_.get());
@@ -309,7 +313,7 @@ bool Drain::ConsumeActivity(bool wait) {
 int Drain::NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const {
   uint64_t most = static_cast<uint64_t>(idle.milliseconds) * 1000;
   if (taken > 0) most = std::min<uint64_t>(most, now < bursts_until_ns_ ? kSleepBetweenBurstsUs : kMaxBusySleepUs);
-  // The bytes in use are sampled by these looks.
+  // Each AppendCounters call is one sample of the bytes in use, so that passes have to be frequent.
   if (heap_changes_) most = std::min<uint64_t>(most, kCountersNs / 1000);
   for (const MappedSegment* segment : pass_segments_) {
     if (!idle.armed) break;
@@ -326,7 +330,7 @@ uint64_t Drain::Pass() {
   return taken;
 }
 
-// The memory is shared: what is dropped here is this process's view of it alone.
+// The memory is shared: MADV_DONTNEED drops only the mapping of this process, not the data.
 void Drain::GiveBackPages() {
   for (MappedSegment* segment : pass_segments_) {
     if (segment->mapping.valid()) madvise(segment->mapping.data(), segment->mapping.size(), MADV_DONTNEED);
@@ -335,9 +339,9 @@ void Drain::GiveBackPages() {
   touched_chunks_ = 0;
 }
 
-// How many slots of a chunk may have been written. The rest of a dead thread's chunk was mostly never touched: looking
-// there for records would make its pages exist, and cost a short process more than all that was recorded of it. (Not
-// mincore, which denies pages that were swapped out.)
+// How many slots of a chunk may have been written. Most of a dead thread's chunk was never touched: reading it would
+// allocate its pages, which costs more than all records of a short process. (mincore is unsuitable: it reports
+// swapped-out pages as absent.)
 uint32_t Drain::WrittenSlots(const MappedSegment& mapped, uint32_t index) {
   if (!mapped.file.valid()) return kSlotsPerChunk;
   const off_t begin = reinterpret_cast<const uint8_t*>(mapped.segment.Chunk(index)) -
@@ -382,7 +386,7 @@ void Drain::AppendChunk(const MappedSegment& mapped, uint32_t index, const Chunk
     current_->Shorten(room);
   }
   current_->Seal(flags);
-  // Without the pad at the end and the record that begins the chunk, which no thread made.
+  // Excludes the pad at the end and the record that begins the chunk: both are layout, not recorded by a thread.
   const uint32_t layout = (read.content < read.count ? 1 : 0) + (read.first == 0 && read.content > 0 ? 1 : 0);
   const uint32_t records = read.records - std::min(read.records, layout);
   current_records_ += records;
@@ -398,12 +402,12 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
     mapped->readers.resize(high);
     mapped->touched.resize(high);
   }
-  // In the order in which they were begun, so that the records of a thread are.
+  // Chunks are drained in the order in which they were begun, so that the records of a thread stay in order.
   in_use_.clear();
   for (uint32_t i = 0; i < high; ++i) {
     const uint64_t state = __atomic_load_n(&segment.chunk_states[i], __ATOMIC_ACQUIRE);
     if (StateOfChunk(state) == ChunkState::kFree) continue;
-    // While its first record is being written the tag, and with it the time, is an earlier owner's: 0, as it was freed.
+    // While the first record is being written, tag and time are still those that the freeing of the chunk left: 0.
     const auto* begin = reinterpret_cast<const ChunkBeginRecord*>(segment.Chunk(i));
     const uint64_t ticks = __atomic_load_n(&begin->ticks, __ATOMIC_RELAXED);
     in_use_.emplace_back(ticks == 0 ? UINT64_MAX : ticks, i);
@@ -432,9 +436,11 @@ uint64_t Drain::DrainSegment(MappedSegment* mapped) {
       if (freed) taken += kPassBytes * kPassChunkShare / segment.chunk_count;
       if (current_->size() >= kBlockBytes) HandOver(true);
       if (touched_chunks_ >= kMaxTouchedChunks) GiveBackPages();
-      // Freed, or an owned chunk read to its end; a closed chunk with a hole has more behind it.
+      // Stops if the chunk was freed or is owned and read to its end. A closed chunk with a hole has more records after
+      // the hole.
       if (freed || read.count == 0 || (!owner_gone && StateOfChunk(word) == ChunkState::kOwned)) break;
-      // Only we begin a new generation, by freeing: one that changes meanwhile is a hostile peer's, without an end.
+      // Only the launcher starts a new generation, by freeing the chunk. If it changed meanwhile, a hostile target
+      // wrote it, and the loop could run forever.
       if (read.generation != GenerationOfChunk(word)) break;
     }
   }
@@ -453,8 +459,8 @@ void Drain::HandOver(bool force) {
   {
     std::unique_lock<std::mutex> lock(queue_mutex_);
     if (current_records_ > 0) WaitForRoom(&lock);
-    // A disk that stands still must not fill the memory, nor hold up the targets: what it can't take is let go,
-    // counted. Facts are small, and nothing else says what they say.
+    // A stalled disk must neither fill the memory nor hold up the targets: records are dropped and counted. Facts are
+    // kept: they are small and exist nowhere else.
     if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
       too_fast_.fetch_add(current_records_, std::memory_order_relaxed);
       block.records_let_go = current_records_;
@@ -479,7 +485,7 @@ void Drain::HandOver(bool force) {
   current_ = fresh != nullptr ? std::move(fresh) : std::make_unique<FrameBuffer>(kBlockBytes + kChunkBytes);
 }
 
-// Where the queue is full, records stay in the segments as long as these have room and the disk takes something.
+// While the queue is full, records stay in the segments, as long as these have room and the disk still takes blocks.
 void Drain::WaitForRoom(std::unique_lock<std::mutex>* lock) {
   if (queued_bytes_ <= kMaxQueuedBytes) queue_stands_ = false;
   while (queued_bytes_ > kMaxQueuedBytes && !queue_stands_ && HaveRoom()) {
@@ -489,13 +495,13 @@ void Drain::WaitForRoom(std::unique_lock<std::mutex>* lock) {
   }
 }
 
-// Whether no segment is nearly full, of chunks or of what only the next pass gives back.
+// Whether no segment is nearly full: of chunks, or of slots that only the next pass frees.
 bool Drain::HaveRoom() const {
   if (ended_count_.load(std::memory_order_relaxed) >= kProcessSlots / 16) return false;
   for (const MappedSegment* mapped : pass_segments_) {
     const Segment& segment = mapped->segment;
     const uint32_t high = std::min(__atomic_load_n(&segment.header->chunk_high, __ATOMIC_ACQUIRE), segment.chunk_count);
-    // Slots of threads are given back between two passes.
+    // Thread slots are freed between two passes.
     if (SlotRecorder::HasSlotsToFree(*mapped)) return false;
     const uint32_t most = segment.chunk_count / 16 * 15;
     if (high <= most) continue;
@@ -529,7 +535,8 @@ void Drain::WriteLoop() {
       std::lock_guard<std::mutex> lock(queue_mutex_);
       queued_bytes_ -= block.frames->size();
       block.frames->Clear();
-      // As many as a burst needs, while it lasts: memory that is new costs more than all that is done with it.
+      // Keeps as many buffers as a burst needs while it lasts: page faults of new memory cost more than all work on the
+      // buffer.
       if (spare_.size() < (queue_.empty() ? kSpareBlocks : kMaxSpareBlocks)) spare_.push_back(std::move(block.frames));
       if (queue_.empty() && spare_.size() > kSpareBlocks) spare_.resize(kSpareBlocks);
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draining: one thread moves finished records from all segments into memory and does nothing else; another writes them
-// to the spool. A chunk is free again before anything touches the disk.
+// Draining: the drain thread copies finished records from all segments into memory, the write thread writes them to the
+// spool. A chunk is freed before its records are written, so that a slow disk does not hold up a target.
 //
 //   Drain drain(spool_fd, clock, limit);
 //   drain.Start();
-//   drain.Add(std::move(segment));          // a target has said hello
+//   drain.Add(std::move(segment));          // a target has sent its hello
 //   drain.ProcessEnded(number, serial, pid);
-//   drain.Flush();                          // everything recorded until now is in the spool file
+//   drain.Flush();                          // all records made until now are in the spool file
 //   drain.Stop();
 //
-// Process: launcher. Public functions: main thread only.
+// Process: launcher. Public functions: main thread only; Append: any thread.
 #ifndef TBPROF_LAUNCHER_SESSION_DRAIN_H_
 #define TBPROF_LAUNCHER_SESSION_DRAIN_H_
 
@@ -39,47 +39,48 @@ namespace tbprof {
 
 class Drain {
  public:
-  Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit);  // one file, without parts
+  Drain(ScopedFd spool, ClockKind clock, uint64_t spool_limit);  // one file without parts
   Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
   ~Drain();
 
   void Start();
-  // Drains once more, writes everything, ends both threads. False: the file system gave no answer for `patience_ms`;
-  // the threads are left in their calls, and the object must not be destroyed. 0: waits for as long as it takes.
+  // Drains once more, writes everything, joins both threads. Returns false if the file system did not complete a write
+  // for `patience_ms`: the threads stay blocked in their system calls, and the object must not be destroyed. 0: no
+  // limit.
   bool Stop(int patience_ms = 0);
 
-  // After Stop: unmaps what is left.
+  // After Stop: unmaps the remaining segments.
   void ReleaseSegments();
 
   // The returned pointer stays valid until Remove.
   MappedSegment* Add(std::unique_ptr<MappedSegment> segment, const SegmentFact& fact);
-  // Its processes are gone and what they left is drained: unmaps it.
+  // Unmaps a segment whose processes have ended and whose records are drained.
   void Remove(uint32_t number);
-  // A process of the segment has ended: what it left unfinished is given up, its slots are freed.
+  // A process of the segment has ended: its unfinished records are discarded, its slots are freed.
   void ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid);
   void ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid);
-  // A frame of the launcher's own. Any thread.
+  // Appends a frame of the launcher itself. Any thread.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
 
-  // Returns when all that was recorded before the call, with the facts of every thread, is in the file. False: the disk
-  // did not take it within the limit. `rotate`: what follows goes into another part of the spool.
+  // Returns when all records made before the call, and the facts of every thread, are in the file. False: not written
+  // within `limit_ms`, or a write failed. `rotate`: later records go into a new part of the spool.
   bool Flush(int limit_ms, bool rotate = false);
   void RequestFlush();
 
-  // Idle passes are this far apart at most; if that is sooner than before, the next one is at once. `armed`: threads
-  // may begin to record in between, so that the size of their segment is a limit, too.
+  // Sets the longest time between two idle passes; a shorter time than before starts a pass at once. `armed`: threads
+  // may begin to record between two passes, so that the size of each segment also limits the time.
   void SetIdleInterval(int milliseconds, bool armed);
 
   void SetRetention(Retention retention);
 
-  // For who looks after processes: whether, since the last call, records came, a process began or a capture was asked
-  // for in a target. `wait`: the next time it is so, activity_fd() becomes readable.
+  // Whether, since the last call, records arrived, a process started, a capture was requested in a target or a trigger
+  // border was reported. `wait`: activity_fd() becomes readable at the next such event.
   bool ConsumeActivity(bool wait);
   int activity_fd() const { return activity_fd_.get(); }
 
   const SpoolWriter& spool() const { return writer_; }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
-  // Let go because the disk could not keep up.
+  // Records dropped because the disk was too slow.
   uint64_t records_too_fast() const { return too_fast_.load(std::memory_order_relaxed); }
 
  private:
@@ -94,14 +95,14 @@ class Drain {
     bool armed = true;
   };
 
-  // What the main thread wants of a pass.
+  // Requests of the main thread for one pass.
   struct Work {
     bool stopping = false, rotate = false;
     uint64_t flush = 0;
     Idle idle;
     std::vector<uint32_t> removals;
     std::vector<Ended> ended;
-    std::unique_ptr<FrameBuffer> own;  // its frames
+    std::unique_ptr<FrameBuffer> own;  // frames of Append
   };
   void DrainLoop();
   Work WaitForWork(int sleep_us);
@@ -110,7 +111,7 @@ class Drain {
   void WriteLoop();
   void NotifyActivity(uint64_t taken);
   int NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const;
-  uint64_t Pass();  // bytes taken, as far as the pace goes
+  uint64_t Pass();  // bytes drained, plus a share for freed chunks; sets the pace
   uint64_t DrainSegment(MappedSegment* segment);
   static uint32_t WrittenSlots(const MappedSegment& segment, uint32_t chunk);
   void AppendChunk(const MappedSegment& segment, uint32_t index, const ChunkReadResult& read, uint64_t taken_ticks);
@@ -126,9 +127,9 @@ class Drain {
   std::thread drain_thread_, write_thread_;
   ScopedFd activity_fd_;
   std::atomic<bool> news_{false}, activity_wanted_{false};
-  std::atomic<uint32_t> ended_count_{0};  // of ended_
+  std::atomic<uint32_t> ended_count_{0};  // size of ended_
 
-  // Between the main and the drain thread.
+  // Shared by the main and the drain thread; guarded by mutex_.
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable flushed_;
@@ -144,29 +145,29 @@ class Drain {
   bool pass_wanted_ = false;
   bool stop_ = false;
 
-  // The drain thread's own.
+  // Used by the drain thread only.
   std::unique_ptr<FrameBuffer> current_;
   std::vector<MappedSegment*> pass_segments_;
-  std::vector<std::pair<uint64_t, uint32_t>> in_use_;  // chunks of the segment that is drained: begun, index
-  std::set<ProcessKey> dead_;                          // ended since the last pass
+  std::vector<std::pair<uint64_t, uint32_t>> in_use_;  // chunks of the current segment: begin ticks, index
+  std::set<ProcessKey> dead_;                          // processes that ended since the last pass
   SlotRecorder slots_;
   bool heap_changes_ = false;
   uint64_t bursts_until_ns_ = 0;
   uint64_t last_hand_over_ns_ = 0, last_counters_ns_ = 0, last_facts_ns_ = 0;
 
-  // Between the drain and the write thread.
+  // Shared by the drain and the write thread; guarded by queue_mutex_.
   struct Block {
     std::unique_ptr<FrameBuffer> frames;
     uint64_t flush = 0;
     bool rotate = false;
     uint64_t records = 0;
-    uint64_t first_ticks = 0, last_ticks = 0;  // when it was drained
-    uint64_t records_let_go = 0;               // of that time, because the queue was full
-    NotKept let_go;                            // what they were
+    uint64_t first_ticks = 0, last_ticks = 0;  // time span of draining
+    uint64_t records_let_go = 0;               // dropped in that time, because the queue was full
+    NotKept let_go;                            // their counts by kind and operation
   };
   std::mutex queue_mutex_;
   std::condition_variable queue_filled_, queue_emptied_, block_written_;
-  bool queue_stands_ = false;  // for longer than a record can wait
+  bool queue_stands_ = false;  // the disk took no block for kStandsMs
   std::deque<Block> queue_;
   uint64_t queued_bytes_ = 0;
   std::vector<std::unique_ptr<FrameBuffer>> spare_;

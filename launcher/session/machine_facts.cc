@@ -16,7 +16,7 @@
 namespace tbprof {
 namespace {
 
-// By the processor itself: on kernels before 5.18 opening /proc/cpuinfo interrupts all processors, and takes 10 ms.
+// Uses cpuid: on kernels before 5.18 opening /proc/cpuinfo interrupts all processors and takes 10 ms.
 std::string CpuModel() {
 #if defined(__x86_64__)
   constexpr unsigned kLast = 0x80000004;

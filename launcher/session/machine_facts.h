@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine that a session runs on: what runs are distinguished by when they are compared.
+// Facts of the machine that a session runs on; comparisons of runs use them to detect different machines.
 //
 // Process: launcher, at the session's start.
 #ifndef TBPROF_LAUNCHER_SESSION_MACHINE_FACTS_H_
@@ -12,9 +12,9 @@
 namespace tbprof {
 
 struct MachineFacts {
-  std::string cpu_model, kernel;  // empty: not known (the model: but on x86)
-  int32_t cpus = 0;               // 0: not known
-  uint64_t memory_bytes = 0;      // likewise
+  std::string cpu_model, kernel;  // empty: unknown; cpu_model is known on x86-64 only
+  int32_t cpus = 0;               // 0: unknown
+  uint64_t memory_bytes = 0;      // 0: unknown
 };
 
 MachineFacts ReadMachineFacts();

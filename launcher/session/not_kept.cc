@@ -12,7 +12,7 @@ namespace {
 
 uint32_t AuxOf(const Tag& tag) {
   const bool counts = IsSpan(tag.kind) || tag.kind == RecordKind::kExec || tag.kind == RecordKind::kAnnotation;
-  // A block that realloc left where it was is counted by nobody: apart from the others.
+  // kRecordFailed marks a realloc that failed: the thread's counters do not count it, so it gets a separate row.
   if (tag.kind == RecordKind::kAllocation) return tag.flags & kRecordFailed;
   return counts ? tag.aux : 0;
 }

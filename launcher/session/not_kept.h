@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the records were that the spool did not take, by kind and operation: a profile counts them against what was
-// made.
+// Counts the records that the spool did not take, by kind and operation. A profile compares them with the calls that
+// the hooks counted.
 //
 //   NotKept counts;
-//   counts.Take(frames);       // chunk frames that are let go
-//   counts.AppendTo(&buffer);  // a kNotKept frame: of all so far
+//   counts.Take(frames);       // chunk frames that are dropped
+//   counts.AppendTo(&buffer);  // a kNotKept frame with all counts so far
 //
-// Process: launcher, drain and write thread, each with its own. Memory: bounded by kMaxRows.
+// Process: launcher; the drain and the write thread have separate objects. Memory: bounded by kMaxRows.
 #ifndef TBPROF_LAUNCHER_SESSION_NOT_KEPT_H_
 #define TBPROF_LAUNCHER_SESSION_NOT_KEPT_H_
 
@@ -23,7 +23,7 @@ namespace tbprof {
 
 class NotKept {
  public:
-  // Of one piece of a buffer of frames.
+  // Counts the records of a contiguous piece of frames.
   void Take(std::span<const uint8_t> frames);
   void Add(const NotKept& other);
   void AppendTo(FrameBuffer* buffer) const;

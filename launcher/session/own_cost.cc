@@ -20,7 +20,7 @@ constexpr size_t kWarmChunks = 4;
 constexpr int kAllocations = 4000;
 constexpr int kPages = 32;
 
-// The least disturbed of a few rounds, in ns per turn.
+// The minimum of kRounds rounds, in ns per turn: the round with the least disturbance.
 template <typename Work>
 double Least(double ticks_per_ns, int turns, ClockKind clock, Work work) {
   double least = 1e9;
@@ -32,7 +32,8 @@ double Least(double ticks_per_ns, int turns, ClockKind clock, Work work) {
   return least;
 }
 
-// What Allocated and Freeing of preload/hooks_malloc.cc do, between a call through a pointer and one more.
+// Copies the steps of Allocated and Freeing in preload/hooks_malloc.cc; measured as the difference between two calls
+// through a pointer, with and without these steps.
 struct Counters {
   uint32_t armed = 1;
   uint64_t epoch = 1, thread_epoch = 1;
@@ -89,7 +90,7 @@ OwnCost MeasureOwnCost(ClockKind clock, double ticks_per_ns) {
   segment.header->clock_kind = static_cast<uint32_t>(clock);
   ChunkWriter writer;
   ResetChunkWriter(&writer, &segment.thread_slots[0], 0, 1);
-  // On pages that have been touched: what a first touch costs is counted apart.
+  // The pages are touched before: the cost of a first touch is measured separately.
   memset(segment.Chunk(0), 0, kWarmChunks * kChunkBytes);
   cost.record_ns = Least(ticks_per_ns, kRecords, clock, [&] {
     for (int i = 0; i < kRecords; ++i) {

@@ -30,20 +30,21 @@ namespace {
 
 constexpr int kBacklog = 4096;
 constexpr uint64_t kCallerPatienceNs = 10'000'000'000;
-constexpr uint64_t kSoonNs = 100'000'000;  // a caller that has been silent for longer is looked at less often
+constexpr uint64_t kSoonNs = 100'000'000;  // a caller that is silent for longer is checked less often
 constexpr int kSoonMs = 2, kLaterMs = 20;
-// A caller holds a descriptor. Beyond these, those who have been silent for longest are let go.
+// Each waiting caller holds a descriptor. Beyond these limits the oldest caller is disconnected.
 constexpr size_t kMaxCallers = 400;
 constexpr size_t kMaxForeignCallers = 64;
 constexpr std::string_view kSocketSuffix = "/tbprof-XXXXXX/s";
 
-// Removes what killed launchers of this user left in `base`. A living one holds the lock on its directory.
+// Removes directories that killed launchers of this user left in `base`. A live launcher holds the lock of its
+// directory.
 void SweepAbandoned(const std::string& base) {
   DIR* listing = opendir(base.c_str());
   if (listing == nullptr) return;
   while (const dirent* entry = readdir(listing)) {
     const std::string name = entry->d_name;
-    // As mkdtemp names them; tbprof-logs-0 is none.
+    // Only names that mkdtemp made, so not tbprof-logs-0.
     if (name.size() != 13 || name.compare(0, 7, "tbprof-") != 0 || name.find('-', 7) != std::string::npos) continue;
     const ScopedFd directory(openat(dirfd(listing), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts;
@@ -56,17 +57,17 @@ void SweepAbandoned(const std::string& base) {
   closedir(listing);
 }
 
-// Whether what is mapped of the file stays there. Asked before anything else: this alone the kernel answers by itself,
-// whatever file system the descriptor is of.
+// Whether the file cannot shrink while it is mapped. This check is the first: the kernel answers it itself, without
+// asking the file system of the descriptor, which may hang.
 bool CannotShrink(int fd) {
-  const int seals = fcntl(fd, F_GET_SEALS);  // -1: no memfd
+  const int seals = fcntl(fd, F_GET_SEALS);  // -1: not a memfd
   constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
   struct statfs system;
-  // Reading a page of hugetlbfs is SIGBUS where there is no huge page left.
+  // hugetlbfs is refused: reading a page raises SIGBUS when no huge page is left.
   return seals >= 0 && (seals & kNeeded) == kNeeded && fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
-// Whether another user can put something else in the place of a directory, or of one made in it.
+// Whether another user can replace a directory, or a directory that is created in it.
 bool OthersCanReplace(const std::string& directory) {
   DirectoryWalk walk;
   bool others = false;
@@ -78,7 +79,7 @@ bool OthersCanReplace(const std::string& directory) {
   return !OpenDirectoryTrusted(directory, walk).ok() || others;
 }
 
-// What of a message came as descriptors: the first is the segment's.
+// The first descriptor of a message, which is the segment. Closes all others.
 ScopedFd FirstDescriptor(msghdr* message) {
   ScopedFd segment_fd;
   for (cmsghdr* entry = CMSG_FIRSTHDR(message); entry != nullptr; entry = CMSG_NXTHDR(message, entry)) {
@@ -116,7 +117,7 @@ absl::Status Rendezvous::Open(const std::string& logdir, int logdir_fd) {
   };
   std::vector<std::string> tried;
   absl::Status first;
-  // Whether there is no more to try.
+  // Tries one base directory; true: the sockets are open there.
   const auto ends = [&](const std::string& base) {
     if (std::find(tried.begin(), tried.end(), base) != tried.end()) return false;
     tried.push_back(base);
@@ -125,11 +126,11 @@ absl::Status Rendezvous::Open(const std::string& logdir, int logdir_fd) {
     return status.ok();
   };
   const auto ends_if_safe = [&](const std::string& base) {
-    // The socket's path has to fit a sockaddr, and a variable whose fields `;` separates.
+    // The path of the socket must fit a sockaddr, and the session variable, whose fields are separated by `;`.
     if (!base.starts_with('/') || base.size() + kSocketSuffix.size() > kMaxSocketPath || base.find(';') != base.npos) {
       return false;
     }
-    // And it must lead to our socket as long as the command runs.
+    // No other user may be able to replace the directory while the command runs.
     return !OthersCanReplace(base) && ends(base);
   };
   for (const std::string& base :
@@ -139,13 +140,13 @@ absl::Status Rendezvous::Open(const std::string& logdir, int logdir_fd) {
   absl::StatusOr<SpoolDirectory> in_logdir = OpenLogdirsDirectory(logdir, logdir_fd);
   if (in_logdir.ok()) {
     parent_ = std::move(in_logdir->made);
-    // A file server may know no sockets.
+    // A remote file system may not support sockets.
     const bool remote = StorageOf(in_logdir->fd.get()) == Storage::kRemote;
     if (!remote && ends_if_safe(in_logdir->path)) return absl::OkStatus();
     Remove();
     parent_ = {};
   }
-  // In a root directory of somebody else's, no place is safe.
+  // If the root directory belongs to another user, no directory is safe: uses /tmp all the same.
   if (ends("/tmp")) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("no place for the target's socket in TMPDIR, /tmp, XDG_RUNTIME_DIR, /dev/shm or the log directory",
@@ -153,7 +154,7 @@ absl::Status Rendezvous::Open(const std::string& logdir, int logdir_fd) {
 }
 
 absl::Status Rendezvous::OpenIn(const std::string& base) {
-  // Between its making and its lock another launcher may take the directory for one that was left, and remove it.
+  // Between mkdtemp and flock another launcher may take the directory for an abandoned one and remove it.
   for (int attempt = 0;; ++attempt) {
     std::string made = absl::StrCat(base, "/tbprof-XXXXXX");
     if (mkdtemp(made.data()) == nullptr) {
@@ -163,7 +164,7 @@ absl::Status Rendezvous::OpenIn(const std::string& base) {
     directory_lock_.Reset(open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     struct stat facts;
     if (directory_lock_.valid() && flock(directory_lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      // The other one is at it.
+      // Another launcher is removing the directory.
     } else if (stat(directory_.c_str(), &facts) == 0) {
       break;
     }
@@ -182,7 +183,7 @@ absl::Status Rendezvous::OpenIn(const std::string& base) {
         listen(fd.get(), kBacklog) != 0) {
       const int error = errno;
       if (abstract && error == EADDRINUSE) {
-        // Whoever watches TMPDIR sees the directory come, and may take the name before us.
+        // A process that watches TMPDIR sees the new directory and may bind the abstract name first.
         notes_.push_back(
             "another process has taken the name of a socket: programs in mount namespaces of their own are not "
             "recorded");
@@ -228,7 +229,7 @@ int Rendezvous::TimeoutMs(uint64_t now_ns) const {
 
 void Rendezvous::Accept(int listener) {
   if (listener < 0) return;
-  // Bounded, so that a storm of processes cannot keep us from signals.
+  // Bounded, so that many starting processes cannot delay the handling of signals.
   for (int i = 0; i < 256; ++i) {
     ScopedFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!connection.valid()) {
@@ -244,7 +245,7 @@ void Rendezvous::Accept(int listener) {
     const auto like_it = static_cast<size_t>(std::count_if(callers_.begin(), callers_.end(), is_like_it));
     if (like_it >= (foreign ? kMaxForeignCallers : kMaxCallers)) {
       const auto oldest = std::find_if(callers_.begin(), callers_.end(), is_like_it);
-      // What it has sent counts.
+      // A message that it has already sent still counts.
       ReceiveHello(oldest->connection.get());
       callers_.erase(oldest);
     }
@@ -252,7 +253,7 @@ void Rendezvous::Accept(int listener) {
   }
 }
 
-// A target sends right after it connects, but between the two it may be preempted for long; nobody waits for it.
+// A target sends right after it connects, but it may be preempted in between; the launcher does not wait for it.
 void Rendezvous::TakeHellos() {
   const uint64_t now = ReadMonotonic();
   std::erase_if(callers_, [&](const Caller& caller) {

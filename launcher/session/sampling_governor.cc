@@ -9,14 +9,14 @@ namespace tbprof {
 namespace {
 
 constexpr double kMinuteNs = 60e9;
-// Of the rate, for samples, whatever else is recorded.
+// The share of the rate that is reserved for samples.
 constexpr double kLeastShare = 1.0 / 8;
 constexpr uint64_t kMostThinning = 65536;
-// From this thinning on a sample has half a stack, which leaves room for twice as many.
+// From this thinning on a sample has half the stack, which allows twice as many samples.
 constexpr uint64_t kHalfStackFrom = 4;
-// Between two changes; a change shows in the totals by then.
+// The least time between two changes: after it the totals show the effect of the last one.
 constexpr uint64_t kSettleNs = 2'000'000'000;
-// For so long half the thinning has to be enough before it is halved: phases of a program differ.
+// The thinning is halved only after half of it has sufficed for this time: the phases of a program differ.
 constexpr uint64_t kQuietNs = 20'000'000'000;
 
 }  // namespace

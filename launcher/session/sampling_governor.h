@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often the allocator is sampled, and how much of the stack a sample has, so that raw records stay under a rate: a
-// training that allocates 500 MB/s would write 500 MiB of stacks a minute. Estimates stay unbiased: a sample stands for
-// the mean distance that led to it, whatever that was.
+// Adapts the interval of allocator samples and the stack size of a sample, so that raw records stay below a rate: a
+// training that allocates 500 MB/s would write 500 MiB of stacks a minute. Estimates stay unbiased: each sample is
+// weighted with the mean distance that was in effect for it.
 //
 //   SamplingGovernor governor(512 << 10, 100 << 20);
 //   if (governor.Update(now_ns, sample_bytes, all_bytes)) SetSampling(governor.sampling());
 //
-// One minute's worth may be written at any speed, so that short programs are sampled as finely as was asked for.
-// Records of other kinds count too, but an eighth of the rate is always left for samples.
+// The bytes of one minute may be written at any speed, so that short programs are sampled at the requested interval.
+// Records of other kinds count too, but an eighth of the rate is always reserved for samples.
 //
 // Process: launcher, main thread. No system calls.
 #ifndef TBPROF_LAUNCHER_SESSION_SAMPLING_GOVERNOR_H_
@@ -22,7 +22,7 @@ namespace tbprof {
 
 struct Sampling {
   uint64_t interval = 0;                  // mean bytes allocated between two samples
-  uint32_t stack_bytes = kSnapshotBytes;  // of its stack that a sample has at most
+  uint32_t stack_bytes = kSnapshotBytes;  // most bytes of stack in a sample
 };
 
 class SamplingGovernor {
@@ -30,12 +30,12 @@ class SamplingGovernor {
   // `bytes_per_minute` 0: sampling never changes.
   SamplingGovernor(uint64_t interval, uint64_t bytes_per_minute);
 
-  // Totals since the start, about once a second. True: sampling() has changed.
+  // Takes totals since the start; to be called about once a second. True: sampling() has changed.
   bool Update(uint64_t now_ns, uint64_t sample_bytes, uint64_t all_bytes);
   const Sampling& sampling() const { return sampling_; }
 
  private:
-  // 1: as was asked for; each doubling halves the bytes of samples.
+  // 1: the requested sampling; each doubling halves the bytes of samples.
   void SetThinning(uint64_t thinning);
 
   const uint64_t base_interval_;
@@ -44,8 +44,8 @@ class SamplingGovernor {
   Sampling sampling_;
   uint64_t thinning_ = 1;
   uint64_t last_ns_ = 0, last_samples_ = 0, last_all_ = 0;
-  uint64_t changed_ns_ = 0;      // thinning_
-  uint64_t quiet_since_ns_ = 0;  // since when half the thinning would be enough; 0: it would not
+  uint64_t changed_ns_ = 0;      // when thinning_ changed
+  uint64_t quiet_since_ns_ = 0;  // since when half the thinning suffices; 0: it does not
 };
 
 }  // namespace tbprof

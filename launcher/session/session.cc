@@ -24,23 +24,24 @@ constexpr uint64_t kLookIntervalNs = 50'000'000;
 constexpr uint64_t kIdleLookIntervalNs = 1'000'000'000;
 constexpr uint64_t kDisarmedLookIntervalNs = 100'000'000;
 constexpr uint64_t kClockIntervalNs = 1'000'000'000;
-// How often is looked where nothing is recorded. Each look wakes a core that the program may be waiting on.
+// The drain's interval while nothing is recorded. Each pass wakes a core that the program may be waiting for.
 constexpr int kIdleDrainMs = 100;
-// And where nothing will be before we arm it. A capture that is asked for in a target begins so much later at most.
+// The drain's interval while no family is armed. A capture that is requested in a target begins at most this much
+// later.
 constexpr int kDisarmedDrainMs = 200;
-// What has just done something will do more.
+// After activity the launcher uses the short intervals for this time: more activity is likely.
 constexpr uint64_t kBusyNs = 1'000'000'000;
 constexpr uint64_t kLargeAllocation = 1u << 20;
 constexpr uint64_t kSlowAllocationNs = 100'000;
 constexpr uint64_t kPythonWaitNs = 100'000;
 constexpr uint32_t kMaxInert = 10000;
-// A plain flush takes a few ms; one that a lost device holds up must not hold up the window.
+// A flush normally takes a few ms; a lost device must not hold up the window.
 constexpr int kGpuFlushMs = 1000;
 constexpr int kSamplerFlushMs = 1000;
 constexpr int kCoreFlushMs = 2000;
 constexpr uint64_t kLateNs = 500'000'000;
-// How long the records of a window that a program has begun wait for us to see it. Each profile that is made begins
-// with a flush, which a slow disk or a GPU holds up.
+// How long records are kept until the launcher sees the window that a program has begun. The launcher may be in the
+// flush before a conversion, which a slow disk or a GPU holds up.
 constexpr uint64_t kTriggerPatienceNs = 5'000'000'000;
 
 }  // namespace
@@ -180,7 +181,7 @@ void Session::Handle() {
   const uint64_t now = ReadMonotonic();
   if (now >= next_look_ns_) {
     if (drain_->ConsumeActivity(now >= busy_until_ns_)) busy_until_ns_ = now + kBusyNs;
-    // With one time for all: an end that is seen must not lie behind it.
+    // All targets get the same time: an end that is seen must not be later than it.
     for (const auto& target : targets_->targets()) targets_->UpdateProcesses(target.get(), now);
     targets_->RemoveEnded(now, [&](uint32_t segment) { triggers_.ForgetSegment(segment, Now()); });
     if (config_.capture_signal != 0) capture_requests_ += targets_->ReadCaptureRequests();
@@ -189,7 +190,7 @@ void Session::Handle() {
                            : armed()             ? kLookIntervalNs
                                                  : kDisarmedLookIntervalNs);
   }
-  // At a look that is about then, to wake once for both.
+  // Done up to a quarter of an interval early, together with a look, to save a wake-up.
   if (now + kIdleLookIntervalNs / 4 >= next_clock_ns_) {
     TakeClockPair();
     AdaptSampling(now);
@@ -221,11 +222,11 @@ void Session::TakeIntroduction(Introduction introduction) {
   targets_->UpdateProcesses(target, ReadMonotonic());
 }
 
-// A library that stays out of the way, and why.
+// Records that a library stays inert, and its reason.
 void Session::TakeInert(const InertNotice& notice, pid_t pid) {
   if (inert_recorded_ == kMaxInert) return;
   ++inert_recorded_;
-  // It goes on with its start; who it is can be had while it lives.
+  // The process continues its start; its executable can be read only while it lives.
   char executable[4096];
   const ssize_t length = readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), executable, sizeof(executable));
   InertFact fact{};
@@ -249,12 +250,12 @@ void Session::SetControl(Target* target) {
   __atomic_store_n(&header->torch_all, windows_.any_asked_for() ? 1u : 0u, __ATOMIC_SEQ_CST);
   __atomic_store_n(&header->gpu_windows, windows_.gpu_windows(), __ATOMIC_SEQ_CST);
   const uint32_t families = windows_.ArmedFamilies();
-  // A range that begins in the program arms it: that is never taken away unseen, not for a moment. A segment that
-  // changes all the time has its way.
+  // A range that begins in the program arms the segment itself: the launcher must not disarm it before it has read that
+  // border. A segment whose control word changes all the time is left as it is after kTries.
   constexpr int kTries = 1000;
   uint32_t control = __atomic_load_n(&header->control, __ATOMIC_SEQ_CST);
   for (int i = 0; i < kTries; ++i) {
-    // One that was taken may not have its window yet: that of the range before is closed first.
+    // A border that was already read may not have its window yet: the window of the previous range is closed first.
     const bool is_begun = config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
                           (triggers_.is_open() ||
                            __atomic_load_n(&TriggersOf(header)->reported, __ATOMIC_SEQ_CST) != target->borders_seen);
@@ -289,7 +290,7 @@ void Session::ReadTriggers() {
                    now > patience ? now - patience : 0, now);
     triggers_.Forget(
         segment, [&](uint32_t serial) { return target->Has(serial); }, now);
-    // One that armed itself for a border that was lost, or behind our back.
+    // Resets a segment that armed itself for a border that was lost, or without reporting one.
     SegmentHeader* const header = target->mapped->segment.header;
     const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_RELAXED);
     if (!triggers_.is_open() && (control & kFamilyAll) != windows_.ArmedFamilies() &&
@@ -331,12 +332,12 @@ void Session::WriteWindow(uint32_t number, WindowEvent event, uint64_t ticks, ui
 }
 
 void Session::SetRetention() {
-  // A window's end is the last that was recorded, which a busy machine lets us see later.
+  // The last records of a window may be drained up to kLateNs late on a busy machine.
   drain_->SetRetention(windows_.RetentionNow(TicksOf(kLateNs)));
 }
 
 uint64_t Session::OpenWindow(uint32_t number, uint32_t families, uint64_t from_ticks) {
-  // The wall clock may have been set since the last.
+  // The wall clock may have been set since the last clock pair.
   if (number != 0 && from_ticks == 0) TakeClockPair();
   const uint64_t ticks = from_ticks != 0 ? from_ticks : Now();
   if (number == 0) {
@@ -362,7 +363,7 @@ uint64_t Session::OpenAskedWindow(uint32_t number, uint32_t families) {
   constexpr int kPatienceMs = 50;
   windows_.AskFor(number);
   SetAllTorchOperations(targets_->targets(), true);
-  // Where no window is open, operations begin to be recorded when this one opens.
+  // If annotations are not armed yet, no operation is recorded before this window opens: no need to wait.
   if ((windows_.ArmedFamilies() & kFamilyAnnotation) != 0) WaitForAllTorchOperations(targets_->targets(), kPatienceMs);
   OpenGpuWindow(number, families);
   if ((families & kFamilyGpu) != 0) WaitForLimitedGpus(targets_->targets(), kPatienceMs);
@@ -370,7 +371,7 @@ uint64_t Session::OpenAskedWindow(uint32_t number, uint32_t families) {
 }
 
 uint64_t Session::CloseWindow(uint32_t number, uint64_t at_ticks) {
-  // Who has called by now lived in this window: a library's notice that it stays inert is dated when it is read.
+  // Receives waiting callers before the window closes: an inert notice gets the time at which it is read.
   if (at_ticks == 0) rendezvous_->Receive();
   const uint64_t ticks = at_ticks != 0 ? at_ticks : Now();
   const uint32_t before = windows_.ArmedFamilies();
@@ -392,7 +393,7 @@ void Session::AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks)
 }
 
 void Session::SplitRun(uint64_t start_to, uint64_t end_ns, bool add_start) {
-  // No further: what comes now must be able to go.
+  // The range ends at `start_to`: later records must stay droppable.
   if (add_start) windows_.KeepRange(kStartWindow, {run_open_ticks_, start_to, true});
   windows_.SplitRun(TicksOf(end_ns));
   SetRetention();
@@ -435,13 +436,13 @@ SpoolExtent Session::ExtentOf(uint32_t number) const {
 }
 
 bool Session::Flush(int limit_ms, bool rotate) {
-  // Device work is recorded after it is done: what a window still waits for comes now.
+  // Device work is recorded after it has finished: the flush delivers the records that the window still lacks.
   if (armed() || rotate) FlushGpus(targets_->targets(), std::min(limit_ms, kGpuFlushMs));
   TakeClockPair();
   const uint64_t now = ReadMonotonic();
   for (const auto& target : targets_->targets()) {
     targets_->UpdateProcesses(target.get(), now);
-    // Once per flush: what was loaded since, for stacks that pass through it.
+    // Reads the maps once per segment, so that stacks through libraries loaded since can be resolved.
     if (!target->dead && target->maps_read == 0) targets_->ReadMaps(target.get());
   }
   const std::chrono::milliseconds patience(std::min(limit_ms, kSamplerFlushMs));
@@ -486,7 +487,7 @@ bool Session::Close(const EndFact& end, int patience_ms) {
   sampler_.reset();
   native_sampler_.reset();
   Flush(patience_ms);
-  // What is not read by now comes too late.
+  // Core files that are not read by now are skipped.
   targets_->StopReadingCores();
   cores_.reset();
   for (std::string& note : notes_) drain_->Append(FrameType::kNote, 0, note.data(), note.size());

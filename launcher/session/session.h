@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session: from the start of a command to its profile. Opens and closes windows, and has its parts work together: the
+// A session lasts from the start of a command to its profile. Opens and closes windows, and connects its parts: the
 // rendezvous, the targets, the drain, the spool, the ledger of windows.
 //
 //   auto session = Session::Create(config);
 //   environment.push_back((*session)->Variable());       // for the target
 //   while (...) {
-//     ppoll({(*session)->fds()..., ...}, (*session)->TimeoutMs());
+//     (*session)->AppendWatched(&fds);                   // and listen_fd(), abstract_fd()
+//     if (poll(fds, (*session)->TimeoutMs()) > 0) (*session)->LookSoon();
 //     (*session)->Handle();
 //   }
-//   (*session)->Close(end);                              // everything is in the spool
+//   (*session)->Close(end);                              // all records are in the spool
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_SESSION_SESSION_H_
@@ -49,104 +50,109 @@ class Session {
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionConfig& config);
   ~Session();  // removes the rendezvous
 
-  // `TBPROF_SESSION=...`
+  // The environment variable `TBPROF_SESSION=...` for the target.
   std::string Variable() const;
 
-  // False: not for a moment, though somebody waits there.
+  // False: accept failed a moment ago for lack of descriptors or memory; do not poll the sockets although callers wait.
   bool listens() const { return rendezvous_->listens(); }
   int listen_fd() const { return rendezvous_->listen_fd(); }
   int abstract_fd() const { return rendezvous_->abstract_fd(); }
-  // Descriptors that something has happened on: LookSoon is due before the next Handle.
+  // Appends descriptors; if one of them is readable, call LookSoon before the next Handle.
   void AppendWatched(std::vector<pollfd>* fds) const;
   void LookSoon() { next_look_ns_ = 0; }
-  // Accepts hellos, looks after processes, takes clock pairs. Never waits.
+  // Accepts hellos, registers new and ended processes, records clock pairs. Never waits.
   void Handle();
-  // When Handle wants to be called at the latest.
+  // Milliseconds until Handle has to be called again.
   int TimeoutMs() const;
 
   // Capture signals that targets have caught since the last call.
   uint64_t TakeCaptureRequests() { return std::exchange(capture_requests_, 0); }
-  // Windows that the program has begun and ended since the last call. What was recorded from their begin on is there.
+  // Windows that the program has begun and ended since the last call. Records from their begin on are still in the
+  // spool.
   std::vector<TriggerChange> TakeTriggers();
   uint64_t triggers_missed() const { return triggers_.missed(); }
-  // There is no further window: ranges are counted, and arm nothing.
+  // No further window opens: ranges of the program are counted, but arm nothing.
   void DisarmTriggers();
-  // Whether the handler of the capture signal in `pid` is the library's, not the program's.
+  // Whether `pid` handles the capture signal with the library's handler, not with one of the program.
   bool HandlesCaptureSignal(pid_t pid) const { return targets_->HandlesCaptureSignal(pid); }
 
-  // `number` 0: the run's own window; captures from 1. Arms the families everywhere. Returns the border's ticks.
-  // Of the session's families only `families`.
+  // Opens a window. `number` 0: the run's own window; captures are numbered from 1. Arms those of the session's
+  // families that are in `families` in all targets. Returns the ticks of the border.
   uint64_t OpenWindow(uint32_t number, uint32_t families = kFamilyAll, uint64_t from_ticks = 0);  // 0: now
-  // The same for one that somebody has asked for: while it is open, PyTorch's operations are not sampled. Waits until
-  // the processes that use it have answered, at most 50 ms, and as long for GPUs that are recorded only in windows.
+  // Opens a requested window: while it is open, all PyTorch operations are recorded instead of samples. Waits at most
+  // 50 ms for the processes that use PyTorch, and at most 50 ms for GPUs that are recorded only in windows.
   uint64_t OpenAskedWindow(uint32_t number, uint32_t families);
   uint64_t CloseWindow(uint32_t number, uint64_t at_ticks = 0);  // 0: now
-  // One whose borders lie in the past; nothing is armed for it. What is still there of it stays until it is published.
+  // Adds a window that lies in the past; arms nothing. Its records that are still in the spool stay until it is
+  // published.
   void AddWindow(uint32_t number, uint64_t from_ticks, uint64_t to_ticks);
-  // The run does not fit one profile: from `start_to` on only the last `end_ns` stay, for the window `end`, which the
-  // end of the run closes. `add_start`: what was before becomes the window `start`, which is not there yet.
+  // The run does not fit one profile: after `start_to` only the records of the last `end_ns` are kept, for the window
+  // kEndWindow, which closes at the end of the run. `add_start`: adds the window kStartWindow for the time before
+  // `start_to`.
   void SplitRun(uint64_t start_to, uint64_t end_ns, bool add_start);
-  // The run's own window was [from, to): what lies outside may go, and nothing is recorded for it any more.
+  // Narrows the run's own window to [from, to): records outside of it may be dropped, and nothing more is recorded for
+  // it.
   void NarrowRun(uint64_t from_ticks, uint64_t to_ticks);
-  // The profile of a window is written: its records may go. Not `ok`: they may go when room is short.
+  // The profile of a window is written: its records may be dropped. Not `ok`: they may be dropped only when the spool
+  // is short of room.
   void Published(uint32_t number, bool ok);
   uint64_t run_open_ticks() const { return run_open_ticks_; }
-  // Where a window's records are. Everything before the last Flush.
+  // The parts of the spool that hold a window's records, up to the last Flush.
   SpoolExtent ExtentOf(uint32_t number) const;
   bool armed() const { return windows_.armed(); }
-  // Where the control socket belongs.
+  // The path for the control socket.
   std::string control_path() const { return rendezvous_->directory() + "/" + kControlName; }
-  // At so much after the run's window was opened, by how fast the counter has run since.
+  // The ticks at `ns` after the run's window was opened, computed with the rate of the counter since then.
   uint64_t TicksInRun(uint64_t ns) const;
   uint64_t TicksOf(uint64_t ns) const { return static_cast<uint64_t>(static_cast<double>(ns) * ticks_per_ns_); }
 
-  // All that was recorded until now is in the spool. False: not within the limit.
+  // Returns when all records made until now are in the spool. False: not within the limit.
   bool Flush(int limit_ms = 10000, bool rotate = false);
-  // The same without waiting for it.
+  // Requests a flush without waiting for it.
   void RequestFlush() { drain_->RequestFlush(); }
-  // The end: reads what is left, writes the end frame. Nothing is recorded any more. False: the spool's file system
-  // gave no answer for `patience_ms`; nothing of the spool can be read, written or removed.
+  // Ends recording, drains the rest and writes the end frame. False: the spool's file system did not respond for
+  // `patience_ms`; the spool cannot be read, written or removed.
   bool Close(const EndFact& end, int patience_ms);
-  // After that: unmaps all segments, which takes tens of milliseconds after hundreds of short processes.
+  // After Close: unmaps all segments, which takes tens of milliseconds after hundreds of short processes.
   void ReleaseTargets();
 
   uint64_t Now() const { return ReadTicks(clock_); }
   ClockKind clock() const { return clock_; }
   const std::string& spool_path() const { return home_.path(); }
-  // What its path led to when it was made. -1: the directory was removed.
+  // The directory in which the spool was created, as a descriptor. -1: the directory was removed.
   int spool_directory() const { return home_.directory(); }
   const std::string& spool_name() const { return home_.name(); }
   const SpoolWriter& spool() const { return drain_->spool(); }
   uint64_t spool_limit() const { return home_.limit(); }
-  // Where it is by now: its directory may have been renamed or removed since.
+  // The current path of the spool: its directory may have been renamed or removed.
   const std::string& FindSpool() { return home_.Find(drain_->spool().fd()); }
   bool spool_removed() const { return home_.removed(); }
   void RemoveSpool() { home_.Remove(drain_->spool().fd()); }
 
-  // The processes that are recorded, as we see them; those whose number is not known are left out.
+  // The recorded processes as pids of the launcher's pid namespace; processes whose pid is unknown are left out.
   std::vector<int> LivePids() const { return targets_->LivePids(); }
-  // How the command ended, for a kernel that reports it to its parent alone.
+  // Sets the exit status of the command: some kernels report it to the parent only.
   void SetEnd(pid_t pid, const ExitStatus& status) { targets_->SetEnd(pid, status); }
-  // For the terminal.
+  // Lines and counts for the terminal.
   uint32_t segments_seen() const { return targets_->segments_seen(); }
   std::vector<std::string> TakeNotes() { return std::exchange(notes_, {}); }
-  // A process whose GPUs are recorded only in windows, GpuState::kLimited; 0: none.
+  // A process in GpuState::kLimited: its GPUs are recorded only in windows. 0: none.
   pid_t FindLimitedGpu() const { return tbprof::FindLimitedGpu(targets_->targets()); }
   uint64_t records() const { return drain_->records(); }
-  // Of threads that live: what there was no room for in their segments.
+  // Records of live threads that found no room in their segment.
   uint64_t DroppedRecords() const { return targets_->DroppedRecords(); }
   uint64_t records_not_kept() const { return drain_->spool().records_not_kept(); }
   std::string SpoolError() const;
   uint32_t targets_refused() const { return targets_->refused(); }
   size_t live_processes() const { return targets_->live_processes(); }
-  // Looks for processes that have come or ended, as the passes of Handle do now and then.
+  // Registers new and ended processes at once; Handle does it at intervals.
   void LookForProcesses();
 
  private:
   Session() = default;
   absl::Status MakeSpool();
   void RecordStart(const ClockFact& first);
-  // A caller of the rendezvous.
+  // Handles a caller of the rendezvous.
   void TakeIntroduction(Introduction introduction);
   void TakeInert(const InertNotice& notice, pid_t pid);
   void TakeClockPair();
@@ -162,13 +168,13 @@ class Session {
   void ReadTriggers();
 
   SessionConfig config_;
-  std::vector<std::string> notes_;  // before the parts that write to it
+  std::vector<std::string> notes_;  // declared before the parts that write to it
   SpoolHome home_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<Drain> drain_;
-  std::unique_ptr<StackSampler> sampler_;          // of Python stacks; null: not wanted
-  std::unique_ptr<NativeSampler> native_sampler_;  // likewise, of native stacks
-  std::unique_ptr<CrashCores> cores_;              // likewise, of core files
+  std::unique_ptr<StackSampler> sampler_;          // of Python stacks; null: disabled
+  std::unique_ptr<NativeSampler> native_sampler_;  // of native stacks; null: disabled
+  std::unique_ptr<CrashCores> cores_;              // reads core files
   std::unique_ptr<SamplingGovernor> governor_;
   std::unique_ptr<TargetRegistry> targets_;
   WindowLedger windows_;
@@ -184,7 +190,7 @@ class Session {
   uint64_t busy_until_ns_ = 0;
   uint64_t capture_requests_ = 0;
   bool closed_ = false;
-  bool hangs_ = false;  // the spool; its threads are left behind
+  bool hangs_ = false;  // the spool's file system; the drain's threads are left blocked
 };
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The clock that a session's records are stamped with, beside CLOCK_MONOTONIC.
+// The clock of a session's timestamps, and its relation to CLOCK_MONOTONIC.
 //
 //   const ClockKind clock = ChooseClock();
 //   const ClockFact first = ReadClockPair(clock);
@@ -16,13 +16,14 @@
 
 namespace tbprof {
 
-// The processor's counter where it runs at one rate on all cores.
+// The processor's counter if it runs at one constant rate on all cores, else CLOCK_MONOTONIC.
 ClockKind ChooseClock();
 
-// Counter and CLOCK_MONOTONIC at the same moment: the tightest of a few tries.
+// The session's clock and CLOCK_MONOTONIC at the same moment: the narrowest of five tries.
 ClockFact ReadClockPair(ClockKind clock);
 
-// Good to some ten parts in a million, for thresholds; times are converted by the pairs of the whole run.
+// Accurate to some ten parts in a million, which is enough for thresholds; timestamps are converted with the clock
+// pairs of the whole run.
 double MeasureTickRate(ClockKind clock, const ClockFact& first);
 
 }  // namespace tbprof

@@ -13,12 +13,13 @@
 namespace tbprof {
 namespace {
 
-// Each takes three system calls. Of all segments together, but so many of each.
+// Names per call: in all segments together, and the least in each segment. Each name takes three system calls.
 constexpr uint32_t kMaxKernelNames = 256;
 constexpr uint32_t kLeastKernelNames = 4;
 
-// Its next owner finds the counters at 0. Low slots first, as with chunks. A thread that ends has mostly counted a few
-// operations: lines of the others that were written here would have to be fetched by the next owner's core.
+// The next owner must find the counters at 0. Low slots are reused first, as with chunks. Counters that are 0 are not
+// written: most threads count few operations, and the next owner's core would have to fetch each cache line written
+// here.
 void FreeThreadSlot(const Segment& segment, uint32_t index) {
   ThreadSlot* slot = &segment.thread_slots[index];
   memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0,
@@ -42,14 +43,14 @@ void FreeThreadSlot(const Segment& segment, uint32_t index) {
   }
 }
 
-// What the kernel calls a thread; empty: it is not there.
+// The kernel's name of a thread; empty: the thread does not exist.
 std::array<char, 16> KernelName(pid_t pid, pid_t tid) {
   std::array<char, 16> name{};
   const ScopedFd file(open(absl::StrCat("/proc/", pid, "/task/", tid, "/comm").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return name;
   const ssize_t size = read(file.get(), name.data(), name.size());
   if (size <= 0) return {};
-  // The line's end; of 15 bytes, which is the most, it is the 16th.
+  // Replaces the newline; a name has at most 15 bytes, so the newline is at most the 16th.
   name[static_cast<size_t>(size) - 1] = '\0';
   return name;
 }
@@ -194,8 +195,8 @@ void SlotRecorder::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& s
   frames->AppendFact(FrameType::kProcess, mapped->number, fact, end_ticks != 0 ? kFrameLasting : 0);
 }
 
-// Names that were not given by functions that have hooks: by a system call or through /proc. A thread has its
-// creator's name until it gets one, so what is the first thread's is none.
+// Reads names that were set without a hook: by a system call or through /proc. A new thread inherits its creator's
+// name, so a name equal to the first thread's counts as none.
 void SlotRecorder::ReadKernelNames(MappedSegment* mapped, size_t segments) {
   if (!mapped->same_pids) return;
   const Segment& segment = mapped->segment;
@@ -256,7 +257,7 @@ bool SlotRecorder::AppendCounters(MappedSegment* mapped, uint64_t ticks, FrameBu
     const int64_t peak = __atomic_load_n(&slot.peak_bytes, __ATOMIC_RELAXED);
     const auto [known, is_new] = last_live_.try_emplace(key, Heap{live, peak});
     if (!is_new && known->second.live == live && known->second.peak >= peak) continue;
-    // A peak between two looks: a moment before this one.
+    // A peak between two samples: recorded one tick before this sample.
     if (!is_new && known->second.peak < peak && peak > live) {
       frames->AppendFact(FrameType::kCounters, mapped->number, CounterFact{ticks - 1, slot.serial, 0, peak});
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the slots of a segment say of its threads and processes, as frames of the spool: names, waits, counts, heap.
-// Frees the slots of those that have ended.
+// Writes the slots of a segment as frames of the spool: names, waits, counts and heap of its threads and processes.
+// Frees the slots of ended threads and processes.
 //
 //   SlotRecorder slots(clock);
-//   slots.Append(segment, &frames);                       // all that lives and has ended
-//   slots.AppendCounters(segment, ticks, &frames);        // bytes in use, where they have changed
+//   slots.Append(segment, &frames);                       // all live and ended threads, live processes
+//   slots.AppendCounters(segment, ticks, &frames);        // bytes in use, if they have changed
 //   slots.EndProcesses(segment, dead, &frames);
 //
-// Process: launcher, the drain's thread alone. Trusts nothing in a segment.
+// Process: launcher, drain thread only. Does not trust a segment's content.
 #ifndef TBPROF_LAUNCHER_SESSION_SLOT_RECORDER_H_
 #define TBPROF_LAUNCHER_SESSION_SLOT_RECORDER_H_
 
@@ -27,25 +27,25 @@
 
 namespace tbprof {
 
-// A target's segment as the launcher holds it.
+// A target's segment, mapped in the launcher.
 struct MappedSegment {
   uint32_t number = 0;
-  pid_t pid = 0;          // as the launcher sees it
-  bool same_pids = true;  // the target is in our pid namespace: its own numbers mean something here
+  pid_t pid = 0;          // in the launcher's pid namespace
+  bool same_pids = true;  // the target is in the launcher's pid namespace: its pids are valid here
   ScopedMapping mapping;
-  ScopedFd file;  // of the mapping; none where descriptors are short, then the chunks of the dead are read to their end
+  ScopedFd file;  // of the mapping; none if descriptors are scarce: chunks of ended threads are then read to their end
   Segment segment{};
   std::vector<ChunkReader> readers;
   uint32_t operation_count = 0;
-  uint32_t threads_exited = 0;  // as the segment counted them when slots were last freed
-  uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as the last pass saw them
-  // Of threads without a name in their slot, by serial: what the kernel calls them (comm).
+  uint32_t threads_exited = 0;  // SegmentHeader::threads_exited when slots were last freed
+  uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as of the last pass
+  // The kernel's names (comm) of threads without a name in their slot, by serial.
   std::map<uint32_t, std::array<char, 16>> kernel_names;
-  uint32_t next_kernel_name = 0;  // the thread slot to go on with
-  std::vector<bool> touched;      // chunks whose pages this process has mapped since they were last given back
+  uint32_t next_kernel_name = 0;  // the next thread slot to read
+  std::vector<bool> touched;      // chunks whose pages this process has mapped since the last GiveBackPages
 };
 
-// Copies a structure that its owner changes meanwhile, word by word; the first `bytes` of it.
+// Copies the first `bytes` of a structure word by word, while its owner may change it.
 template <typename T>
 T Snapshot(const T& shared, size_t bytes = sizeof(T)) {
   static_assert(sizeof(T) % 8 == 0);
@@ -68,19 +68,21 @@ class SlotRecorder {
  public:
   explicit SlotRecorder(ClockKind clock) : clock_(clock) {}
 
-  // A process' number as the launcher sees it.
+  // Sets a process's pid in the launcher's pid namespace.
   void SetOuterPid(const ProcessKey& process, pid_t pid) { outer_pids_[process] = pid; }
   void Append(MappedSegment* mapped, FrameBuffer* frames);
-  // Whether there was something new.
+  // Returns whether a value has changed.
   bool AppendCounters(MappedSegment* mapped, uint64_t ticks, FrameBuffer* frames);
-  // Names that threads got without our hooks; so many of each of `segments`, the next ones the next time.
+  // Reads names that threads got without a hook. Each call reads a share of the limit for each of `segments`; the next
+  // call continues with the next slots.
   void ReadKernelNames(MappedSegment* mapped, size_t segments);
-  // Of those in `dead`. Their chunks were closed by the pass before.
+  // Writes the last facts of the processes in `dead` and frees their slots. The preceding pass has drained their
+  // chunks.
   void EndProcesses(MappedSegment* mapped, const std::set<ProcessKey>& dead, FrameBuffer* frames);
-  // The segment is unmapped.
+  // Removes the state of a segment that is unmapped.
   void Forget(uint32_t number);
 
-  // Whether so many threads have ended that their slots are wanted.
+  // Whether so many threads have ended that their slots should be freed.
   static bool HasSlotsToFree(const MappedSegment& mapped);
 
  private:
@@ -94,7 +96,7 @@ class SlotRecorder {
   struct Heap {
     int64_t live = 0, peak = 0;
   };
-  std::map<ProcessKey, Heap> last_live_;  // as it was recorded last
+  std::map<ProcessKey, Heap> last_live_;  // last recorded values
 };
 
 }  // namespace tbprof

@@ -24,12 +24,13 @@ namespace {
 constexpr std::string_view kDeleted = " (deleted)";
 constexpr uint64_t kMaxPartBytes = 16u << 20;
 constexpr uint64_t kMinPartBytes = 256u << 10;
-// Without --spool-limit, where the spool can only lie in memory.
+// The limit of a spool in memory without --spool-limit.
 constexpr uint64_t kMemorySpoolLimit = 256u << 20;
-// Of a run that becomes several profiles when it gets long: nothing in it needs more.
+// The limit of a run that is split into several profiles when it gets long: they need no more.
 constexpr uint64_t kSplitSpoolLimit = uint64_t{2} << 30;
 
-// Of a link in /proc; no file system is asked, so that none can hold us.
+// The text of a link in /proc. The kernel answers without the file system, so that a dead mount cannot block the
+// launcher.
 std::string LinkText(const std::string& link) {
   char text[4096];
   const ssize_t length = readlink(link.c_str(), text, sizeof(text));
@@ -40,7 +41,8 @@ std::string LinkText(const std::string& link) {
 
 void MadeDirectory::Remove() const { unlinkat(parent.get(), name.c_str(), AT_REMOVEDIR); }
 
-// In a directory that others can write to, one of our own: nobody must put another spool in the place of ours.
+// Opens the directory at `path`; if other users can write to it, a hidden directory in it that they cannot write to, so
+// that they cannot replace the spool.
 absl::StatusOr<SpoolDirectory> SpoolHome::OpenNamedDirectory(const std::string& path) {
   DirectoryWalk walk;
   walk.make = true;
@@ -110,7 +112,7 @@ absl::StatusOr<ScopedFd> SpoolHome::Make(const SessionConfig& config, uint64_t n
   SpoolDirectory directory;
   ScopedFd fd;
   int error = 0;
-  // Another tbprof removes the hidden directory when it was the last to use it.
+  // Another tbprof may remove the hidden directory, as its last user, between open and openat.
   for (int attempt = 0; attempt < 100 && !fd.valid(); ++attempt) {
     absl::StatusOr<SpoolDirectory> opened = OpenSpoolDirectory(config);
     if (!opened.ok()) return opened.status();
@@ -121,7 +123,7 @@ absl::StatusOr<ScopedFd> SpoolHome::Make(const SessionConfig& config, uint64_t n
     if (error != ENOENT) break;
   }
   if (!fd.valid()) return absl::ErrnoToStatus(error, absl::StrCat("cannot make the spool ", path_));
-  // Held while the launcher lives: what `recover` finds unlocked has lost its launcher.
+  // The lock is held while the launcher lives: `recover` takes an unlocked spool as abandoned.
   flock(fd.get(), LOCK_EX | LOCK_NB);
   const SpoolHeader header = MakeSpoolHeader(nonce);
   if (write(fd.get(), &header, sizeof(header)) != static_cast<ssize_t>(sizeof(header))) {
@@ -165,7 +167,7 @@ const std::string& SpoolHome::Find(int file) {
   const std::string now = LinkText(place);
   if (now.empty() || now == link_) return path_;
   link_ = now;
-  // While we live, a removed one can be read there.
+  // A removed spool can be read through /proc while the launcher lives.
   path_ = now.ends_with(kDeleted) ? place : now;
   return path_;
 }

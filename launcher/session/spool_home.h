@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a session's spool lies: chooses the directory, makes the file, finds it again, removes it.
+// The place of a session's spool: chooses the directory, creates the file, finds it again, removes it.
 //
 //   SpoolHome home;
 //   absl::StatusOr<ScopedFd> file = home.Make(config, nonce);
 //   ... home.Find(file->get()) ...               // its directory may have been renamed since
 //   home.Remove(file->get());
 //
-// Memory is the target's: a spool there could end it. A file server may hang, and is slow. Where the log directory is
-// one of the two, the spool is on a disk of this machine, and the log directory's hidden one has a link for `recover`.
+// A log directory in memory is avoided, since the spool would take the memory that the target needs; one on a file
+// server too, since it is slow and may hang. In both cases the spool goes to a local disk, and the log directory's
+// hidden directory gets a link to it for `recover`.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_SESSION_SPOOL_HOME_H_
@@ -25,9 +26,9 @@
 
 namespace tbprof {
 
-// A directory in one that others may use, too: removed again when it is empty.
+// A directory in a parent that others may also use; removed when it is empty.
 struct MadeDirectory {
-  // Fails, as it should, while another session has something there.
+  // Fails, as intended, while another session still uses the directory.
   void Remove() const;
   ScopedFd parent;
   std::string name;
@@ -45,20 +46,20 @@ absl::StatusOr<SpoolDirectory> OpenLogdirsDirectory(const std::string& logdir, i
 
 class SpoolHome {
  public:
-  // Makes the spool, with its header; it is locked while the descriptor is open.
+  // Creates the spool with its header. The file is locked while the descriptor is open.
   absl::StatusOr<ScopedFd> Make(const SessionConfig& config, uint64_t nonce);
-  // How it is to be filled.
+  // The limits and part sizes of the spool.
   SpoolPlan Plan(const SessionConfig& config) const;
 
   const std::string& path() const { return path_; }
   const std::string& name() const { return name_; }
-  // What its path led to when it was made. -1: the directory was removed.
+  // The directory in which the spool was created, as a descriptor. -1: the directory was removed.
   int directory() const { return removed() ? -1 : directory_.get(); }
-  ScopedFd OpenDirectory() const;  // another descriptor of it
+  ScopedFd OpenDirectory() const;  // a new descriptor of directory()
   uint64_t limit() const { return limit_; }
   bool in_memory() const { return in_memory_; }
 
-  // Where `file` is by now: its directory may have been renamed or removed since.
+  // The current path of `file`: its directory may have been renamed or removed.
   const std::string& Find(int file);
   bool removed() const { return path_.starts_with("/proc/"); }
   void Remove(int file);
@@ -69,7 +70,7 @@ class SpoolHome {
 
   std::string path_, name_, link_;
   ScopedFd directory_;
-  // Where the spool is elsewhere, the logdir's hidden directory has a link to it: `recover` looks there.
+  // The logdir's hidden directory, if it has a link to a spool elsewhere: `recover` searches there.
   ScopedFd link_directory_;
   std::vector<MadeDirectory> made_directories_;
   uint64_t limit_ = 0;

@@ -16,10 +16,10 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxTotals = 1u << 16;
-// Of the window that slides: a part holds so much of it at most, or too much would have to stay.
+// A part holds at most this fraction of a sliding window, since only whole parts can be dropped.
 constexpr uint64_t kPartsPerSlide = 8;
 
-// All of it, or errno.
+// Writes all bytes; returns 0 or errno.
 int WriteAt(int fd, const uint8_t* bytes, size_t size, uint64_t at) {
   size_t done = 0;
   while (done < size) {
@@ -27,7 +27,7 @@ int WriteAt(int fd, const uint8_t* bytes, size_t size, uint64_t at) {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) {
       const int error = wrote == 0 || errno == 0 ? EIO : errno;
-      // What is counted as not kept must not be there; where it cannot be cut off, only the count is too high.
+      // Records that are counted as not kept must not be in the file. If truncating fails, only the count is too high.
       [[maybe_unused]] const int cut = ftruncate(fd, static_cast<off_t>(at));
       return error;
     }
@@ -133,7 +133,7 @@ bool SpoolWriter::IsIn(const Retention& retention, const PartFact& part, uint64_
   return !needed_only && sliding != 0 && (now < sliding || part.last_ticks >= now - sliding);
 }
 
-// Drops what may go until `bytes` more are within the limit.
+// Drops parts until `bytes` more fit the limit; false: no part may be dropped.
 bool SpoolWriter::MakeRoom(uint64_t bytes, const Retention& retention) {
   if (limit_ == 0) return true;
   const bool in_capture = std::any_of(retention.ranges.begin(), retention.ranges.end(),
@@ -168,8 +168,9 @@ bool SpoolWriter::DropOldest(bool under_pressure, uint64_t now_ticks) {
 
 void SpoolWriter::Drop(Part part, bool totals) {
   if (totals || part.has_gpu_memory) CountDropped(part.fact.part, totals);
-  // The totals first: a launcher killed between here and the end of this function leaves a part and totals that do not
-  // count it yet. What was said of the memory may have been in this part.
+  // Writes the totals first: a reader ignores them until the part is noted as dropped, so that a launcher killed in
+  // between leaves a consistent spool. GPU memory is written again, since earlier memory rows may be in the dropped
+  // part.
   if (totals || !gpu_totals_.memory().empty()) WriteTotals(totals);
   FrameBuffer frames(sizeof(FrameHeader) + sizeof(PartFact));
   frames.AppendFact(FrameType::kDropped, 0, part.fact);
@@ -230,7 +231,7 @@ void SpoolWriter::WriteTotals(bool totals) {
   }
   const std::vector<GpuMemoryRow>& memory = gpu_totals_.memory();
   if (!memory.empty()) append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
-  // Regardless of the limit: more is given back at once.
+  // Written regardless of the limit: dropping the part frees more at once.
   if (WritePart({frames.bytes()}, 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }
 
@@ -256,7 +257,7 @@ uint16_t SpoolWriter::CountRecords(std::span<const uint8_t> payload, RecordCount
     if (record.tag.kind == RecordKind::kAllocationSample) {
       found.sample_bytes += record.size;
     } else if (record.tag.kind == RecordKind::kAnnotation) {
-      // A range has two records.
+      // A range has two records: only its end is counted.
       found.spans += record.tag.flags != static_cast<uint8_t>(AnnotationAction::kPush) &&
                              record.tag.flags != static_cast<uint8_t>(AnnotationAction::kStart)
                          ? 1
@@ -289,7 +290,7 @@ void SpoolWriter::Add(const RecordCounts& counts) {
   long_spans_.fetch_add(counts.long_spans, std::memory_order_relaxed);
 }
 
-// `kept`: none where the chunk itself goes into the main file.
+// `kept`: null if the chunk itself goes into the main file.
 void SpoolWriter::TakeFacts(const Frame& frame, FrameBuffer* kept) {
   ChunkFact chunk{};
   uint64_t corrupt = 0;
@@ -330,7 +331,7 @@ bool SpoolWriter::WriteMain(const FrameBuffer& frames) {
     }
     write_error_.store(error, std::memory_order_relaxed);
     if (!IsDiskFull(error)) return false;
-    // Dropping writes to the main file itself, after it has given back the room.
+    // Removes the part before Drop, which itself writes to the main file and needs the room.
     Part part;
     {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -399,7 +400,7 @@ int SpoolWriter::WritePart(const Pieces& pieces, uint64_t records, uint64_t firs
   return 0;
 }
 
-// The part that grows, by somebody else.
+// Whether another process has removed the part that grows.
 bool SpoolWriter::IsRemoved() const {
   struct stat facts;
   return !parts_.empty() && parts_.back().fd.valid() && fstat(parts_.back().fd.get(), &facts) == 0 &&
@@ -465,14 +466,15 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
       facts.AppendRaw(frame, size);
     }
   });
-  // Facts come first: a launcher killed between the two leaves facts without records, never the reverse.
+  // Facts are written first: a launcher killed in between leaves facts without records, never records without facts.
   const bool room_for_facts = records == 0 || limit_ == 0 ||
                               (main_bytes() + facts.size() <= limit_ / 2 && MakeRoomWithin(limit_, facts.size()));
   if (!room_for_facts) {
     full_.store(true, std::memory_order_relaxed);
     not_kept_.fetch_add(1, std::memory_order_relaxed);
   }
-  // What nothing later stands for is kept beyond the limit: a thread's last counts say what is missing.
+  // Lasting facts are written beyond the limit: no later fact repeats them, and a thread's last counts are needed to
+  // compute the missing records.
   if (!(room_for_facts ? WriteMain(facts) : WriteMain(LastingOf(facts.bytes()))))
     not_kept_.fetch_add(1, std::memory_order_relaxed);
   if (part.empty()) return;
@@ -494,7 +496,8 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
     const int error = WritePart(part, records, first_ticks, last_ticks);
     if (error == 0) break;
     if (error == ENOENT) {
-      // The directory was removed with all that was in it; the main file is still open, and can still be read.
+      // The directory was removed with all its files; the main file is still open and can be read through its
+      // descriptor.
       directory_gone_ = true;
       FrameBuffer whole(part_bytes);
       for (const std::span<const uint8_t> piece : part) whole.AppendRaw(piece.data(), piece.size());
@@ -523,7 +526,7 @@ void SpoolWriter::NoteNotKept(GapCause cause, uint64_t records, uint64_t first_t
   if (cause == GapCause::kLimit) full_.store(true, std::memory_order_relaxed);
   if (cause != GapCause::kSlowDisk && stopped_ticks() == UINT64_MAX && split_ticks() == UINT64_MAX &&
       CurrentRetention().everything) {
-    // The run is over for the spool: what came later would lie behind a gap.
+    // Stops keeping the run: later records would follow a gap.
     stopped_ticks_.store(first_ticks, std::memory_order_relaxed);
   }
   if (gap_.records != 0 && gap_.cause != cause) TellGap();
@@ -537,7 +540,7 @@ void SpoolWriter::TellGap() {
   FrameBuffer frames(sizeof(FrameHeader) + sizeof(gap_));
   frames.AppendFact(FrameType::kGap, 0, gap_);
   not_kept_rows_.AppendTo(&frames);
-  // Where there is no room for it either, the next try has the same.
+  // If this write fails too, gap_ stays for the next try.
   if (WriteMain(frames)) gap_ = GapFact{};
 }
 
@@ -547,7 +550,7 @@ void SpoolWriter::Tidy(uint64_t now_ticks) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (parts_.empty()) return;
-    // The last one grows no more when nothing of it is wanted.
+    // Closes the last part if none of its records are wanted.
     idle = parts_.back().fd.valid() && !IsIn(retention_, parts_.back().fact, now_ticks_, false);
   }
   if (idle) Rotate();

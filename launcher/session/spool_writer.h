@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writing the spool: facts into its main file, records into parts beside it, and the removal of parts that nobody needs
-// any more. The first records go into the main file too, so that the spool of a short run is one file.
+// Writes the spool: facts into the main file, records into parts beside it; removes parts that are no longer needed.
+// The first records go into the main file too, so that the spool of a short run is one file.
 //
 //   SpoolWriter writer(std::move(main_file), plan);
 //   writer.SetRetention(retention);                       // any thread
-//   flags = writer.CountRecords(chunk, &counts, &summary);  // any thread: while the chunk is in its cache
+//   flags = writer.CountRecords(chunk, &counts, &summary);  // any thread; best while the chunk is in its cache
 //   writer.Write(frames, records, first_ticks, last_ticks);  // write thread
-//   writer.Tidy(now);                                     // write thread: drops what need not stay
+//   writer.Tidy(now);                                     // write thread: drops parts that are not needed
 //
-// Never more bytes than the plan's limit. What cannot be taken is counted, with the time it covers, in a GapFact; what
-// is dropped, in a PartFact, and its calls and GPU work in running totals. A part that a range needs is never dropped,
-// so that a conversion finds what it was told to read.
+// Records never exceed the plan's limit; totals and lasting facts may. Records that are not kept are counted in a
+// GapFact with their time span; a dropped part is noted in a PartFact, and its calls and GPU work are added to running
+// totals. A part that a range needs is never dropped, so that a conversion finds all parts that it has to read.
 //
-// Process: launcher. Write, NoteGap, Rotate, Tidy and Finish: the write thread; all else: any thread.
+// Process: launcher. Write, NoteGap, Rotate, Tidy and Finish: write thread only; all others: any thread.
 #ifndef TBPROF_LAUNCHER_SESSION_SPOOL_WRITER_H_
 #define TBPROF_LAUNCHER_SESSION_SPOOL_WRITER_H_
 
@@ -35,56 +35,56 @@
 namespace tbprof {
 
 struct SpoolPlan {
-  std::string path;      // of the main file, for the names of the parts; empty: one file takes everything
-  uint64_t limit = 0;    // bytes of all files; 0: none
-  uint64_t reserve = 0;  // of these, for captures: the run itself may not take them
+  std::string path;      // of the main file; part names are derived from it; empty: one file without parts
+  uint64_t limit = 0;    // bytes of all files; 0: no limit
+  uint64_t reserve = 0;  // part of `limit` that is reserved for captures, not for the run itself
   uint64_t part_bytes = 16u << 20;
-  bool parts_at_once = false;  // no records in the main file, which keeps them to the end
-  // Of a run that keeps everything: beyond so many bytes only what there is and the last ticks stay, until the main
-  // thread has decided what to make of it. 0: it is stopped at the limit.
+  bool parts_at_once = false;  // no records go into the main file, from which they cannot be dropped
+  // For a run that keeps everything: beyond this many bytes only the records so far and the last `split_sliding_ticks`
+  // are kept, until the main thread splits the run. 0: recording of the run stops at the limit.
   uint64_t split_bytes = 0;
   uint64_t split_sliding_ticks = 0;
   uint64_t session = 0;
-  uint64_t long_ticks = UINT64_MAX;  // spans of at least this length are counted apart
+  uint64_t long_ticks = UINT64_MAX;  // spans of at least this length also count as long_spans
 };
 
-// What stays in the spool. A range is in ticks, of when records were drained.
+// Which records stay in the spool. Ranges are in ticks of the time at which records were drained.
 struct Retention {
-  bool everything = true;      // all of the run; when the limit is reached the run stops
-  uint64_t sliding_ticks = 0;  // the last so many ticks
-  bool totals = false;         // calls in dropped parts go on counting
+  bool everything = true;      // all of the run; recording of the run stops at the limit
+  uint64_t sliding_ticks = 0;  // keeps the last sliding_ticks; 0: not used
+  bool totals = false;         // calls in dropped parts are added to the totals
   struct Range {
     uint64_t from = 0, to = UINT64_MAX;
-    bool needed = true;  // recorded or converted right now; else it goes when room is short
+    bool needed = true;  // being recorded or converted; else it may be dropped when room is short
   };
   std::vector<Range> ranges;
 };
 
 struct RecordCounts {
-  uint64_t spans = 0, long_spans = 0;  // ranges are spans, too
+  uint64_t spans = 0, long_spans = 0;  // annotation ranges count as spans
   uint64_t kernels = 0;
   uint64_t sample_bytes = 0, bytes = 0;  // allocator samples; all records
 };
 
 class SpoolWriter {
  public:
-  // `directory`: of the files; it may be renamed meanwhile. Without it, the one that the plan's path names.
+  // `directory`: of the files; it may be renamed later. Without it the directory of the plan's path is opened.
   SpoolWriter(ScopedFd main, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
 
-  // Adds the records of a chunk frame's payload to `counts`. Returns flags that its frame needs (kFrameFacts), or may
-  // have with the summary (kFrameSummary).
+  // Adds the records of a chunk frame's payload to `counts`. Returns the flags for its frame: kFrameFacts if needed, or
+  // kFrameSummary if `summary` was filled and may follow the slots.
   uint16_t CountRecords(std::span<const uint8_t> payload, RecordCounts* counts, ChunkSummary* summary) const;
   void Add(const RecordCounts& counts);
-  // Of chunk frames without kFrameFacts nothing is looked at.
+  // Chunk frames without kFrameFacts are not read.
   void Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
-  // Records that were let go before they came here.
+  // Notes records that were dropped before Write.
   void NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, const NotKept& what);
-  void Rotate();  // what follows goes into another part
+  void Rotate();  // later records go into a new part
   void Tidy(uint64_t now_ticks);
-  void Finish();  // the last gap is told
+  void Finish();  // writes the last gap
 
   void SetRetention(Retention retention);
-  // The parts that hold what was drained from `from` to `to`; {1, 0}: none.
+  // The parts with records that were drained from `from` to `to`; first_part 1, last_part 0: none.
   SpoolExtent ExtentOf(uint64_t from, uint64_t to) const;
 
   int fd() const { return main_.get(); }
@@ -93,24 +93,24 @@ class SpoolWriter {
   uint64_t records_not_kept() const { return not_kept_.load(std::memory_order_relaxed); }
   uint64_t spans() const { return spans_.load(std::memory_order_relaxed); }
   uint64_t long_spans() const { return long_spans_.load(std::memory_order_relaxed); }
-  // Of records that were drained, whether or not they were kept.
+  // Bytes of drained records, kept or not.
   uint64_t sample_bytes() const { return sample_bytes_.load(std::memory_order_relaxed); }
   uint64_t drained_bytes() const { return drained_bytes_.load(std::memory_order_relaxed); }
   uint64_t parts_dropped() const { return drops_.load(std::memory_order_relaxed); }
   bool full() const { return full_.load(std::memory_order_relaxed); }
-  int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // errno of the latest; 0: none
-  // Kernels, and graphs recorded as a whole, of all processes.
+  int write_error() const { return write_error_.load(std::memory_order_relaxed); }  // the latest errno; 0: none
+  // Kernels, and CUDA graphs recorded as a whole, of all processes.
   uint64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
-  // What was told of recording GPUs, of all processes together.
+  // The facts that all processes have reported about recording GPUs.
   GpuFacts gpu_told() const;
-  // When `everything` ended: stopped at the limit, or split. UINT64_MAX: it has not.
+  // When keeping everything ended: stopped at the limit, or split. UINT64_MAX: not yet.
   uint64_t stopped_ticks() const { return stopped_ticks_.load(std::memory_order_relaxed); }
   uint64_t split_ticks() const { return split_ticks_.load(std::memory_order_relaxed); }
 
  private:
   struct Part {
     PartFact fact{};
-    ScopedFd fd;  // of the last one, while it grows
+    ScopedFd fd;  // open only in the last part, while it grows
     bool has_gpu_memory = false;
   };
   struct Key {
@@ -134,14 +134,14 @@ class SpoolWriter {
   bool MakeRoom(uint64_t bytes, const Retention& retention);
   bool MakeRoomWithin(uint64_t limit, uint64_t bytes);
   bool DropOldest(bool under_pressure, uint64_t now_ticks);
-  // `totals`: of all records; else of the GPUs' memory alone.
+  // `totals`: adds all calls and GPU work to the totals; else only GPU memory.
   void Drop(Part part, bool totals);
   void CountDropped(uint32_t part, bool totals);
   void WriteTotals(bool totals);
   void TakeFacts(const Frame& frame, FrameBuffer* kept);
   void WriteWhole(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   bool WriteMain(const FrameBuffer& frames);
-  // Pieces of a buffer, one behind the other in the part.
+  // Pieces of a buffer, written one after the other into the part.
   using Pieces = std::vector<std::span<const uint8_t>>;
   int WritePart(const Pieces& pieces, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   int BeginPart(uint64_t ticks);
@@ -152,7 +152,7 @@ class SpoolWriter {
   Retention CurrentRetention() const;
 
   const SpoolPlan plan_;
-  const std::string name_;  // of the main file, in directory_
+  const std::string name_;  // name of the main file in directory_
   ScopedFd main_, directory_;
   uint64_t limit_;
   bool in_parts_;
@@ -160,17 +160,17 @@ class SpoolWriter {
 
   mutable std::mutex mutex_;
   Retention retention_;
-  std::vector<Part> parts_;  // ascending; the write thread alone changes it
+  std::vector<Part> parts_;  // ascending; only the write thread changes it
   GpuFacts gpu_told_;
 
-  // The write thread's own.
+  // Used by the write thread only.
   uint32_t next_part_ = 1;
   uint64_t now_ticks_ = 0;
   GapFact gap_{};
   NotKept not_kept_rows_;
   absl::flat_hash_map<Key, Sum> totals_;
   GpuTotals gpu_totals_;
-  bool block_has_gpu_memory_ = false;  // which is being written
+  bool block_has_gpu_memory_ = false;  // the block that is being written
   uint64_t lost_ = 0;
 
   std::atomic<uint64_t> main_bytes_{0}, total_bytes_{0}, not_kept_{0}, spans_{0}, long_spans_{0}, drops_{0};

@@ -23,7 +23,8 @@ namespace tbprof {
 
 namespace {
 
-// A link of another user may lead to a spool of ours, which would be converted where that user wants it.
+// A link of another user may point to a spool of the caller, which would be converted to a place that the other user
+// chooses.
 bool IsForeignLink(const std::string& path) {
   struct stat facts;
   return lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && !IsTrustedOwner(facts.st_uid);
@@ -65,7 +66,7 @@ bool IsOwnSpool(const std::string& spool) {
 }
 
 bool IsSpoolInUse(const std::string& spool) {
-  // O_NONBLOCK: the name may be that of a FIFO.
+  // O_NONBLOCK: the file may be a FIFO.
   const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   return file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
@@ -73,7 +74,7 @@ bool IsSpoolInUse(const std::string& spool) {
 Storage StorageOf(int fd) {
   struct statfs facts {};
   if (fstatfs(fd, &facts) != 0) return Storage::kDisk;
-  // Those that linux/magic.h lacks: Lustre, GPFS, BeeGFS.
+  // The numbers are Lustre, GPFS and BeeGFS, which linux/magic.h lacks.
   switch (static_cast<unsigned>(facts.f_type)) {
     case TMPFS_MAGIC:
     case RAMFS_MAGIC:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spools that lie in a directory, whether a launcher still writes them, and what a directory is made of.
+// Finds the spools in a directory, whether a launcher still writes them, and the storage kind of a directory.
 //
 // Process: launcher.
 #ifndef TBPROF_LAUNCHER_SESSION_SPOOLS_H_
@@ -11,26 +11,26 @@
 
 namespace tbprof {
 
-// `directory` itself and its hidden directories (`.tbprof`), sorted. `links`: those that are the caller's symbolic
-// links as well.
+// The spools in `directory` and in its hidden directories (`.tbprof`), sorted. `links`: also follows hidden directories
+// that are symbolic links of the caller or root.
 std::vector<std::string> FindSpools(const std::string& directory, bool links = true);
 
-// The caller's or root's. What another user has left where spools are looked for is nothing to convert unasked.
+// Whether a spool belongs to the caller or root. A spool of another user must not be converted without being named.
 bool IsOwnSpool(const std::string& spool);
 
-// Held by the launcher that writes it.
+// Whether a launcher that writes the spool holds its lock.
 bool IsSpoolInUse(const std::string& spool);
 
 enum class Storage { kDisk, kMemory, kRemote };
 
-// Of an open file or directory. What cannot be told counts as a disk.
+// The storage of an open file or directory; kDisk if it is unknown.
 Storage StorageOf(int fd);
 Storage StorageOf(const std::string& path);
 
 // The directory itself or the nearest one above it that exists.
 std::string Existing(std::string path);
 
-// Where spools may lie instead, best first: TMPDIR, /var/tmp, /tmp, if they are on a disk of this machine.
+// Alternative directories for spools, best first: those of TMPDIR, /var/tmp and /tmp that are on a local disk.
 std::vector<std::string> LocalDirectories();
 
 }  // namespace tbprof

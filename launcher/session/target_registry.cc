@@ -24,19 +24,20 @@
 namespace tbprof {
 namespace {
 
-// Of so many processes the end is waited for where nothing happens; of more it is looked for.
+// At most this many pidfds are polled while idle; the end of further processes is found by UpdateProcesses.
 constexpr size_t kMaxWatched = 16;
-// A fork child that has not recorded yet is unknown to us, and its segment may be that of a parent that is gone.
+// A dead segment is kept for this time: a fork child that has not recorded yet is unknown to the launcher and may use
+// the segment of its ended parent.
 constexpr uint64_t kKeepDeadNs = 10'000'000'000;
 constexpr size_t kKeepDead = 32;
-// What a last fork child may still have written is drained by then.
+// By then the drain has read the records that a last fork child may still have written.
 constexpr uint64_t kLastPassesNs = 200'000'000;
-// Segments mapped at a time. Each costs this process what it reads of it in every pass (about 60 KiB), a descriptor for
-// each process in it, and a share of the drain's time.
+// Most segments mapped at a time. Each costs memory that every pass reads (about 60 KiB), a descriptor for each process
+// in it, and a share of the drain's time.
 constexpr size_t kMaxTargets = 1024;
 constexpr rlim_t kOtherDescriptors = 128;
 
-// The limit of descriptors may be raised while a session runs.
+// Computed on each call: the limit of descriptors may change while a session runs.
 size_t MaxTargets() {
   rlimit descriptors{};
   if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0 || descriptors.rlim_cur == RLIM_INFINITY) return kMaxTargets;
@@ -45,15 +46,16 @@ size_t MaxTargets() {
   return std::min<size_t>(kMaxTargets, room);
 }
 
-// Whether our number `pid` is a process with a segment mapped: a fork child in a pid namespace of its own gives a
-// number that here is somebody else's. Its parent's number there is not the one here, so this is asked seldom.
+// Whether the process `pid` of the launcher's pid namespace maps a segment: the pid of a fork child in another pid
+// namespace may belong to a different process here. Rarely called: HasOurNumbers answers first if the parent's pid is
+// the same in both namespaces.
 bool MapsSegment(pid_t pid) {
   std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
   std::string line;
   while (std::getline(file, line)) {
     if (line.find("/memfd:tbprof") != std::string::npos) return true;
   }
-  // Nothing is mapped in a process that has ended and waits to be reaped.
+  // A zombie has no mappings: it counts as one that maps a segment, and so does a process without a state.
   const char state = SchedulerState(pid);
   return state == 0 || state == 'Z';
 }
@@ -138,9 +140,9 @@ bool TargetRegistry::HasOurNumbers(const Target& target, const ProcessSlot& slot
 
 void TargetRegistry::EndEarlierImage(pid_t pid, int32_t inner_pid) {
   for (auto& earlier : targets_) {
-    // Each hello comes here: a look at every process of every segment would take longer than the processes live.
+    // Runs for each hello: updating all processes of all segments would take longer than short processes live.
     if (!MayHold(*earlier, pid, inner_pid)) continue;
-    // A child that execs right after its fork may not have been seen yet.
+    // A child that execs right after its fork may not be registered yet.
     UpdateProcesses(earlier.get(), ReadMonotonic());
     std::erase_if(earlier->processes, [&](const Target::Process& process) {
       const bool is_it = process.pid != 0 ? process.pid == pid : pid == inner_pid && process.inner_pid == pid;
@@ -151,7 +153,7 @@ void TargetRegistry::EndEarlierImage(pid_t pid, int32_t inner_pid) {
   }
 }
 
-// One too many: its library stays inert, which the control word tells it.
+// Refuses a segment beyond the limit: control word 0 makes its library stay inert.
 void TargetRegistry::Refuse(int segment_fd, uint64_t bytes) {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   if (bytes >= page && page >= kTriggersOffset + sizeof(Triggers)) {
@@ -182,7 +184,8 @@ void TargetRegistry::LookForCore(const Target& target, const Target::Process& pr
 
 void TargetRegistry::RecordExit(const Target& target, const Target::Process& process) {
   std::optional<ExitStatus> status = ExitStatusOf(process.pidfd.get(), process.pid);
-  // The pidfd of one that was reaped does not tell of a core file where a thread other than the first has crashed.
+  // For a reaped process whose crash was in a thread other than the first, the pidfd does not report the core file:
+  // uses the child's wait status.
   const auto& [child, end] = child_end_;
   if (child == process.pid && (!status.has_value() || status->signal == end.signal)) status = end;
   LookForCore(target, process, status);
@@ -224,12 +227,11 @@ void TargetRegistry::UpdateDirectories(Target* target, uint64_t now_ns) {
   }
 }
 
-// Sees new processes of the segment and the end of known ones.
 void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
   const MappedSegment* mapped = target->mapped;
   const Segment& segment = mapped->segment;
   const uint32_t high = std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
-  // Whose end cannot be seen, and whose slot has gone to another.
+  // Removes processes without a pidfd whose slot another process has taken: their end cannot be detected otherwise.
   std::erase_if(target->processes, [&](const Target::Process& process) {
     return !process.pidfd.valid() &&
            __atomic_load_n(&segment.process_slots[process.slot].serial, __ATOMIC_RELAXED) != process.serial;
@@ -247,10 +249,10 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
     if (serial == 1) {
       process.pid = mapped->pid;
     } else if (mapped->same_pids) {
-      // In a storm of children most have ended by now: one look tells.
+      // If many children are started, most have ended by now: pidfd_open then fails with ESRCH.
       process.pidfd.Reset(PidfdOpen(inner));
       gone = !process.pidfd.valid() && errno == ESRCH;
-      // One that is in the middle of its exec maps no segment.
+      // A process in the middle of an exec maps no segment: HasOurNumbers is checked first.
       if (gone || HasOurNumbers(*target, slot) || MapsSegment(inner)) {
         process.pid = inner;
       } else {
@@ -258,8 +260,8 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
       }
     }
     if (process.pid > 0) {
-      // A number is one process at a time: the earlier one has ended, or never was. A target that claims a thousand
-      // processes of one number gets one descriptor of ours.
+      // A pid is one process at a time: an earlier entry with it has ended or was never real. So a target that claims a
+      // thousand processes with one pid costs the launcher one descriptor.
       std::erase_if(target->processes, [&](const Target::Process& earlier) {
         if (earlier.pid != process.pid) return false;
         Ended(mapped->number, earlier);
@@ -316,7 +318,7 @@ void TargetRegistry::ReadMaps(Target* target) {
   std::ifstream file(absl::StrCat("/proc/", target->mapped->pid, "/maps"));
   std::ostringstream text;
   std::string line;
-  // Code only; a process with a hundred thousand data mappings is no one's business here.
+  // Keeps lines with a path only, at most 4 MiB: a process may have a hundred thousand anonymous mappings.
   while (std::getline(file, line) && text.tellp() < std::streamoff{4} << 20) {
     if (line.find('/') != std::string::npos) text << line << '\n';
   }
@@ -349,7 +351,7 @@ std::vector<int> TargetRegistry::LivePids() const {
 size_t TargetRegistry::live_processes() const {
   size_t count = 0;
   for (const auto& target : targets_) {
-    // Of a process whose number we do not know, the end is not known either.
+    // A process without a pidfd is not counted: its end cannot be detected.
     for (const Target::Process& process : target->processes) count += process.pidfd.valid() ? 1 : 0;
   }
   return count;
@@ -382,7 +384,7 @@ uint64_t TargetRegistry::ReadCaptureRequests() {
 }
 
 bool TargetRegistry::HandlesCaptureSignal(pid_t pid) const {
-  // The last one is the image that the process runs.
+  // Searches backwards: the last segment of a pid belongs to the image that it runs now.
   for (auto target = targets_.rbegin(); target != targets_.rend(); ++target) {
     if ((*target)->mapped->pid != pid) continue;
     const uint32_t flags = __atomic_load_n(&(*target)->mapped->segment.process_slots[0].flags, __ATOMIC_ACQUIRE);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the launcher asks of recorded processes by words in their segments, and how it waits for the answers: a flush of
-// the GPU's records, windows in which GPUs are recorded, PyTorch's operations without sampling.
+// Requests of the launcher to recorded processes, written into their segments, and the waits for the answers: a flush
+// of GPU records, windows in which GPUs are recorded, recording of all PyTorch operations instead of samples.
 //
 //   SetGpuWindows(targets, windows);
 //   FlushGpus(targets, 1000);
@@ -18,20 +18,20 @@
 
 namespace tbprof {
 
-// Has the library of each process that uses a GPU look at the control word and flush.
+// Makes the library of each process that uses a GPU read the control word and flush its GPU records.
 void RequestGpuFlush(const MappedSegment& mapped);
-// And waits for all of them.
+// Requests a flush from all targets and waits for the answers.
 void FlushGpus(const Targets& targets, int limit_ms);
 
 // `windows`: SegmentHeader::gpu_windows.
 void SetGpuWindows(const Targets& targets, uint32_t windows);
-// Until the recording of a window that was opened has begun in each process that is GpuState::kLimited.
+// Waits until no process is in GpuState::kLimited, so that each has begun to record the opened window.
 void WaitForLimitedGpus(const Targets& targets, int limit_ms);
-// A process whose GPUs are recorded only in windows, GpuState::kLimited; 0: none.
+// A process in GpuState::kLimited: its GPUs are recorded only in windows. 0: none.
 pid_t FindLimitedGpu(const Targets& targets);
 
 void SetAllTorchOperations(const Targets& targets, bool all);
-// A process that runs no operation does not answer.
+// Waits until no process samples operations. A process that runs no operation does not answer.
 void WaitForAllTorchOperations(const Targets& targets, int limit_ms);
 
 }  // namespace tbprof

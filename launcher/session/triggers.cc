@@ -7,7 +7,7 @@
 namespace tbprof {
 namespace {
 
-// A process that has reported a border may not have been registered yet.
+// How often a process is looked for: one that has reported a border may not be registered yet.
 constexpr int kLooks = 3;
 constexpr size_t kMaxProcesses = 100'000;
 
@@ -30,7 +30,7 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     const bool torn = __atomic_load_n(&border.turn, __ATOMIC_RELAXED) != turn;
     if (torn || turn >> 1 != (number & (UINT32_MAX >> 1))) {
-      // Overwritten, or not yet there: then of a thread that is at it, or was killed there.
+      // The border was overwritten, or is unfinished: its thread is still writing it or was killed while writing.
       if (reported - *seen < kRangeBorders / 2 && ++unwritten_[segment] < kLooks) return;
       ++*seen;
       ++missed_;
@@ -42,7 +42,7 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
     const bool begins = (turn & 1) == 0;
     if (begins && depths_.size() >= kMaxProcesses) continue;
     int* const depth = &depths_[key];
-    // The other one was missed.
+    // A border without its counterpart: the other one was missed.
     if (begins ? *depth > 1 : *depth <= 0) continue;
     *depth += begins ? 1 : -1;
     borders_.push_back({std::clamp(ticks, std::min(from, now), now), key, begins, false});
@@ -53,8 +53,8 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
   }
 }
 
-// What was lost may have been the end of any of them: a window that is closed too early is reported, one that is never
-// closed would record for ever.
+// Ends all ranges of the segment after a lost border, which may have been the end of any of them: a window that closes
+// too early is reported, a window that never closes would record forever.
 void TriggerReader::EndAll(uint32_t segment, uint64_t now) {
   for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
     for (int i = 0; i < at->second; ++i) borders_.push_back({now, at->first, false, false});
@@ -91,7 +91,8 @@ void TriggerReader::ForgetSegment(uint32_t segment, uint64_t now) {
 
 std::vector<TriggerChange> TriggerReader::Take() {
   std::vector<TriggerChange> changes;
-  // Of one process each end follows its begin, whatever time a thread that was held up has reported.
+  // Stable: borders with equal times, such as clamped ones, keep the order in which they were reported, so that an end
+  // stays after its begin.
   std::stable_sort(borders_.begin(), borders_.end(),
                    [](const Border& a, const Border& b) { return a.ticks < b.ticks; });
   for (const Border& border : borders_) {

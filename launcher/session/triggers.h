@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the borders that recorded processes tell (--window=nvtx:NAME, cuda-profiler) to windows: from the first begin to
-// the last end.
+// Turns the range borders that recorded processes report (--window=nvtx:NAME, cuda-profiler) into windows: a window
+// lasts from the first begin to the last end of overlapping ranges.
 //
-//   triggers.Read(target, *TriggersOf(header), now);    // each segment
-//   triggers.Forget(target, is_alive, now);             // its processes that are gone
+//   triggers.Read(segment, *TriggersOf(header), &seen, from, now);  // each segment
+//   triggers.Forget(segment, is_alive, now);                        // its ended processes
 //   for (const TriggerChange& change : triggers.Take()) ...
 //
-// Process: launcher, main thread. Trusts nothing in a segment.
+// Process: launcher, main thread. Does not trust a segment's content.
 #ifndef TBPROF_LAUNCHER_SESSION_TRIGGERS_H_
 #define TBPROF_LAUNCHER_SESSION_TRIGGERS_H_
 
@@ -24,21 +24,22 @@ namespace tbprof {
 struct TriggerChange {
   bool opens = false;
   uint64_t ticks = 0;
-  bool process_ended = false;  // inside the range
+  bool process_ended = false;  // the process ended inside its range
 };
 
 class TriggerReader {
  public:
-  // `seen`: borders of this segment that were read before. `from`: no border lies before it, and none after `now`.
+  // `seen`: the number of borders of this segment that were read before; updated. Border times are clamped to
+  // `from`...`now`.
   void Read(uint32_t segment, const Triggers& triggers, uint32_t* seen, uint64_t from, uint64_t now);
-  // Of processes that are gone, ranges end here.
+  // Ends the ranges of processes that have ended.
   void Forget(uint32_t segment, const std::function<bool(uint32_t process_serial)>& is_alive, uint64_t now);
   void ForgetSegment(uint32_t segment, uint64_t now);
-  // In the order of time.
+  // Returns the changes in time order.
   std::vector<TriggerChange> Take();
 
   bool is_open() const { return open_count_ > 0; }
-  // Ranges that came and went faster than they were read.
+  // Ranges whose border was overwritten before it was read, or was never finished.
   uint64_t missed() const { return missed_; }
 
  private:
@@ -57,9 +58,9 @@ class TriggerReader {
   void EndAll(uint32_t segment, uint64_t now);
 
   std::vector<Border> borders_;
-  std::map<Key, int> depths_;          // ranges open
-  std::map<Key, int> looked_for_;      // looks that did not find the process, before it was seen
-  std::map<uint32_t, int> unwritten_;  // by segment: looks at a border that is not there yet
+  std::map<Key, int> depths_;          // number of open ranges
+  std::map<Key, int> looked_for_;      // how often a process was not found alive; kLooks once it was found
+  std::map<uint32_t, int> unwritten_;  // by segment: how often an unfinished border was read
   int open_count_ = 0;
   uint64_t missed_ = 0;
 };

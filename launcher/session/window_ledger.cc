@@ -8,7 +8,7 @@ namespace tbprof {
 
 WindowLedger::WindowLedger(const SessionConfig& config, uint64_t sliding_ticks)
     : families_(config.families),
-      // The collector of annotations looks for ranges only where they are recorded.
+      // The annotation collector detects ranges only while annotations are recorded.
       trigger_families_(config.trigger == TriggerKind::kRange ? uint32_t{kFamilyAnnotation} : 0),
       keep_spool_(config.keep_spool),
       everything_(config.everything),

@@ -18,8 +18,8 @@
 namespace tbprof {
 namespace {
 
-constexpr int kMaxDepth = 6;           // of wrappers and scripts in one another
-constexpr size_t kScriptBytes = 1024;  // of a script's beginning
+constexpr int kMaxDepth = 6;           // of nested wrappers and scripts
+constexpr size_t kScriptBytes = 1024;  // read from the beginning of a script
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
@@ -60,7 +60,7 @@ class Search {
 
   std::string Find(std::vector<std::string> words, int depth = 0) {
     while (!words.empty() && IsAssignment(words[0])) {
-      environment_.insert(environment_.begin(), words[0]);  // Lookup takes the first
+      environment_.insert(environment_.begin(), words[0]);  // Lookup returns the first entry
       words.erase(words.begin());
     }
     if (words.empty() || depth > kMaxDepth) return "";
@@ -95,7 +95,7 @@ class Search {
     return "";
   }
 
-  // `#!/venv/bin/python`, `#!/usr/bin/env python3`, and what installers write for long paths:
+  // Supports `#!/venv/bin/python`, `#!/usr/bin/env python3`, and the form that installers write for long paths:
   // `#!/bin/sh`, then `'''exec' "/long/path/bin/python" "$0" "$@"`.
   std::string OfScript(const std::string& word, int depth) {
     const std::string path = Resolve(word);
@@ -120,7 +120,8 @@ class Search {
     return Find(words, depth + 1);
   }
 
-  // Behind another program's options: `nice -n 5 python`, `sh -c 'python x'`, `setpriv --reuid=1 torchrun`.
+  // Finds Python after another program and its options: `nice -n 5 python`, `sh -c 'python x'`,
+  // `setpriv --reuid=1 torchrun`.
   std::string Later(const std::vector<std::string>& words, int depth) {
     for (size_t i = 1; i < words.size(); ++i) {
       const std::string& word = words[i];
@@ -147,7 +148,8 @@ class Search {
     return "";
   }
 
-  // The project's environment: UV_PROJECT_ENVIRONMENT, or `.venv` here or above; else the active one.
+  // The project's environment: UV_PROJECT_ENVIRONMENT, or `.venv` in the directory or in an ancestor of it; else the
+  // active environment.
   std::string OfUv(const std::vector<std::string>& words, int depth) {
     std::string at = directory_;
     for (size_t i = 1; i < words.size(); ++i) {
@@ -176,7 +178,7 @@ class Search {
     return Later(words, depth);
   }
 
-  // `conda run -n NAME`, `-p PREFIX`; without, the active one.
+  // `conda run -n NAME`, or `-p PREFIX`; without these options the active environment.
   std::string OfConda(const std::vector<std::string>& words, int depth) {
     std::string name, prefix;
     for (size_t i = 1; i < words.size(); ++i) {
@@ -212,7 +214,7 @@ class Search {
     return base.empty() ? Later(words, depth) : PythonIn(base);
   }
 
-  // `/opt/conda` of `/opt/conda/bin/conda` or `/opt/conda/condabin/conda`.
+  // Returns `/opt/conda` for `/opt/conda/bin/conda` or `/opt/conda/condabin/conda`.
   std::string ExecutableOfConda(const std::string& word) const {
     std::string path(Lookup(environment_, "CONDA_EXE").value_or(""));
     if (path.empty()) path = Resolve(word);
@@ -224,7 +226,7 @@ class Search {
   const std::string directory_;
 };
 
-// Whether a virtual environment sees the packages of the Python that it was made with.
+// Whether a virtual environment also imports the packages of the Python that created it.
 bool SeesSystemPackages(const std::string& prefix) {
   const std::string text = ReadText(prefix + "/pyvenv.cfg");
   for (const std::string_view line : Split(text, '\n')) {
@@ -251,7 +253,7 @@ std::vector<std::string> PackageDirectories(const std::string& python, const Env
     if (bin == std::string::npos) break;
     const std::string directory = at.substr(0, bin);
     if (directory.ends_with("/shims")) {
-      // pyenv: the script that stands for each of its versions.
+      // pyenv: `python` is a script that starts the selected version.
       const std::string root = directory.substr(0, directory.size() - 6);
       std::string version(Lookup(environment, "PYENV_VERSION").value_or(""));
       const std::string text = ReadText(StrCat(root, "/version"));
@@ -260,7 +262,7 @@ std::vector<std::string> PackageDirectories(const std::string& python, const Env
     } else {
       prefixes.push_back(directory.substr(0, directory.rfind('/')));
     }
-    // A virtual environment is its own place: it does not see the packages of the Python that it links to.
+    // By default, a virtual environment does not import the packages of the Python that it links to.
     if (Exists(StrCat(prefixes.back(), "/pyvenv.cfg"))) {
       isolated = !SeesSystemPackages(prefixes.back());
       if (isolated) break;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python that a command runs, and the packages that it finds, by files alone: no code of either is run.
+// Finds the Python that a command runs, and the packages that this Python can import. Only reads files: neither the
+// command nor Python is run.
 //
 //   const std::string python = PythonOfCommand({"torchrun", "train.py"}, environment, directory);
 //   if (!python.empty() && ViewerIn(PackagesOf(python, environment)) == Viewer::kNone) ...
@@ -17,14 +18,15 @@
 
 namespace tbprof {
 
-// `python` on PATH, `env`, the first line of a script (torchrun, a console script of a virtual environment), `uv run`,
-// `conda run`, a shell's -c. As a path that keeps the virtual environment's own name. Empty: none, or not known.
+// Supports `python` on PATH, `env`, the first line of a script (torchrun, a console script of a virtual environment),
+// `uv run`, `conda run`, a shell's -c. Links are not resolved, so the path names the virtual environment. Empty: no
+// Python, or not known.
 std::string PythonOfCommand(const std::vector<std::string>& command, const Environment& environment,
                             const std::string& directory);
 
-// Directories that this Python imports from, by where it lies.
+// The directories from which this Python imports packages, derived from its path.
 std::vector<std::string> PackageDirectories(const std::string& python, const Environment& environment);
-// Versions by name in lower case with `_` for `-`: {"xprof": "2.20.0"}.
+// Package versions by package name, in lower case and with `_` for `-`: {"xprof": "2.20.0"}.
 std::map<std::string, std::string> PackagesOf(const std::string& python, const Environment& environment);
 enum class Viewer {
   kTensorBoard,  // with its profile plugin

@@ -15,7 +15,7 @@
 namespace tbprof {
 namespace {
 
-// Bounds on what is read, whatever the file claims. A program whose symbol table is larger counts as one without.
+// Limits on the bytes that are read, independent of the sizes in the file. A larger symbol table is ignored.
 constexpr size_t kMaxDynamicBytes = 1 << 20;
 constexpr size_t kMaxSymbolBytes = 128 << 20;
 constexpr size_t kMaxStringBytes = 128 << 20;
@@ -37,7 +37,7 @@ constexpr SanitizerSign kSanitizers[] = {
 };
 constexpr std::string_view kAllocators[] = {"malloc", "_rjem_malloc", "je_malloc", "mi_malloc", "tc_malloc"};
 
-// The zero-terminated string at `offset`, empty if it is not one of less than kMaxNameBytes bytes.
+// The zero-terminated string at `offset`; empty if it is not terminated within kMaxNameBytes bytes.
 std::string NameAt(ElfFile* file, uint64_t offset) {
   std::string name = file->ReadString(offset, kMaxNameBytes);
   char end = 1;
@@ -89,7 +89,7 @@ void ReadSymbols(ElfFile* file, const ElfFile::Section& table, ElfFacts* facts) 
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)) continue;
     if (symbol.st_name >= strings->size()) continue;
-    // Most names end here, without a search for their end.
+    // Rejects most names by their first character, without a search for their end.
     const char first = (*strings)[symbol.st_name];
     if (first != '_' && first != 'm' && first != 'j' && first != 't') continue;
     const std::string_view name = StringIn(*strings, symbol.st_name);
@@ -101,7 +101,7 @@ void ReadSymbols(ElfFile* file, const ElfFile::Section& table, ElfFacts* facts) 
 }
 
 void ReadSections(ElfFile* file, ElfFacts* facts) {
-  int tables = 0;  // a file may name one table a thousand times
+  int tables = 0;  // a corrupt file may refer to one table a thousand times
   for (const ElfFile::Section& section : file->sections()) {
     if (section.name == ".go.buildinfo" || section.name == ".note.go.buildid") facts->is_go = true;
     if ((section.type == SHT_SYMTAB || section.type == SHT_DYNSYM) && ++tables <= 2) ReadSymbols(file, section, facts);
@@ -115,7 +115,7 @@ ElfFacts ReadElf(const std::string& path) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status;
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return facts;
-  // What comes before e_version is at the same place in both classes.
+  // The members before e_version have the same offsets in both ELF classes.
   Elf64_Ehdr start;
   const ssize_t size = pread(fd.get(), &start, offsetof(Elf64_Ehdr, e_version), 0);
   if (size < EI_NIDENT || memcmp(start.e_ident, ELFMAG, SELFMAG) != 0) return facts;

@@ -41,7 +41,7 @@ struct CloseDirectory {
 };
 using Listing = std::unique_ptr<DIR, CloseDirectory>;
 
-// ---- what names of files tell
+// ---- versions from file names
 
 bool IsFile(const std::string& path) {
   struct stat info;
@@ -54,11 +54,11 @@ std::string RealPath(const std::string& path) {
 }
 
 struct ReadVersion {
-  std::string text;  // `12.8.90`; `12` where only the name of the library is known
+  std::string text;  // `12.8.90`; `12` if only the name of the library is known
   int number = 0;    // 12080
 };
 
-// Nothing where it is not a version of this major.
+// Empty if `text` is not a version with this major number.
 ReadVersion VersionOf(std::string_view text, int major) {
   text = text.substr(0, text.find_first_not_of("0123456789."));
   while (text.ends_with('.')) text.remove_suffix(1);
@@ -74,7 +74,8 @@ ReadVersion VersionOf(std::string_view text, int major) {
   return {std::string(text), numbers[0] * 1000 + numbers[1] * 10};
 }
 
-// `<package>-12.8.90.dist-info` in Python's `packages`, else what the library's own name is: `libcudart.so.12.8.90`.
+// The version in `<package>-12.8.90.dist-info` in Python's `packages`, else in the real name of the library's file:
+// `libcudart.so.12.8.90`.
 ReadVersion VersionByNames(const std::string& library, int major, const std::string& packages,
                            std::string_view package) {
   const Listing listing(packages.empty() ? nullptr : opendir(packages.c_str()));
@@ -96,7 +97,7 @@ ReadVersion VersionByNames(const std::string& library, int major, const std::str
   return {StrCat(major), major * 1000};
 }
 
-// A directory of LD_LIBRARY_PATH that is the working directory or below it, and holds what the loader may take.
+// A directory in LD_LIBRARY_PATH, at or below the working directory, that contains files which the loader may load.
 std::string LibrariesHere() {
   const char* const paths = getenv("LD_LIBRARY_PATH");
   if (paths == nullptr || paths[0] == '\0') return "";
@@ -127,7 +128,7 @@ class Child {
     for (const char* variable : {"CUDA_PATH", "CUDA_HOME"}) {
       const char* const home = getenv(variable);
       if (home != nullptr && home[0] == '/') homes_.insert(homes_.begin(), home);
-      // The search for CUPTI would open what lies there.
+      // Otherwise the search for CUPTI would open libraries in that directory.
       unsetenv(variable);
     }
     withheld_ = LibrariesHere();
@@ -140,7 +141,7 @@ class Child {
   }
 
  private:
-  // At once: what was found before something hangs has been found.
+  // Writes each result at once: if a later step hangs, the launcher already has the results before it.
   void Tell(std::string_view key, std::string_view value) {
     const std::string line = StrCat(key, "=", Replace(value, '\n', ' '), "\n");
     (void)!write(fd_, line.data(), line.size());
@@ -170,7 +171,7 @@ class Child {
     TellNumber("driver", driver_version_);
   }
 
-  // Read, not opened.
+  // Reads the version of a runtime from file names. Does not open the library.
   bool FoundRuntime(const std::string& path, int major, const std::string& packages) {
     if (!IsFile(path)) return false;
     const ReadVersion version = VersionByNames(path, major, packages, "nvidia_cuda_runtime");
@@ -191,7 +192,7 @@ class Child {
     return true;
   }
 
-  // The first of those that a program may get; the search for CUPTI goes by where it lies.
+  // Finds the first CUDA runtime that a program may load. The search for CUPTI prefers the one that belongs to it.
   void Runtime(const std::vector<std::string>& packages) {
     Tell("looking", "opening the CUDA runtime");
     constexpr std::pair<const char*, int> kWheels[] = {{"nvidia/cu13/lib/libcudart.so.13", 13},
@@ -217,7 +218,7 @@ class Child {
     }
   }
 
-  // Likewise.
+  // Reads the version of a CUPTI from file names. Does not open the library.
   bool FoundCupti(const std::string& directory, const std::string& packages) {
     for (const CuptiName& name : kCuptiNames) {
       const std::string path = StrCat(directory, "/", name.file);
@@ -239,8 +240,7 @@ class Child {
   }
 
   void Cupti(const std::vector<std::string>& packages) {
-    // CUPTI 13.2 without a driver opens libcuda.so.1 again and again inside cuptiGetVersion, until its stack is used
-    // up.
+    // Without a driver, cuptiGetVersion of CUPTI 13.2 opens libcuda.so.1 again and again until the stack overflows.
     if (driver_ == nullptr) return;
     Tell("looking", "opening CUPTI");
     for (const std::string& directory : packages) {
@@ -329,14 +329,14 @@ GpuProbe::GpuProbe(const std::vector<std::string>& packages)
   pid_ = fork();
   if (pid_ < 0) reader_.Reset();
   if (pid_ != 0) return;
-  // A library may not come back.
+  // A library call may never return: the kernel then kills the child when the launcher ends.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd <= 2 && null >= 0; ++fd) dup2(null, fd);
-  // Somebody else's library is not to be tried here.
+  // Prevents that the driver loads another tool's injection library.
   unsetenv(kInjectionVariable);
   Child(writer.get()).Look(packages);
-  // No exit handlers: the driver's own wait for its threads.
+  // Skips the exit handlers: those of the driver wait for its threads.
   _exit(0);
 }
 
@@ -388,7 +388,7 @@ DriverAnswer AnswerOf(const GpuFindings& findings) {
     return answer;
   }
   if (!findings.driver_error.empty()) {
-    // `libx.so.1: cannot open shared object file`: of the driver's own file, or of one that it needs.
+    // `libx.so.1: cannot open shared object file`: the file is the driver library itself, or a library that it needs.
     const std::string_view missing = std::string_view(findings.driver_error).substr(0, findings.driver_error.find(':'));
     const bool cannot_open = findings.driver_error.find("cannot open shared object") != std::string::npos;
     if (!cannot_open || BaseName(missing) != "libcuda.so.1") {

@@ -19,7 +19,7 @@
 namespace tbprof {
 namespace {
 
-// Programs that start several ranks, or may: a script can hold anything.
+// Programs that start several ranks, or may start them: a script can contain any command.
 constexpr std::string_view kRankStarters[] = {"torchrun", "accelerate", "deepspeed", "colossalai", "horovodrun",
                                               "sh",       "bash",       "dash",      "zsh",        "ksh",
                                               "fish",     "env",        "xargs",     "parallel",   "make"};
@@ -44,7 +44,7 @@ bool StartsRanks(const std::vector<std::string>& command) {
                      [](const std::string& word) { return BaseName(word) == "torchrun"; });
 }
 
-// Fit for a directory's name.
+// The result is valid as the name of a directory.
 std::string NameOf(std::string_view scheduler, std::string_view id) {
   std::string name = StrCat(scheduler, "-", id.substr(0, 100));
   for (char& c : name) {
@@ -74,7 +74,7 @@ std::string RunOf(const std::map<std::string, std::string>& variables, const Ran
   }
   const std::string step = value("SLURM_STEP_ID");
   const bool of_mpi = scheduler == "Open MPI" || scheduler == "PMIx";
-  // Under mpirun the steps of an allocation are the starter's own, and differ from node to node.
+  // Under mpirun the Slurm steps of an allocation belong to mpirun itself, and differ from node to node.
   if (!value("SLURM_JOB_ID").empty() && !step.empty() && !of_mpi) {
     return StrCat(NameOf("slurm", StrCat(value("SLURM_JOB_ID"), ".", step)),
                   AttemptOf(variables, "SLURM_RESTART_COUNT"));
@@ -102,7 +102,7 @@ Job JobOf(const Environment& environment, const std::vector<std::string>& comman
   }
   Job job;
   job.rank = RankOf(variables);
-  // Nothing comes before the table's first row: what the command starts inherits it.
+  // The first row of kRankSchedulers has priority over all others, and the command's processes inherit its variables.
   job.sure_rank = job.rank.rank >= 0 && (job.rank.scheduler == 0 || !StartsRanks(command));
   if (job.rank.rank >= 0) job.run = RunOf(variables, job.rank);
   job.starts_remotely =
@@ -136,7 +136,7 @@ bool SessionListens(std::string_view session_variable) {
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path + (abstract ? 1 : 0), session.socket_path, length);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length + 1);
-    // EAGAIN: it listens, and has much to do.
+    // EAGAIN: the launcher listens, but its backlog is full.
     if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0 || errno == EAGAIN) return true;
   }
   return false;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher's place in a distributed job, from its own environment: its rank, a run name that all ranks agree on,
-// who prints.
+// Determines the launcher's place in a distributed job from its environment: its rank, a run name that is equal on all
+// ranks, and the rank that prints.
 //
 //   const Job job = JobOf(environment, options.command);
 //   if (!job.sure_rank || IsChosen(choice, job.rank)) ...
 //
-// Process: launcher. Pure functions.
+// Process: launcher. Pure functions, except SessionListens, which connects to a socket.
 #ifndef TBPROF_LAUNCHER_TARGET_JOB_H_
 #define TBPROF_LAUNCHER_TARGET_JOB_H_
 
@@ -19,17 +19,17 @@
 namespace tbprof {
 
 struct Job {
-  RankFacts rank;        // rank -1: this launcher was not started as one of several
-  std::string run;       // the same on all ranks: job and attempt; empty: the scheduler told none
-  bool sure_rank;        // false: the command may start ranks of its own, and each process has to look for itself
-  bool starts_remotely;  // the command starts tasks that may have launchers of their own (mpirun, srun)
+  RankFacts rank;        // rank -1: this launcher was not started as one of several ranks
+  std::string run;       // equal on all ranks: job and attempt; empty: the scheduler sets none
+  bool sure_rank;        // false: the command may start its own ranks: each process must determine its rank
+  bool starts_remotely;  // the command starts tasks that may have their own launchers (mpirun, srun)
 };
 Job JobOf(const Environment& environment, const std::vector<std::string>& command);
 
-// The rank that speaks for all where --print-ranks says nothing: the lowest that is recorded.
+// The rank that prints for all ranks if --print-ranks is not given: the lowest recorded rank.
 int PrintingRank(const RankChoice& choice, const RankFacts& facts);
 
-// Whether the launcher that TBPROF_SESSION names still listens on this machine.
+// `session_variable`: the value of TBPROF_SESSION. Whether the launcher that it names still listens on this machine.
 bool SessionListens(std::string_view session_variable);
 
 }  // namespace tbprof

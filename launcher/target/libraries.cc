@@ -25,7 +25,8 @@ std::string RealPath(const std::string& path) {
   return real == nullptr ? "" : real.get();
 }
 
-// After an upgrade in mid-run the link reads `... (deleted)`: the file that replaced it has the right neighbours.
+// After an upgrade during a run the link is `... (deleted)`: the directory then contains the new program and the
+// libraries that belong to it.
 std::string OwnDirectory() {
   char buffer[PATH_MAX];
   const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
@@ -35,8 +36,9 @@ std::string OwnDirectory() {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-// Packages hold the libraries a second time. Before 2.34, threads and the dynamic linker's functions are in libraries
-// of their own, which the libraries for such a glibc have to name: elsewhere each program would load them for nothing.
+// Packages contain a second set of the libraries for glibc before 2.34. There, threads and the dynamic linker's
+// functions are in separate libraries, which this set must name as needed: with a newer glibc each program would load
+// them without need.
 bool IsBefore234(const char* version) {
   int major = 0, minor = 0;
   return sscanf(version, "%d.%d", &major, &minor) == 2 && (major < 2 || (major == 2 && minor < 34));
@@ -78,14 +80,14 @@ absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   } else {
     libraries.cupti = cupti;
   }
-  // AddressSanitizer's runtime ends a program if a library is loaded before it, unless that library's name has
-  // `libasan.so` in it. Ours passes every call on to the runtime. The way through a directory puts that part into the
-  // name alone: in /proc/self/maps, where the static runtime refuses it, stands the file.
+  // AddressSanitizer's runtime ends a program if a library is loaded before it, unless that library's name contains
+  // `libasan.so`. tbprof's library passes every call on to the runtime. The path through a directory adds that part to
+  // the name only: /proc/self/maps, where the static runtime rejects it, contains the path of the file.
   const std::string accepted = StrCat(libraries.directory, "/", kAcceptedDirectory, "/../", kPreloadFileName);
   if (access(accepted.c_str(), R_OK) == 0 && RealPath(accepted) == RealPath(libraries.preload)) {
     libraries.preload = accepted;
   }
-  // The loader splits LD_PRELOAD at blanks and colons and expands `$ORIGIN` and its like; there is no way to quote.
+  // The loader splits LD_PRELOAD at blanks and colons, and expands `$ORIGIN` and similar names. It has no quoting.
   if (libraries.preload.find_first_of(" \t\n:$") != std::string::npos) {
     return Unavailable(
         StrCat("cannot use ", PrintableUtf8(libraries.preload),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the libraries are that go into the target: ../lib/tbprof beside the directory of this program, in the build
-// tree and after installation. TBPROF_LIBRARY_DIR names another directory (tests). A package has them a second time, in
-// glibc-2.17/ there, for glibc before 2.34 (docs/decisions/039-packages-for-old-glibc.md).
+// Finds the libraries that are loaded into the target: in ../lib/tbprof beside the directory of this program, in the
+// build tree and after installation. TBPROF_LIBRARY_DIR names another directory (tests). A package contains a second
+// set in the subdirectory glibc-2.17/, for glibc before 2.34 (docs/decisions/039-packages-for-old-glibc.md).
 #ifndef TBPROF_LAUNCHER_TARGET_LIBRARIES_H_
 #define TBPROF_LAUNCHER_TARGET_LIBRARIES_H_
 
@@ -13,15 +13,15 @@
 
 namespace tbprof {
 
-// Beside the libraries; holds nothing that is loaded (docs/decisions/014-a-name-that-asan-accepts.md).
+// A directory beside the libraries; no file in it is loaded (docs/decisions/014-a-name-that-asan-accepts.md).
 inline constexpr char kAcceptedDirectory[] = "libasan.so-accepts";
 
 struct Libraries {
   std::string directory;  // absolute
-  std::string preload;    // .../libtbprof_preload.so, readable, fit for LD_PRELOAD (no blank, colon or dollar sign)
+  std::string preload;    // .../libtbprof_preload.so, readable, valid in LD_PRELOAD (no blank, colon or dollar sign)
   std::string cupti;      // .../libtbprof_cupti.so; empty: unavailable
-  std::string no_cupti;   // why: `no libtbprof_cupti.so in /usr/lib/tbprof`
-  bool for_older_glibc = false;  // those of a package for glibc before 2.34
+  std::string no_cupti;   // why `cupti` is empty: `no libtbprof_cupti.so in /usr/lib/tbprof`
+  bool for_older_glibc = false;  // a package's set for glibc before 2.34
 };
 
 absl::StatusOr<Libraries> FindLibraries(const Environment& environment);

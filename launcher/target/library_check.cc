@@ -30,7 +30,7 @@ GlibcVersion ParseVersion(const char* text) {
   return sscanf(text, "%d.%d", &version.first, &version.second) == 2 ? version : GlibcVersion();
 }
 
-// The file's bytes; every look goes by its end.
+// The bytes of the file. Every read checks its range against the size.
 class Image {
  public:
   Image(const char* data, size_t size) : data_(data), size_(size) {}
@@ -58,7 +58,7 @@ bool IsCutShort(const Image& image, const ElfW(Ehdr) & header) {
   return false;
 }
 
-// The newest `GLIBC_2.N` that the library asks other libraries for.
+// The newest version `GLIBC_2.N` that the library needs from other libraries.
 GlibcVersion NeededGlibc(const Image& image, const ElfW(Ehdr) & header) {
   GlibcVersion newest;
   for (int i = 0; i < header.e_shnum; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether the dynamic linker will load a library into the command's processes. Where it refuses, each of them has an
-// error of ld.so on its stderr, and where a file is cut short, each dies: so it is found out before.
+// Checks before the start whether the dynamic linker can load a library into the command's processes. If it refuses,
+// each process prints an error of ld.so on its stderr; if the file is truncated, each process dies.
 #ifndef TBPROF_LAUNCHER_TARGET_LIBRARY_CHECK_H_
 #define TBPROF_LAUNCHER_TARGET_LIBRARY_CHECK_H_
 
@@ -9,7 +9,7 @@
 
 namespace tbprof {
 
-// Why a library is not to be used: `is cut short`, `needs glibc 2.34, this is 2.31`. Empty: nothing is wrong.
+// The reason why a library cannot be used: `is cut short`, `needs glibc 2.34, this is 2.31`. Empty: it can be used.
 std::string LibraryFault(const std::string& path, const char* glibc_version);
 
 }  // namespace tbprof

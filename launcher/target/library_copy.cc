@@ -36,7 +36,7 @@ std::string RealPath(const std::string& path) {
   return real == nullptr ? "" : real.get();
 }
 
-// `/`, `/a`, `/a/b` of `/a/b`.
+// Returns `/`, `/a`, `/a/b` for `/a/b`.
 std::vector<std::string> Ancestors(const std::string& path) {
   std::vector<std::string> all = {"/"};
   for (size_t at = 1; at < path.size(); ++at) {
@@ -46,7 +46,7 @@ std::vector<std::string> Ancestors(const std::string& path) {
   return all;
 }
 
-// All can pass, and nobody but root and this user can replace what lies in it.
+// Whether all users can pass through the directory, and only root and this user can replace the files in it.
 bool IsSafePlace(const std::string& directory) {
   const std::string real = RealPath(directory);
   if (real.empty() || real.find_first_of(" \t\n:;$") != std::string::npos) return false;
@@ -83,7 +83,7 @@ absl::Status CopyFile(const std::string& from, int directory, const char* name) 
   return fchmod(copy.get(), 0555) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, from);
 }
 
-// Whether a process has the directory in its environment. What cannot be read may be one.
+// Whether another process has the directory in its environment. True if /proc cannot be read.
 bool IsNeeded(const std::string& directory) {
   const Listing listing(opendir("/proc"));
   if (listing == nullptr) return true;
@@ -122,7 +122,7 @@ bool MayChangeUser() {
 bool IsReadableByAll(const std::string& path) {
   const std::string real = RealPath(path);
   if (real.empty()) return false;
-  // The name goes by its own directories as well as by those of the file that it leads to.
+  // Checks the directories of the path itself, and those of the file to which it leads.
   for (const std::string& way : {path.substr(0, path.rfind('/')), real.substr(0, real.rfind('/'))}) {
     for (const std::string& at : Ancestors(way)) {
       struct stat facts;
@@ -143,7 +143,7 @@ absl::StatusOr<std::unique_ptr<LibraryCopy>> LibraryCopy::Make(Libraries* librar
   const std::string place = Place();
   if (place.empty()) return Unavailable("no directory that every user can read and that runs programs");
   std::unique_ptr<LibraryCopy> copy(new LibraryCopy());
-  // Between its making and its lock another launcher may take it for one that was left, and remove it.
+  // Before the new directory is locked, another launcher may consider it abandoned and remove it.
   for (int attempt = 0; copy->directory_.empty(); ++attempt) {
     std::string made = StrCat(place, "/", kPrefix, "XXXXXX");
     if (attempt == 100 || mkdtemp(made.data()) == nullptr) return absl::ErrnoToStatus(errno, place);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A copy of the target's libraries that every user can read. tbprof may lie below a directory of mode 0700 (a home
-// directory, a checkout of root's): a child that drops its user can then not load the library, and the dynamic linker
-// prints an error on the program's stderr.
+// Copies the target's libraries to a directory that every user can read. tbprof may be installed below a directory of
+// mode 0700 (a home directory, a checkout of root's): a child that changes its user can then not load the library, and
+// the dynamic linker prints an error on the program's stderr.
 //
 //   if (MayChangeUser() && !IsReadableByAll(libraries.preload)) {
 //     absl::StatusOr<std::unique_ptr<LibraryCopy>> copy = LibraryCopy::Make(&libraries);
@@ -23,21 +23,22 @@ namespace tbprof {
 
 // Whether children of this process may become another user: it is root or has CAP_SETUID.
 bool MayChangeUser();
-// By the permissions of the file and of each directory on its way.
+// Checks the permissions of the file and of each directory in its path.
 bool IsReadableByAll(const std::string& path);
 
 class LibraryCopy {
  public:
-  // Into a directory that all can read, that runs programs, and in which nobody else can put another file in place of
-  // ours. Sets the paths of `libraries` to the copy.
+  // Copies into a directory that all users can reach, that is not mounted noexec, and in which no other user can
+  // replace the files. Sets the paths of `libraries` to the copy.
   static absl::StatusOr<std::unique_ptr<LibraryCopy>> Make(Libraries* libraries);
-  // Removes it, unless a process still has it in its environment: its next program would print the error.
+  // Removes the copy, unless a process still has it in its environment: the next program of that process would print
+  // the error.
   ~LibraryCopy();
   const std::string& directory() const { return directory_; }
 
-  // Removes copies of this user that were left by launchers that are gone and that no process needs any more.
+  // Removes the copies of this user whose launcher has ended and that no process needs any more.
   static void Sweep();
-  // Where Make puts the copy; empty: nowhere.
+  // The directory in which Make creates the copy; empty: there is none.
   static std::string Place();
 
  private:

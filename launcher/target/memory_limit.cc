@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-// Of this process, where memory is accounted.
+// A cgroup that accounts the memory of this process.
 struct Cgroup {
   bool unified;  // version 2
   std::string root;
@@ -44,7 +44,7 @@ std::optional<uint64_t> CgroupMemoryLimit() {
     for (int depth = 0; depth < 64; ++depth) {
       const std::string text = ReadText(StrCat(group.root, path == "/" ? "" : path, name));
       const std::optional<uint64_t> limit = LeadingNumber<uint64_t>(text);
-      // `max` is no number; v1 has no word for none: a number near 2^63.
+      // Without a limit, v2 has `max`, which is no number, and v1 has a number near 2^63.
       if (limit && *limit < (uint64_t{1} << 60)) least = std::min(least.value_or(UINT64_MAX), *limit);
       if (path.size() <= 1) break;
       path = path.substr(0, std::max<size_t>(path.rfind('/'), 1));
@@ -57,7 +57,7 @@ std::optional<uint64_t> OutOfMemoryKills() {
   for (const Cgroup& group : MemoryCgroups()) {
     const std::string_view name = group.unified ? "/memory.events" : "/memory.oom_control";
     std::string text = ReadText(StrCat(group.root, group.path == "/" ? "" : group.path, name));
-    // In a container the path may be the one outside, and the container's own group is the root.
+    // In a container the path may be the one outside of it; the container's own cgroup is then the root.
     if (text.empty()) text = ReadText(StrCat(group.root, name));
     constexpr std::string_view kKey = "oom_kill ";
     for (const std::string_view entry : Split(text, '\n')) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory that a container grants, and what of it a recorded program's segment may take: its pages count for the
-// program, and the limit ends the program, not us.
+// Reads the memory limit of a container, and derives the size of a recorded program's segment from it. The segment's
+// pages are accounted to the program: at the limit the kernel ends the program, not tbprof.
 //
 //   config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit());
 //
@@ -16,14 +16,14 @@
 
 namespace tbprof {
 
-// Bytes: the least of this process's memory cgroup and those above it, of version 1 or 2; nothing: no limit.
+// The smallest limit, in bytes, of this process's memory cgroup and its ancestors, version 1 or 2; std::nullopt: none.
 std::optional<uint64_t> CgroupMemoryLimit();
 
-// How many processes the kernel has ended for lack of memory in this process's memory cgroup (version 2: and in those
-// below it); nothing: not told.
+// The number of processes that the kernel has killed for lack of memory in this process's memory cgroup (version 2: and
+// in its descendants); std::nullopt: not known.
 std::optional<uint64_t> OutOfMemoryKills();
 
-// --buffer-size where it was named, else its default or a twentieth of the limit, whichever is less; 4 MiB at least.
+// --buffer-size if it was given; else the smaller of its default and a twentieth of the limit, but at least 4 MiB.
 uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit);
 
 }  // namespace tbprof

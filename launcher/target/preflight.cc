@@ -32,7 +32,7 @@ constexpr size_t kMaxNamesSearched = 50000;
 
 std::string Quoted(std::string_view text) { return StrCat("`", PrintableUtf8(text), "`"); }
 
-// What execve would say of this file, but for its format.
+// The errno that execve would return for this file, without a check of its format; 0: none.
 int ExecError(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return errno;
@@ -56,7 +56,7 @@ std::string NearestCommand(const std::string& name, const Environment& environme
     if (directory == nullptr) continue;
     while (const dirent* entry = readdir(directory.get())) {
       if (names.size() == kMaxNamesSearched) break;
-      // Names of other lengths are not near.
+      // Names whose length differs by more than 2 are not similar.
       const size_t size = strlen(entry->d_name);
       if (size + 2 >= name.size() && size <= name.size() + 2) names.insert(entry->d_name);
     }
@@ -67,7 +67,7 @@ std::string NearestCommand(const std::string& name, const Environment& environme
 std::string NotFound(const std::vector<std::string>& command, const Environment& environment) {
   const std::string& name = command[0];
   if (name.empty()) return "cannot run the command: its name is empty";
-  // A variable or a whole command line in the place of the name may hold a password.
+  // The name may be a variable or a whole command line by mistake, and then contain a password.
   const std::string shown = PrintableUtf8(MaskSecrets({name})[0]);
   const std::string missing = StrCat("cannot find `", shown, "`");
   const size_t equals = name.find('=');
@@ -122,7 +122,7 @@ std::string NotExecutable(const std::string& path, int error) {
   return StrCat(refused, strerror(error));
 }
 
-// What `env` is asked to run; empty: nothing, or not to be told.
+// The command that `env` runs; empty: none, or not known.
 struct EnvCall {
   std::vector<std::string> command;
   bool drops_preload = false;
@@ -137,7 +137,7 @@ EnvCall ParseEnv(const std::vector<std::string>& words, int depth = 0) {
       ++i;
       call.drops_preload = call.drops_preload || (i < words.size() && words[i] == "LD_PRELOAD");
     } else if (word.starts_with("-S") || word.starts_with("--split-string")) {
-      // A #! line gives it all as one word: `-S FOO=1 python3 -u`.
+      // A #! line passes all arguments as one word: `-S FOO=1 python3 -u`.
       const size_t attached = word.starts_with("-S") ? 2 : std::string_view("--split-string=").size();
       const size_t next = word.size() > attached ? i + 1 : i + 2;
       if (next > words.size() || depth == 3) break;
@@ -161,7 +161,7 @@ bool IsGlibcLoader(std::string_view name) {
   return name.starts_with("ld-linux") || name.starts_with("ld64.so") || name.starts_with("ld.so");
 }
 
-// Why the loader would run this program in secure mode, where LD_PRELOAD is dropped; empty if it would not.
+// The reason why the loader would run this program in secure mode, which drops LD_PRELOAD; empty: it would not.
 std::string SecureReason(const std::string& path) {
   struct stat status;
   struct statvfs mount;
@@ -169,7 +169,7 @@ std::string SecureReason(const std::string& path) {
   if (statvfs(path.c_str(), &mount) == 0 && (mount.f_flag & ST_NOSUID) != 0) return "";
   if ((status.st_mode & S_ISUID) != 0 && status.st_uid != getuid()) return "setuid";
   if ((status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && status.st_gid != getgid()) return "setgid";
-  // To root, file capabilities give nothing new, and the loader does not change its mode (cap_bprm_creds_from_file).
+  // For root, file capabilities add nothing, and the loader stays in its normal mode (cap_bprm_creds_from_file).
   if (getuid() != 0 && getxattr(path.c_str(), "security.capability", nullptr, 0) > 0) return "given file capabilities";
   return "";
 }
@@ -194,7 +194,7 @@ class Check {
   }
 
  private:
-  // Each file that exec meets on the way to the program.
+  // Examines each file that exec opens on the way to the program.
   void FollowFiles(std::vector<std::string> words, std::string path) {
     for (int depth = 0; depth <= kMaxInterpreters; ++depth) {
       result_.program = path;
@@ -207,7 +207,7 @@ class Check {
           Limit(Preload::kChildrenOnly,
                 "`env` takes LD_PRELOAD away from the command; put tbprof behind it: env … tbprof run -- COMMAND");
         }
-        // Not found: env says so itself.
+        // If the inner command is not found, env itself reports the error.
         const ResolvedCommand inner =
             call.command.empty() ? ResolvedCommand{"", ENOENT} : ResolveCommand(call.command[0], environment_);
         if (inner.error != 0) return;
@@ -221,7 +221,7 @@ class Check {
           result_.notes.push_back(StrCat(Quoted(path), " can't be read, so nothing is known of it"));
           return;
         }
-        // execvp gives what the kernel does not know to the shell.
+        // execvp passes a file to the shell if the kernel does not know its format.
         words.insert(words.begin(), "/bin/sh");
         path = "/bin/sh";
         continue;
@@ -315,7 +315,8 @@ class Check {
   Preflight& result_;
 };
 
-// In these the library's path does not exist, and the loader in them would say so on the program's stderr.
+// These programs run a command with another root directory, in which the library's path does not exist: the loader
+// would print an error on the program's stderr.
 constexpr std::string_view kForeignRoot[] = {"apptainer", "singularity", "enroot", "flatpak"};
 
 }  // namespace

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the command is, told before it starts: found or not, and whether the library can be loaded into it.
+// Examines the command before it starts: whether it exists, and whether the library can be loaded into it.
 //
 //   Preflight preflight = CheckCommand(options.command, CurrentEnvironment());
 //   if (preflight.exit_status != 0) { terminal.Error(preflight.error); return preflight.exit_status; }
 //   for (const std::string& reason : preflight.reasons) terminal.Warn(reason);
 //
-// Process: launcher. Reads files only; every offset in them is taken as hostile.
+// Process: launcher. Reads files only. Untrusted: every offset in them.
 #ifndef TBPROF_LAUNCHER_TARGET_PREFLIGHT_H_
 #define TBPROF_LAUNCHER_TARGET_PREFLIGHT_H_
 
@@ -20,12 +20,12 @@ namespace tbprof {
 
 enum class Preload {
   kYes,           // the library is loaded
-  kChildrenOnly,  // the loader ignores the library here, without a word; children of the command may load it
+  kChildrenOnly,  // the loader ignores the library here without a message; children of the command may load it
   kNo,            // the environment must stay untouched: the program would not start or would print an error
 };
 
 struct Preflight {
-  int exit_status = 0;  // 126 or 127: nothing to start, `error` is the line
+  int exit_status = 0;  // 126 or 127: the command cannot be started; `error` is the message
   std::string error;
 
   std::string path;     // the file execvp would execute
@@ -33,28 +33,29 @@ struct Preflight {
   Preload preload = Preload::kYes;
   bool can_preload() const { return preload == Preload::kYes; }
 
-  // The program carries malloc itself (allocator linked statically): its calls are not seen.
+  // The program contains its own malloc (allocator linked statically): its allocations are not recorded.
   bool own_allocator = false;
   bool is_go = false;
   std::string sanitizer;  // `AddressSanitizer`, ...: empty if none
 
-  std::vector<std::string> reasons;  // why it will not be profiled, or not wholly; a line each, with what to do
-  std::vector<std::string> notes;    // worth knowing, no loss
+  std::vector<std::string> reasons;  // why the program is not or only partly recorded; one line each, with a remedy
+  std::vector<std::string> notes;    // for information: no data is missing
 };
 
 Preflight CheckCommand(const std::vector<std::string>& command, const Environment& environment);
 
-// Of a program that was started in the target: why the library is not in it. `path` as it was given to exec.
+// For a program that was started in the target: why the library is not loaded into it. `path`: as passed to exec.
 ProgramFile ExamineFile(const std::string& path, const Environment& environment);
 
-// The parts, for tests and `tbprof doctor`.
+// Parts of CheckCommand, for tests and `tbprof doctor`.
 
 struct ResolvedCommand {
   std::string path;  // empty: not found
   int error = 0;     // errno as execvp would report it
 };
-// Searches as glibc's execvp does: a name with a slash is taken as it is; an empty PATH element is the working
-// directory; EACCES is remembered while the search goes on; an unset PATH is `/bin:/usr/bin`.
+// Searches as glibc's execvp does: a name with a slash is used as it is; an empty PATH element is the working
+// directory; after EACCES the search continues, and returns EACCES if it finds no other file; an unset PATH is
+// `/bin:/usr/bin`.
 ResolvedCommand ResolveCommand(const std::string& name, const Environment& environment);
 
 struct ElfFacts {
@@ -73,7 +74,7 @@ struct ElfFacts {
 };
 ElfFacts ReadElf(const std::string& path);
 
-// `docker run ...`: the line to say, empty for a command that does its work itself.
+// The advice for a command such as `docker run ...`, which does its work elsewhere; empty for other commands.
 std::string WrapperAdvice(const std::vector<std::string>& command);
 
 }  // namespace tbprof

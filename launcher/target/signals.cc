@@ -22,8 +22,9 @@
 namespace tbprof {
 namespace {
 
-// What a user or a scheduler may send to the launcher meaning the target. Real-time signals are added at run time.
-// Faults (SIGSEGV...) stay as they are: they are our own. SIGXCPU too: the limit holds for each process by itself.
+// Signals that a user or a scheduler may send to the launcher, but intend for the target. Real-time signals are added
+// at run time. Faults (SIGSEGV...) are not included: they are the launcher's own. Neither is SIGXCPU: the limit holds
+// for each process separately.
 constexpr int kTaken[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,   SIGUSR1,  SIGUSR2, SIGCONT, SIGTSTP, SIGTTIN,
                           SIGTTOU, SIGALRM, SIGPROF, SIGVTALRM, SIGWINCH, SIGIO,   SIGPWR,  SIGCHLD};
 
@@ -37,11 +38,11 @@ sigset_t TakenSet() {
 
 bool IsInterrupt(int signo) { return signo == SIGINT || signo == SIGTERM || signo == SIGQUIT || signo == SIGHUP; }
 
-// The kernel's own: the terminal's go to the whole foreground group.
+// Signals that the kernel sends. The terminal's signals go to the whole foreground group.
 bool FromKernel(const SignalInfo& info) { return info.code > 0; }
 
-// Typed or caused on the terminal. Certain, where a probe that began after it knows nothing of it; a hangup, which
-// can be for the session's leader alone, is not among them.
+// Signals that the terminal sends to the foreground group. This is certain even if the probe started after the signal.
+// SIGHUP is not included, because it can be sent to the session leader alone.
 bool FromTerminal(const SignalInfo& info) {
   return FromKernel(info) && (info.signo == SIGINT || info.signo == SIGQUIT || info.signo == SIGTSTP ||
                               info.signo == SIGTTIN || info.signo == SIGTTOU || info.signo == SIGWINCH);
@@ -51,7 +52,7 @@ bool FromTerminal(const SignalInfo& info) {
   prctl(PR_SET_NAME, "tbprof-probe");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(0);
-  // Else the reader at the other end of a pipe would wait for us, too.
+  // Closes all other descriptors: otherwise the reader of an inherited pipe would wait for the probe, too.
   if (socket != 0) {
     dup2(socket, 0);
     socket = 0;
@@ -67,8 +68,8 @@ bool FromTerminal(const SignalInfo& info) {
     const ssize_t size = recv(socket, &signo, 1, 0);
     if (size < 0 && errno == EINTR) continue;
     if (size != 1) _exit(0);
-    // A stop signal takes a pending SIGCONT away, and the other way round, in the kernel: what is pending then tells
-    // that the one asked for came, or has been overtaken. Forwarding it would undo the later one.
+    // In the kernel, a stop signal removes a pending SIGCONT, and SIGCONT removes pending stop signals. If the opposite
+    // signal is pending, the requested one has arrived or has been overtaken: forwarding it would undo the later one.
     sigset_t pending;
     sigpending(&pending);
     const bool stop = sigismember(&pending, SIGTSTP) == 1 || sigismember(&pending, SIGTTIN) == 1 ||
@@ -114,7 +115,7 @@ void OriginalSignals::Restore() const {
 
 SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
   if (info.signo == SIGCHLD) return {SignalAction::kReap, false};
-  // `interrupts` counts this one.
+  // `interrupts` includes this signal.
   if (!state.target_running) {
     if (IsInterrupt(info.signo)) {
       return {state.interrupts >= 2 ? SignalAction::kStopConverting : SignalAction::kWarnConverting, false};
@@ -127,7 +128,7 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     return {SignalAction::kCapture, state.target_has_handler && !reaches_target};
   }
   if (reaches_target) return {SignalAction::kNone, false};
-  // The shell's `fg` sends it to the group; without a probe, a target that runs is taken to have got it.
+  // The shell's `fg` sends SIGCONT to the group. Without a probe, a running target is assumed to have received it.
   if (info.signo == SIGCONT && !info.group_wide && !state.target_stopped) return {SignalAction::kNone, false};
   return {SignalAction::kForward, true};
 }
@@ -141,7 +142,7 @@ absl::StatusOr<SignalProbe> SignalProbe::Start() {
   probe.socket_.Reset(ends[0]);
   ScopedFd theirs(ends[1]);
   const pid_t launcher = getpid();
-  // Blocked before it exists, so that no signal of the group finds it with the default action.
+  // Signals are blocked before the fork, so that no signal to the group has its default action in the probe.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -175,7 +176,8 @@ std::optional<bool> SignalProbe::Ask(int signo) {
     } while (result < 0 && errno == EINTR);
     if (result == 1 && recv(socket_.get(), &answer, 1, MSG_DONTWAIT) == 1) return answer == 1;
   }
-  // Killed, stopped or starved. A late answer would be taken for the answer to the next question: given up for good.
+  // The probe was killed, is stopped, or gets no CPU time. It is not used again: a late answer would be mistaken for
+  // the answer to the next question.
   socket_.Reset();
   return std::nullopt;
 }
@@ -231,15 +233,15 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   info.signo = static_cast<int>(got.ssi_signo);
   info.code = got.ssi_code;
   info.sender = static_cast<pid_t>(got.ssi_pid);
-  // Asked after every signal: what is left pending there would answer a later question.
+  // Asks the probe at every signal: a signal that stays pending there would falsify a later answer.
   if (info.signo != SIGCHLD && probe_) info.group_wide = probe_->Got(info.signo);
   if (sigismember(&before_target_, info.signo) == 1) {
     sigdelset(&before_target_, info.signo);
     info.before_target = true;
   }
   if (IsInterrupt(info.signo)) ++state.interrupts;
-  // The caller may stop itself with the target now; behind that, a `true` is stale, and a SIGCONT would undo the next
-  // stop.
+  // The caller may now stop together with the target. After that, a `true` is stale, and a forwarded SIGCONT would undo
+  // the next stop.
   if (info.signo == SIGCHLD) state.target_stopped = false;
 
   const SignalDecision decision = Decide(info, state);
@@ -254,7 +256,7 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
 }
 
 void StopLike(int signo) {
-  // In an orphaned group the kernel drops these three; then the target would not have stopped either.
+  // In an orphaned process group the kernel drops these three signals, but then the target has not stopped either.
   struct sigaction action = {};
   struct sigaction before;
   action.sa_handler = SIG_DFL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher's signals: taken by signalfd in its ppoll loop, decided by a pure function, so that the target sees what
-// it would see without tbprof.
+// Handles the launcher's signals: its ppoll loop reads them from a signalfd, and a pure function decides about each
+// signal, so that the target receives the same signals as without tbprof.
 //
 //   absl::StatusOr<SignalSet> signals = SignalSet::Install();      // first of all, before any thread
 //   signals->StartProbe();
@@ -9,9 +9,10 @@
 //   while (auto event = signals->Next(state))                      // when signals->fd() is readable
 //     if (event->forward) target.Signal(event->signo, event->value);
 //
-// Group-wide or not: a signal of a process carries no word about whom else it was sent to (`kill %1`, `kill 0` in a
-// script, systemd, Slurm). The probe, a small process in the same process group with all signals blocked, is asked:
-// what it got too, the target has got from the kernel and must not get twice.
+// A signal from a process does not show whether it was sent to the whole process group (`kill %1`, `kill 0` in a
+// script, systemd, Slurm). The signal probe is a small process in the same process group that blocks all signals. If
+// the probe has received a signal too, the target has received it from the kernel, and the launcher must not forward
+// it.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_TARGET_SIGNALS_H_
@@ -29,31 +30,31 @@
 
 namespace tbprof {
 
-// What the launcher was started with, and the target must be started with. Trivially copyable, used between fork and
-// exec.
+// The signal mask and the ignored signals that the launcher was started with, and that the target must be started with.
+// Trivially copyable, used between fork and exec.
 struct OriginalSignals {
   sigset_t mask;
   std::array<bool, 65> ignored;  // by signal number
 
   static OriginalSignals Capture();
-  void Restore() const;  // async-signal-safe; leaves ignored what was ignored, default all else
+  void Restore() const;  // async-signal-safe; ignored signals are ignored again, all others get their default
 };
 
 enum class SignalAction {
-  kNone,            // the kernel gave it to the target as well, or it means nothing to us
-  kForward,         // to the target
-  kCapture,         // a window was asked for; see SignalEvent::forward
-  kReap,            // SIGCHLD: look at the target's state
-  kWarnConverting,  // the first interrupt after the target's end: say that a second one stops the conversion
-  kStopConverting,  // keep the spool, print the recover command, leave
+  kNone,            // the kernel sent it to the target as well, or it has no meaning for the launcher
+  kForward,         // send it to the target
+  kCapture,         // a request for a window; see SignalEvent::forward
+  kReap,            // SIGCHLD: check the target's state
+  kWarnConverting,  // the first interrupt after the target's end: warn that a second one stops the conversion
+  kStopConverting,  // keep the spool, print the recover command, exit
 };
 
 struct SignalState {
   int capture_signal = SIGUSR1;     // 0: none
   bool target_running = false;      // started and not yet reaped
-  bool following = false;           // it has ended, and processes that are recorded live on
-  bool target_stopped = false;      // without a probe SIGCONT is forwarded only then; Next clears it with each SIGCHLD
-  bool target_has_handler = false;  // for capture_signal, its own
+  bool following = false;           // the target has ended, but other recorded processes still run
+  bool target_stopped = false;      // without a probe SIGCONT is forwarded only if true; Next clears it at SIGCHLD
+  bool target_has_handler = false;  // its own handler for capture_signal
   int interrupts = 0;               // SIGINT, SIGTERM, SIGQUIT, SIGHUP seen so far; Next counts
 };
 
@@ -61,8 +62,8 @@ struct SignalInfo {
   int signo = 0;
   int code = 0;  // si_code
   pid_t sender = 0;
-  std::optional<bool> group_wide;  // whether the probe got it too; nothing: there is no probe to ask
-  bool before_target = false;      // sent when there was no target yet
+  std::optional<bool> group_wide;  // whether the probe received it, too; std::nullopt: there is no probe
+  bool before_target = false;      // sent before the target existed
 };
 
 struct SignalDecision {
@@ -73,14 +74,15 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state);
 
 struct SignalEvent {
   int signo = 0;
-  bool from_terminal = false;  // by the kernel: the terminal sends to the whole foreground group
+  bool from_terminal = false;  // sent by the kernel: the terminal sends to the whole foreground group
   pid_t sender_pid = 0;
   SignalAction action = SignalAction::kNone;
   bool forward = false;
-  std::optional<int> value;  // of sigqueue
+  std::optional<int> value;  // the value of sigqueue
 };
 
-// A process of the same group that notices what the group is sent. It goes when the launcher goes.
+// A process in the launcher's process group, which receives the signals that are sent to the group. It ends when the
+// launcher ends.
 class SignalProbe {
  public:
   static absl::StatusOr<SignalProbe> Start();
@@ -88,8 +90,8 @@ class SignalProbe {
   SignalProbe& operator=(SignalProbe&&) = default;
   ~SignalProbe();
 
-  // Whether the probe got `signo` since the last question; asks twice, 3 ms apart, before it says no (systemd and
-  // Slurm signal one process after the other). Nothing when the probe is gone.
+  // Whether the probe received `signo` since the last call. Asks the probe twice, 3 ms apart, before it returns false:
+  // systemd and Slurm signal one process after the other. std::nullopt: the probe does not respond.
   std::optional<bool> Got(int signo);
   pid_t pid() const { return pid_; }
 
@@ -114,17 +116,17 @@ class SignalProbe {
 
 class SignalSet {
  public:
-  // Blocks what is taken by signalfd, ignores SIGPIPE and SIGXFSZ, gives SIGCHLD its default (an inherited SIG_IGN
-  // would reap the target behind our back). Threads made later inherit the mask.
+  // Blocks the signals that the signalfd reads, ignores SIGPIPE and SIGXFSZ, and resets SIGCHLD to its default (with an
+  // inherited SIG_IGN the kernel would reap the target). Threads that are created later inherit the mask.
   static absl::StatusOr<SignalSet> Install();
 
   int fd() const { return fd_.get(); }
-  // Whether Next has one.
+  // Whether a signal is pending for Next.
   bool Pending() const;
   const OriginalSignals& original() const { return original_; }
-  // Starts the probe; to be called right before the target is started. Processes are signalled newest first, so that
-  // a probe and a target younger than the launcher have been reached when the launcher hears. What is pending by now
-  // came before the target: it gets it from us, whatever the probe says.
+  // Starts the probe. Call it directly before the target is started. The kernel signals the newest process of a group
+  // first, so that the probe and the target receive a signal before the launcher does. Signals that are pending now
+  // were sent before the target existed: the launcher forwards them, whatever the probe reports.
   void StartProbe();
   pid_t probe_pid() const { return probe_ ? probe_->pid() : -1; }
 
@@ -135,14 +137,14 @@ class SignalSet {
   ScopedFd fd_;
   OriginalSignals original_;
   std::optional<SignalProbe> probe_;
-  sigset_t before_target_;  // pending when the target was not yet there
+  sigset_t before_target_;  // signals that were pending before the target existed
 };
 
 // Stops the launcher as the target was stopped (SIGTSTP, SIGTTIN, SIGTTOU), so that the shell sees its job stopped;
-// returns after SIGCONT. Not for SIGSTOP: `kill -CONT` on the target alone would leave the launcher behind.
+// returns after SIGCONT. Not for SIGSTOP: `kill -CONT` on the target alone would leave the launcher stopped.
 void StopLike(int signo);
 
-// From /proc/PID/status. The library's own handler counts as caught: ask its segment whose it is.
+// Reads /proc/PID/status. The handler of tbprof's library counts as caught, too: the segment shows whose handler it is.
 enum class Disposition { kDefault, kIgnored, kCaught, kUnknown };
 Disposition DispositionOf(pid_t pid, int signo);
 

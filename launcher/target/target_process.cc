@@ -32,7 +32,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 
 absl::Duration ToDuration(const timeval& time) { return absl::Seconds(time.tv_sec) + absl::Microseconds(time.tv_usec); }
 
-// wait4 gives the usage with the status; waitid of glibc has no place for it.
+// wait4 returns the resource usage with the status; glibc's waitid has no parameter for it.
 std::optional<TargetEnd> Reap(pid_t pid, int flags) {
   int status = 0;
   rusage usage = {};
@@ -69,12 +69,12 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   if (pipe2(ends, O_CLOEXEC) != 0) return Unavailable(StrCat("cannot make a pipe: ", strerror(errno)));
   ScopedFd reader(ends[0]);
   ScopedFd writer(ends[1]);
-  // Made before fork: with other threads about, the child may call async-signal-safe functions only.
+  // Created before fork: if other threads exist, the child may call only async-signal-safe functions.
   const std::vector<char*> arguments = Pointers(request.command);
   const std::vector<char*> environment = Pointers(request.environment);
   const OriginalSignals signals = request.signals;
   const std::optional<rlimit> descriptors = request.descriptors;
-  // `alarm 60; exec tbprof run ...`: a timer lives through exec and not through fork.
+  // `alarm 60; exec tbprof run ...`: a timer survives exec, but not fork, so the child sets it again.
   itimerval alarm = {};
   getitimer(ITIMER_REAL, &alarm);
   const bool has_alarm = timerisset(&alarm.it_value);
@@ -103,7 +103,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
     *exec_errno = error;
     return InvalidArgument(StrCat("cannot run ", PrintableUtf8(request.command[0]), ": ", strerror(error)));
   }
-  // End of file: exec succeeded, or a signal killed the child before it; the status tells.
+  // End of file: exec succeeded, or a signal killed the child before exec; the exit status shows which.
   TargetProcess target;
   target.pid_ = pid;
   target.pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
@@ -126,7 +126,7 @@ std::optional<TargetEnd> TargetProcess::Poll() {
 TargetEnd TargetProcess::Wait() {
   if (!end_) end_ = Reap(pid_, 0);
   if (!end_) {
-    end_.emplace();  // reaped by somebody else: status unknown
+    end_.emplace();  // reaped by other code: the status is unknown
     end_->code = kExitUsage;
   }
   return *end_;
@@ -142,7 +142,7 @@ std::optional<int> TargetProcess::PollStopped() {
 }
 
 bool TargetProcess::stopped() const {
-  // WNOWAIT leaves the stop to be reported by PollStopped, but a stop once reported is seen in /proc only.
+  // waitid with WNOWAIT would not consume a stop, but would not report a stop that PollStopped has already consumed.
   return !end_ && SchedulerState(pid_) == 'T';
 }
 
@@ -158,7 +158,7 @@ absl::Status TargetProcess::Signal(int signo, std::optional<int> value) {
   if (pidfd_.valid()) {
     result = syscall(SYS_pidfd_send_signal, pidfd_.get(), signo, value ? &info : nullptr, 0);
   } else {
-    // Not yet reaped, so the pid is still its own.
+    // The target is not yet reaped, so the pid still belongs to it.
     result = value ? sigqueue(pid_, signo, info.si_value) : kill(pid_, signo);
   }
   if (result != 0) return Unavailable(StrCat("cannot signal ", pid_, ": ", strerror(errno)));
@@ -185,7 +185,7 @@ Environment TargetEnvironment(const Environment& environment, const std::string&
     }
   };
   if (!library.empty()) {
-    // Of several LD_PRELOAD strings the loader takes the last.
+    // If the environment has several LD_PRELOAD entries, the loader uses the last one.
     const std::string name = StrCat(kPreloadVariable, "=");
     std::string preload = library;
     for (const std::string& entry : environment) {
@@ -204,8 +204,8 @@ int ShellStatus(const TargetEnd& end) { return end.signaled ? 128 + end.code : e
 void ExitWithStatusOf(const TargetEnd& end) {
   fflush(nullptr);
   if (end.signaled) {
-    // The target has left its core file if there was to be one; a second one of ours would replace it. A limit of 0
-    // does not stop a core_pattern that is a pipe, being undumpable does.
+    // A core file of the launcher would replace the core file of the target. RLIMIT_CORE 0 does not prevent a dump to a
+    // pipe in core_pattern; PR_SET_DUMPABLE 0 does.
     const rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     prctl(PR_SET_DUMPABLE, 0);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The target: started with exactly what the launcher was started with (signal mask and dispositions, working directory,
-// umask, limits, descriptors, process group, session), watched by a pidfd, its end imitated.
+// Starts the target with exactly the state that the launcher was started with (signal mask and dispositions, working
+// directory, umask, limits, descriptors, process group, session), watches it with a pidfd, and imitates its end.
 //
-//   SpawnRequest request{.command = options.command, .environment = TargetEnvironment(...), .signals =
-//   signals.original()}; absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
+//   SpawnRequest request{.command = options.command, .environment = ..., .signals = signals.original()};
+//   absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
 //   ... ppoll on target->pidfd() and signals.fd() ...
 //   std::optional<TargetEnd> end = target->Poll();
 //   ExitWithStatusOf(*end);
@@ -33,10 +33,11 @@ struct SpawnRequest {
   std::vector<std::string> command;
   Environment environment;
   OriginalSignals signals;
-  std::optional<rlimit> descriptors = std::nullopt;  // RLIMIT_NOFILE as the launcher found it
+  std::optional<rlimit> descriptors = std::nullopt;  // RLIMIT_NOFILE at the launcher's start
 };
 
-// For a pidfd per process of the target, whatever the target may have itself. Gives what was before.
+// Raises the launcher's RLIMIT_NOFILE to its hard limit: the launcher needs a pidfd for each process of the target, and
+// the target's own limit may be lower. Returns the previous limit, for SpawnRequest::descriptors.
 std::optional<rlimit> RaiseDescriptorLimit();
 
 struct TargetEnd {
@@ -50,10 +51,10 @@ struct TargetEnd {
 
 class TargetProcess {
  public:
-  // On failure of exec `*exec_errno` is its errno and ExecFailureStatus(errno) the exit status; on other failures 0.
-  // The search and the treatment of ENOEXEC are execvp's.
+  // If exec fails, `*exec_errno` is its errno and ExecFailureStatus(errno) is the exit status; on other failures
+  // `*exec_errno` is 0. The search in PATH and the handling of ENOEXEC are those of execvp.
   static absl::StatusOr<TargetProcess> Spawn(const SpawnRequest& request, int* exec_errno);
-  // The same without a child: replaces the launcher. Returns the errno of exec.
+  // Replaces the launcher instead of starting a child. Returns the errno of exec.
   static int Exec(const SpawnRequest& request);
 
   TargetProcess(TargetProcess&&) = default;
@@ -63,15 +64,15 @@ class TargetProcess {
   pid_t pid() const { return pid_; }
   int pidfd() const { return pidfd_.get(); }  // readable when the target has ended; -1 on kernels before 5.3
 
-  // The end if it has come (reaps it, once), else nothing. Never waits.
+  // Returns the end if the target has ended (and reaps it once), else std::nullopt. Never waits.
   std::optional<TargetEnd> Poll();
   TargetEnd Wait();
 
-  // The signal that stopped the target if it is newly stopped by one. Call on SIGCHLD.
+  // The signal that stopped the target since the last call; std::nullopt: none. Call on SIGCHLD.
   std::optional<int> PollStopped();
-  bool stopped() const;  // as /proc has it now
+  bool stopped() const;  // the current state in /proc
 
-  // ESRCH after the end.
+  // Returns Unavailable after the target's end.
   absl::Status Signal(int signo, std::optional<int> value = std::nullopt);
 
  private:
@@ -84,15 +85,15 @@ class TargetProcess {
 // 127 for ENOENT and ENOTDIR, 126 otherwise.
 int ExecFailureStatus(int exec_errno);
 
-// The user's environment with `library` first in LD_PRELOAD and `additions` (`NAME=value`) set; all else in its order
-// and byte for byte. An empty library leaves LD_PRELOAD alone.
+// The user's environment with `library` first in LD_PRELOAD and with `additions` (`NAME=value`) set. All other entries
+// keep their order and their bytes. With an empty `library`, LD_PRELOAD is not changed.
 Environment TargetEnvironment(const Environment& environment, const std::string& library,
                               const std::vector<std::string>& additions);
 
-// Leaves as the target left: its exit status, or killed by the same signal without a core file. As PID 1, where the
-// kernel drops signals without handler, 128 + signal.
+// Ends the launcher as the target ended: with its exit status, or killed by the same signal without a core file. As
+// PID 1, for which the kernel drops signals without a handler, it exits with 128 + signal.
 [[noreturn]] void ExitWithStatusOf(const TargetEnd& end);
-// What `$?` will be: code or 128 + signal.
+// The value of `$?` in a shell: code or 128 + signal.
 int ShellStatus(const TargetEnd& end);
 
 }  // namespace tbprof

@@ -14,7 +14,7 @@
 namespace tbprof {
 namespace {
 
-constexpr int kHigh = 32;  // above what dup2 will overwrite
+constexpr int kHigh = 32;  // above the descriptors that dup2 overwrites
 
 }  // namespace
 
@@ -24,7 +24,7 @@ absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,
   std::vector<ScopedFd> high;
   for (const WorkerDescriptor& descriptor : descriptors) {
     high.emplace_back(fcntl(descriptor.fd, F_DUPFD_CLOEXEC, kHigh));
-    // A worker without one of them would be none.
+    // A worker cannot run without one of its descriptors.
     if (!high.back().valid()) return absl::ErrnoToStatus(errno, failure);
   }
   std::vector<std::string> words = {"tbprof"};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A worker of the launcher: this executable again, with an argument that only the launcher gives.
+// Starts a worker of the launcher: this executable again, with an argument that only the launcher passes.
 //
 //   const absl::StatusOr<pid_t> pid = StartWorker({kWorkerArgument}, {{input.get(), 3}}, blocked, "cannot ...");
 //
-// It is no target, and has none of the user's preloads nor what the user tells his own gRPC in its environment.
-// Whoever has started it waits for its end.
+// A worker is not a target: its environment lacks the user's LD_PRELOAD and the user's GRPC_* variables. The caller
+// waits for its end.
 //
 // Process: launcher, main thread.
 #ifndef TBPROF_LAUNCHER_TARGET_WORKER_PROCESS_H_
@@ -23,10 +23,10 @@ namespace tbprof {
 
 struct WorkerDescriptor {
   int fd;
-  int as;  // its number in the worker, below 32
+  int as;  // descriptor number in the worker, below 32
 };
 
-// `blocked`: signals that the worker is not to see. `failure`: what an error begins with.
+// `blocked`: signals that are blocked in the worker. `failure`: the beginning of an error message.
 absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,
                                   const std::vector<WorkerDescriptor>& descriptors, const sigset_t& blocked,
                                   const char* failure);

@@ -52,8 +52,8 @@ constexpr Wrapper kWrappers[] = {
     {"ray", "submit job", "in workers of the cluster", "tbprof run -- ray start …, or in the job's entry point"},
 };
 
-// su and runuser hand the environment on, LD_PRELOAD too, unless they begin a login. Only of root: for others su is a
-// setuid program, and the loader drops the library.
+// su and runuser pass the environment on, including LD_PRELOAD, unless they start a login shell. This holds only for
+// root: for other users su is a setuid program, and the loader drops the library.
 bool KeepsEnvironment(const std::vector<std::string>& command) {
   if (geteuid() != 0) return false;
   for (size_t i = 1; i < command.size(); ++i) {
@@ -67,7 +67,7 @@ bool KeepsEnvironment(const std::vector<std::string>& command) {
       i += takes_next ? 1 : 0;
       continue;
     }
-    // A cluster such as `-lc`: what follows a letter that takes a value is that value.
+    // Combined options such as `-lc`: the text after a letter that takes a value is that value.
     for (size_t at = 1; at < word.size(); ++at) {
       if (word[at] == 'l') return false;
       if (std::string_view("csgGwu").find(word[at]) == std::string_view::npos) continue;
@@ -87,7 +87,7 @@ std::string WrapperAdvice(const std::vector<std::string>& command) {
     if (wrapper.name != name) continue;
     bool moves = wrapper.subcommands.empty();
     for (std::string_view subcommand : Split(wrapper.subcommands, ' ')) {
-      // Options with values may come first, so any word counts.
+      // Options with values may precede the subcommand, so any word is accepted.
       moves = moves || std::find(command.begin() + 1, command.end(), subcommand) != command.end();
     }
     if (!moves) return "";

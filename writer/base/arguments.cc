@@ -83,7 +83,7 @@ void ReadTfConfig(const std::string& text, RankFacts* facts) {
     return;
   }
   if (const int world = chiefs + size("worker"); world > 0) facts->world_size = world;
-  facts->scheduler = kRankSchedulerCount;  // behind all rows
+  facts->scheduler = kRankSchedulerCount;  // past the rows of the scheduler table
 }
 
 }  // namespace

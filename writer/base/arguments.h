@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines as they are shown: quoted, names shortened, ranks read.
+// Command lines for display (quoted, with short process names), and ranks from environment variables.
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_BASE_ARGUMENTS_H_
@@ -14,16 +14,16 @@
 
 namespace tbprof {
 
-// One line, words quoted where a shell would need it.
+// The command on one line; words are quoted where a shell needs it.
 std::string CommandLine(const std::vector<std::string>& arguments);
 
-// `train.py` for `/usr/bin/python3 -u train.py --x`; else the executable's basename.
+// `/usr/bin/python3 -u train.py --x` gives `train.py`; other commands give the basename of the executable.
 std::string ProcessName(const std::string& executable, const std::vector<std::string>& arguments);
 
 // From the variables of wire/ranks.h, and TF_CONFIG; rank -1 if none is set.
 RankFacts RankOf(const std::map<std::string, std::string>& variables);
 
-// `0-3,7`: what is sorted and has no doubles.
+// `0-3,7`. `ranks` is sorted and has no duplicates.
 std::string RankList(const std::vector<int>& ranks);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of an event lies in the window.
+// Clips an event to the window.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_BASE_CLIP_H_
@@ -11,8 +11,8 @@
 
 namespace tbprof {
 
-// Times of `event` (Event, GpuEvent) in ticks: those of [start, end) in [open, close), which it has to touch. What was
-// cut off is flagged.
+// Sets the times of `event` (Event, GpuEvent), in ticks, to the part of [start, end) that lies in [open, close); the
+// two must touch. An end that was cut off is flagged.
 template <typename Shown>
 void ClipTo(uint64_t open, uint64_t close, uint64_t start, uint64_t end, Shown* event) {
   const uint64_t from = std::max(start, open);

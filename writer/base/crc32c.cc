@@ -28,11 +28,11 @@ uint32_t ByTable(uint32_t crc, const unsigned char* at, size_t size) {
 }
 
 #if defined(__x86_64__)
-// The instruction gives its result after three cycles and can begin each cycle: three lanes at a time, whose checksums
-// are then joined. A frame's chunk has ten such blocks.
+// The CRC-32C instruction has a latency of three cycles and can start every cycle: three lanes are computed at a time,
+// and their checksums are then joined. A frame's chunk has ten such blocks.
 constexpr size_t kLane = 2048;
 
-// By byte of a checksum: what it becomes behind kLane more bytes of zeros, to which the lane that follows is added.
+// By byte of a checksum: the checksum after kLane more zero bytes, to which the next lane's checksum is added.
 struct Shift {
   uint32_t table[4][256];
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CRC-32C (Castagnoli), by the CPU's instruction where it has one. Used by spool frames and by TFRecord files.
+// CRC-32C (Castagnoli), with the CPU's instruction if it has one. Used by spool frames and by TFRecord files.
 //
 // Process: launcher and converter. Any thread.
 #ifndef TBPROF_WRITER_BASE_CRC32C_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fewer samples that show the same curve: of each group of neighbours the lowest and the highest.
+// Reduces samples to fewer samples that show the same curve: it keeps the lowest and the highest of each group of
+// neighbours.
 //
 //   samples = KeepExtremes(samples, 2000, [](auto from, auto to) { return std::minmax_element(from, to); });
 //
@@ -14,7 +15,8 @@
 
 namespace tbprof {
 
-// `extremes`: of two iterators the lowest and the highest between them, a pair; the order of equals is the caller's.
+// `extremes`: takes two iterators and returns the pair of the lowest and the highest sample between them. It decides
+// between equal samples.
 template <typename Sample, typename Extremes>
 std::vector<Sample> KeepExtremes(const std::vector<Sample>& samples, size_t groups, Extremes extremes) {
   std::vector<Sample> kept;

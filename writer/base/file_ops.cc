@@ -27,7 +27,7 @@ void FileDescriptor::Close() {
 
 absl::Status ErrnoStatus(int error, std::string_view what, const std::string& path) {
   absl::StatusCode code = absl::ErrnoToStatusCode(error);
-  // Linux's ErrnoToStatusCode has no opinion on some that matter here.
+  // Replaces codes of absl::ErrnoToStatusCode for errors that need these codes here.
   if (error == EROFS || error == EPERM) code = absl::StatusCode::kPermissionDenied;
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) code = absl::StatusCode::kResourceExhausted;
   return absl::Status(code, StrCat(what, " ", path, ": ", strerrordesc_np(error)));
@@ -42,7 +42,7 @@ std::string OwnerText(int directory_fd) {
 
 absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
                                                    mode_t mode) {
-  // Ranks that share the directory take it away when they leave it empty.
+  // Ranks that share the directory remove it when they leave it empty: then the next attempt creates it again.
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const int fd = openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -96,7 +96,7 @@ absl::Status ReadAll(int fd, std::string* bytes, const std::string& path) {
 
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
-    // Linux writes at most 2 GiB a call; smaller pieces let a full disk be noticed early.
+    // Linux writes at most 2 GiB per call. Smaller pieces detect a full disk earlier.
     const ssize_t written = write(fd, bytes.data(), std::min<size_t>(bytes.size(), 8 << 20));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
@@ -126,7 +126,7 @@ absl::Status Sync(int fd, const std::string& path) {
 absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_directory, const std::string& to,
                            const std::string& path) {
   if (renameat2(from_directory, from.c_str(), to_directory, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
-  // A directory that holds files may be reported as ENOTEMPTY.
+  // If a directory with files has the name, the error may be ENOTEMPTY.
   if (errno == EEXIST || errno == ENOTEMPTY) return absl::AlreadyExistsError(StrCat(path, " exists already"));
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) return ErrnoStatus(errno, "cannot publish", path);
   if (linkat(from_directory, from.c_str(), to_directory, to.c_str(), 0) == 0) {
@@ -137,8 +137,8 @@ absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_d
   if (errno != EPERM && errno != ENOTSUP && errno != EOPNOTSUPP && errno != EXDEV && errno != EINVAL) {
     return ErrnoStatus(errno, "cannot publish", path);
   }
-  // Neither is there (FAT; directories without RENAME_NOREPLACE): look, then rename. Not atomic, and rename itself does
-  // not replace a directory that is not empty.
+  // Neither call works (FAT; directories without RENAME_NOREPLACE): check, then rename. This is not atomic, but rename
+  // itself does not replace a directory that is not empty.
   if (faccessat(to_directory, to.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
     return absl::AlreadyExistsError(StrCat(path, " exists already"));
   }
@@ -187,7 +187,7 @@ std::string RandomHex(int digits) {
 }
 
 absl::Status FileSink::Append(std::string_view bytes) {
-  // A profile of a thousand short processes comes in as many pieces of 30 bytes.
+  // A profile of a thousand short processes arrives in as many pieces of 30 bytes.
   constexpr size_t kSmall = 64 << 10;
   if (bytes_ <= most_bytes_ && pending_.size() + bytes.size() <= kSmall) {
     pending_ += bytes;
@@ -215,7 +215,7 @@ absl::Status FileSink::Flush() {
 absl::Status FileSink::Write(std::string_view bytes) {
   if (bytes.empty()) return absl::OkStatus();
   if (absl::Status status = WriteAll(fd_, bytes, path_); !status.ok()) return status;
-  // On its way to the disk while the rest is made and checked; Sync returns its errors.
+  // Starts the transfer to the disk while the rest is made and checked. Sync returns its errors.
   sync_file_range(fd_, static_cast<off64_t>(written_), static_cast<off64_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
   written_ += bytes.size();
   return absl::OkStatus();

@@ -13,7 +13,7 @@ std::string_view FileWindow::Read(uint64_t offset, size_t size) {
   if (offset >= size_) return {};
   size = static_cast<size_t>(std::min<uint64_t>({size, kMaxRead, size_ - offset}));
   if (offset < start_ || offset + size > start_ + filled_) {
-    // Who steps over most of a file needs little behind each step.
+    // A caller that skips most of a file needs few bytes after each skip.
     const bool onward = offset >= start_ && offset <= start_ + filled_;
     const size_t wanted =
         static_cast<size_t>(std::min<uint64_t>(std::max<size_t>(size, onward ? 128 << 10 : 16 << 10), size_ - offset));
@@ -50,7 +50,7 @@ bool FieldReader::Varint(std::string_view bytes, size_t* at, uint64_t* value) {
 bool FieldReader::Next() {
   if (malformed_ || cut_ || at_ >= length_) return false;
   const bool whole = bytes_.size() == length_;
-  if (at_ >= bytes_.size()) return false;  // the rest is not at hand
+  if (at_ >= bytes_.size()) return false;  // the rest is not available
   uint64_t tag;
   size_t at = at_;
   if (!Varint(bytes_, &at, &tag)) return whole || bytes_.size() - at_ > 10 ? Fail() : false;
@@ -81,7 +81,7 @@ bool FieldReader::Next() {
       if (!cut_) at += field_.size();
       break;
     }
-    default:  // groups are in no message that is read here
+    default:  // no message that is read here contains groups
       return Fail();
   }
   at_ = at;

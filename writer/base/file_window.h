@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file that another program wrote, or still writes, read in pieces: never mapped, because a file that shrinks under a
-// mapping ends the process with SIGBUS. And the wire format of protobuf over such a piece.
+// Reads a file that another program wrote or is still writing, in pieces. The file is never mapped: if a mapped file
+// shrinks, the process ends with SIGBUS. Also reads the protobuf wire format in such a piece.
 //
 //   FileWindow file(fd, size);
 //   std::string_view header = file.Read(offset, 12);   // shorter at the end of the file or at an error
@@ -24,7 +24,7 @@ class FileWindow {
  public:
   static constexpr size_t kMaxRead = 1 << 20;
 
-  // `fd` stays the caller's. What is behind `size` does not exist.
+  // The caller keeps ownership of `fd`. Bytes beyond `size` are ignored.
   FileWindow(int fd, uint64_t size) : fd_(fd), size_(size) {}
 
   uint64_t size() const { return size_; }
@@ -40,29 +40,29 @@ class FileWindow {
   uint64_t bytes_read_ = 0;
   int error_ = 0;
   std::vector<char> buffer_;
-  uint64_t start_ = 0;  // of the buffer, in the file
+  uint64_t start_ = 0;  // position of the buffer in the file
   size_t filled_ = 0;
 };
 
-// The fields of one message. Of a field that goes beyond the bytes at hand only the beginning is given, and it is the
-// last.
+// Reads the fields of one message. If a field extends past the available bytes, only its beginning is returned, and it
+// is the last field.
 class FieldReader {
  public:
   FieldReader(std::string_view bytes, uint64_t length) : bytes_(bytes.substr(0, length)), length_(length) {}
   explicit FieldReader(std::string_view bytes) : FieldReader(bytes, bytes.size()) {}
 
-  bool Next();  // false: the end, or what no message can hold
+  bool Next();  // false: the end, or malformed bytes
   bool malformed() const { return malformed_; }
 
   uint32_t number() const { return number_; }
   int type() const { return type_; }                 // 0 varint, 1 fixed64, 2 bytes, 5 fixed32
-  uint64_t value() const { return value_; }          // of the types that are numbers
-  double number_as_double() const;                   // of fixed64
-  std::string_view bytes() const { return field_; }  // of type 2
-  uint64_t length() const { return value_length_; }  // of type 2: as in the message
-  size_t position() const { return at_; }            // behind the field, or behind its header where it is cut
+  uint64_t value() const { return value_; }          // for the numeric types
+  double number_as_double() const;                   // for fixed64
+  std::string_view bytes() const { return field_; }  // for type 2
+  uint64_t length() const { return value_length_; }  // for type 2: the length given in the message
+  size_t position() const { return at_; }            // after the field, or after its header if the field is cut
 
-  // LEB128; false where the bytes end first or hold no such number.
+  // Decodes LEB128. Returns false if the bytes end early or contain no such number.
   static bool Varint(std::string_view bytes, size_t* at, uint64_t* value);
 
  private:

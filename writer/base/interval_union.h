@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The length of the union of intervals that come in any order, in bounded memory: beyond half a million disjoint ones
-// the smallest gaps are forgotten, their length is not.
+// The length of the union of intervals that are added in any order, in bounded memory: above half a million disjoint
+// intervals the smallest gaps are dropped from memory, and only their total length is kept.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_BASE_INTERVAL_UNION_H_

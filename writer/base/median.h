@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The middle of numbers.
+// The median of numbers.
 #ifndef TBPROF_WRITER_BASE_MEDIAN_H_
 #define TBPROF_WRITER_BASE_MEDIAN_H_
 
@@ -10,7 +10,7 @@
 
 namespace tbprof {
 
-// Of an even count the upper of the two; 0 of none.
+// For an even count, the upper of the two middle numbers; 0 for no numbers.
 template <typename Number>
 Number Median(std::vector<Number> numbers) {
   if (numbers.empty()) return {};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sorts what is nearly in order, as a thread's events are: each comes when it ends, so that it stands behind those
-// within it, and a chunk that the launcher reached later in its round may be older than the one before it.
+// Sorts a sequence that is nearly in order, such as a thread's events. An event is recorded when it ends, so it follows
+// the events nested in it. A chunk that the launcher reads later in its round may be older than the chunk before it.
 //
 //   SortNearlySorted(&events, [](const Event& a, const Event& b) { return a.start_ps < b.start_ps; });
 //
-// One pass and one copy of what is out of place; what is in no order at all goes through std::sort. Equal elements may
-// change places.
+// It needs one pass and one copy of the elements that are out of place; a sequence without any order goes through
+// std::sort. Equal elements may change places.
 //
 // Process: converter. Allocates.
 #ifndef TBPROF_WRITER_BASE_NEARLY_SORTED_H_
@@ -21,22 +21,22 @@ namespace tbprof {
 
 template <typename Element, typename Earlier>
 void SortNearlySorted(std::vector<Element>* elements, Earlier earlier) {
-  // As far as an element goes back whatever comes behind it.
+  // An element moves back at most this far without starting a block, whatever follows it.
   constexpr size_t kNear = 64;
-  // More moves, or more blocks, than this on average, and there was no order.
+  // With more moves, or more blocks, than this on average, the sequence has no usable order.
   constexpr size_t kMovesPerElement = 16;
   constexpr size_t kElementsPerBlock = 16;
   constexpr size_t kMostRounds = 12;
   std::vector<Element>& all = *elements;
   const auto place = [&all](size_t index) { return all.begin() + static_cast<ptrdiff_t>(index); };
-  std::vector<size_t> blocks{0};  // where each begins; sorted within
+  std::vector<size_t> blocks{0};  // the start of each block; each block is sorted
   size_t moves = 0;
   for (size_t i = 1; i < all.size(); ++i) {
     if (!earlier(all[i], all[i - 1])) continue;
     const size_t near = i - std::min(i - blocks.back(), kNear);
     const bool is_far = near != blocks.back() && earlier(all[i], all[near]);
-    // What contains the elements before it is followed by what is later than they, or contains it, too; a block that is
-    // older goes on being older.
+    // An element that contains the elements before it is followed by an element that is later than they are, or that
+    // contains them as well. In an older block, the next element is older as well.
     const bool goes_on = i + 1 < all.size() && !earlier(all[i + 1], all[i]) && earlier(all[i + 1], all[i - 1]);
     if (is_far && (goes_on || moves > kMovesPerElement * all.size())) {
       blocks.push_back(i);
@@ -49,11 +49,11 @@ void SortNearlySorted(std::vector<Element>* elements, Earlier earlier) {
   }
   if (blocks.size() == 1) return;
   if (blocks.size() * kElementsPerBlock > all.size() + kNear) return std::sort(all.begin(), all.end(), earlier);
-  // Where chunks 1, 3, 2 stand, 1 and 3 look like one block: it is cut where 2 begins, which may uncover more of the
-  // kind.
+  // With chunks in the order 1, 3, 2, chunks 1 and 3 look like one block. It is cut where 2 begins, which may reveal
+  // further such blocks.
   const auto earlier_first = [&](size_t a, size_t b) { return earlier(all[a], all[b]); };
   for (size_t looks = 0, rounds = 0, count = 0; count != blocks.size();) {
-    // Two sequences through each other uncover one block a round.
+    // Two interleaved sequences reveal one block per round.
     if (++rounds > kMostRounds) return std::sort(all.begin(), all.end(), earlier);
     count = blocks.size();
     std::vector<size_t> firsts = blocks;
@@ -76,7 +76,7 @@ void SortNearlySorted(std::vector<Element>* elements, Earlier earlier) {
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return earlier(all[blocks[a]], all[blocks[b]]); });
   blocks.push_back(all.size());
-  // Blocks that change places among themselves only, so that the copy is of some of them at a time.
+  // Handles each group of blocks that change places only among themselves, so that the copy holds few blocks at a time.
   std::vector<Element> copy;
   for (size_t first = 0; first < order.size();) {
     size_t last = first, furthest = order[first];
@@ -91,7 +91,7 @@ void SortNearlySorted(std::vector<Element>* elements, Earlier earlier) {
     }
     first = last + 1;
   }
-  // Blocks of which one began within another.
+  // A block began inside another one.
   if (!std::is_sorted(all.begin(), all.end(), earlier)) std::sort(all.begin(), all.end(), earlier);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decimal numbers in text that somebody else wrote: no blank, no `+`, nothing that does not fit.
+// Decimal numbers in untrusted text: no blank, no `+`, no value that is out of range.
 //
 //   const int port = ParseNumber<int>("6009").value_or(-1);
 //
@@ -16,7 +16,7 @@
 
 namespace tbprof {
 
-// Takes the number at the front off `text`.
+// Removes the number at the front of `text` and returns it.
 template <typename Number>
 std::optional<Number> TakeNumber(std::string_view* text) {
   Number number{};
@@ -26,13 +26,13 @@ std::optional<Number> TakeNumber(std::string_view* text) {
   return number;
 }
 
-// The number that `text` begins with, whatever follows.
+// The number at the beginning of `text`; the rest is ignored.
 template <typename Number>
 std::optional<Number> LeadingNumber(std::string_view text) {
   return TakeNumber<Number>(&text);
 }
 
-// The number that `text` is, as a whole.
+// The number, if the whole `text` is one.
 template <typename Number>
 std::optional<Number> ParseNumber(std::string_view text) {
   const std::optional<Number> number = TakeNumber<Number>(&text);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Protobuf wire format by hand: a growing buffer and the few field forms that XSpace needs. Building message objects
-// first costs over ten times the time and memory per event.
+// Encodes the protobuf wire format by hand: a growing buffer and the few field forms that XSpace needs. Building
+// message objects first costs over ten times the time and memory per event.
 //
 // Process: converter. Allocates; a failed allocation ends the process, as everywhere in the writer.
 #ifndef TBPROF_WRITER_BASE_PROTO_ENCODER_H_
@@ -17,7 +17,8 @@
 
 namespace tbprof {
 
-// Bytes in one piece, grown by realloc: large blocks are moved by remapping, and untouched room is never resident.
+// A contiguous buffer that grows by realloc: large blocks are moved by remapping, and unused capacity is never
+// resident.
 class ByteBuffer {
  public:
   ByteBuffer() = default;
@@ -36,7 +37,7 @@ class ByteBuffer {
   size_t size() const { return size_; }
   uint8_t* at(size_t offset) { return data_ + offset; }
 
-  // Room for `more` bytes; returns where they go. Commit sets how far they went.
+  // Reserves room for `more` bytes and returns where to write them. Commit sets the end of the written bytes.
   uint8_t* Reserve(size_t more) {
     if (capacity_ - size_ < more) Grow(more);
     return data_ + size_;
@@ -44,7 +45,8 @@ class ByteBuffer {
   void Commit(const uint8_t* end) { size_ = static_cast<size_t>(end - data_); }
   void Release() { *this = ByteBuffer(); }
 
-  // One length-delimited field around what was appended since `start`, where Open left one byte for the length.
+  // One length-delimited field. Open reserves one byte for the length; Close sets the length of the bytes appended
+  // since `start`.
   size_t Open(uint8_t tag) {
     uint8_t* p = Reserve(2);
     p[0] = tag;
@@ -81,7 +83,7 @@ inline uint8_t* PutVarint(uint8_t* p, uint64_t value) {
 
 inline constexpr size_t VarintSize(uint64_t value) { return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7; }
 
-// Tags of fields below 16: one byte.
+// Tags of field numbers below 16: one byte.
 inline constexpr uint8_t VarintTag(int field) { return static_cast<uint8_t>(field << 3); }
 inline constexpr uint8_t Fixed64Tag(int field) { return static_cast<uint8_t>(field << 3 | 1); }
 inline constexpr uint8_t BytesTag(int field) { return static_cast<uint8_t>(field << 3 | 2); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of numbers that cannot be trusted: they stop at the highest value.
+// Sums of untrusted numbers: they saturate at the highest value.
 #ifndef TBPROF_WRITER_BASE_SATURATING_H_
 #define TBPROF_WRITER_BASE_SATURATING_H_
 

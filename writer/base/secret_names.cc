@@ -47,7 +47,7 @@ std::vector<std::string> PartsOf(std::string_view name) {
   return parts;
 }
 
-// A name that ends so describes the secret, and does not hold it.
+// A name with such an ending describes a secret and does not contain it.
 constexpr std::string_view kDescribing[] = {
     "file",   "files",    "filename", "path",   "paths",   "dir",    "directory", "folder",  "type",     "mode",
     "url",    "uri",      "endpoint", "host",   "length",  "len",    "size",      "policy",  "expiry",   "expires",
@@ -55,14 +55,14 @@ constexpr std::string_view kDescribing[] = {
     "names",  "field",    "label",    "class",  "through", "rate",   "jar",       "manager", "backend",  "provider",
     "engine", "required", "enabled",  "method", "count",   "store",  "version",   "list"};
 
-// Beside `token`: what language models call a token.
+// With one of these words, `token` means a token of a language model.
 constexpr std::string_view kTextTokens[] = {
     "max",    "min",     "num",     "n",     "per",   "limit", "id",        "ids",       "pad",  "eos",   "bos",
     "unk",    "sep",     "cls",     "mask",  "stop",  "start", "end",       "image",     "text", "audio", "video",
     "next",   "special", "first",   "last",  "word",  "batch", "budget",    "level",     "dim",  "drop",  "dropout",
     "prefix", "class",   "classes", "total", "types", "embed", "embedding", "embeddings"};
 
-// Beside `pass`: a run over something.
+// With one of these words, `pass` means a pass over something.
 constexpr std::string_view kRunsOverSomething[] = {"single",   "one", "two",  "multi",  "first",   "second",   "num",
                                                    "n",        "max", "min",  "render", "by",      "low",      "high",
                                                    "band",     "all", "per",  "each",   "forward", "backward", "every",
@@ -77,7 +77,7 @@ constexpr std::string_view kPasswords[] = {"password", "passwd",   "passphrase",
 constexpr std::string_view kPasswordParts[] = {"pw", "psw", "pswd", "passw", "pat", "jwt", "otp", "creds", "cred"};
 constexpr std::string_view kTokenParts[] = {"auth", "oauth", "authorization", "bearer"};
 
-// Before `key`, with or without a separator.
+// Words before `key`, with or without a separator.
 constexpr std::string_view kKeyOwners[] = {
     "api",         "access",     "private",   "wandb",     "account",      "storage",  "auth",        "signing",
     "encryption",  "decryption", "master",    "shared",    "license",      "licence",  "service",     "app",
@@ -108,7 +108,7 @@ SecretKind KindOfTokenName(const std::vector<std::string>& parts) {
   return SecretKind::kNone;
 }
 
-// `session-id`, `SESSIONID`; a shared access signature; a PIN, but not that of threads to processors.
+// `session-id`, `SESSIONID`; a shared access signature; a PIN, but not the pinning of threads to processors.
 bool IsShortSecret(const std::vector<std::string>& parts, std::string_view joined) {
   const std::string& last = parts.back();
   if (joined.ends_with("sessionid") || last == "sessid" || last == "sas") return true;
@@ -116,7 +116,7 @@ bool IsShortSecret(const std::vector<std::string>& parts, std::string_view joine
   return last == "pin" && (parts.size() == 1 || IsOneOf(kOwners, parts[parts.size() - 2]));
 }
 
-// `KAGGLE_KEY`: a variable of the environment.
+// `KAGGLE_KEY`: an environment variable.
 bool IsKeyVariable(std::string_view name) {
   return name.size() > 4 && name.ends_with("_KEY") && std::none_of(name.begin(), name.end(), IsLower);
 }
@@ -126,7 +126,7 @@ SecretKind KindOfKeyName(const std::vector<std::string>& parts, std::string_view
     const std::string whole = std::string(owner) + "key";
     const size_t at = joined.find(whole);
     if (at == std::string::npos) continue;
-    // Behind it, only words that name the key: `AWS_ACCESS_KEY_ID`, `API_KEY_PROD`.
+    // After the key name, only words that qualify the key may follow: `AWS_ACCESS_KEY_ID`, `API_KEY_PROD`.
     if (at == 0 || owner.size() > 3 || parts.size() > 1) return SecretKind::kKey;
   }
   if (joined.find("credential") != std::string_view::npos) return SecretKind::kKey;
@@ -238,8 +238,8 @@ bool LooksRandom(std::string_view value) {
 size_t LengthOfKnownToken(std::string_view text) {
   struct Prefix {
     std::string_view text;
-    size_t behind;  // at least so many characters follow
-    bool plain;     // of letters and digits alone; else with `-`, `_` and `.` as well
+    size_t behind;  // at least this many characters follow
+    bool plain;     // only letters and digits follow; else also `-`, `_` and `.`
   };
   constexpr Prefix kPrefixes[] = {
       {"hf_", 16, true},        {"ghp_", 16, true},         {"gho_", 16, true},         {"ghu_", 16, true},
@@ -262,7 +262,7 @@ size_t LengthOfKnownToken(std::string_view text) {
       ++end;
     }
     if (end < prefix.text.size() + prefix.behind) continue;
-    // A word with the prefix of a plain token: `hf_transfer_enabled_dataset`, `sk-learn-pipeline`.
+    // A word that only begins like a plain token: `hf_transfer_enabled_dataset`, `sk-learn-pipeline`.
     if (prefix.plain && end < text.size() && (text[end] == '_' || text[end] == '-')) continue;
     return end;
   }

@@ -23,7 +23,7 @@ bool IsDigits(std::string_view text) {
                                       [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); });
 }
 
-// Copies `text` but for what `Mask` has replaced.
+// Copies `text` and replaces the ranges that were given to `Mask`.
 class Masked {
  public:
   explicit Masked(std::string_view text) : text_(text) {}
@@ -43,10 +43,10 @@ class Masked {
   size_t copied_ = 0;
 };
 
-// `scheme://user:password@host`. A password may hold what should have been escaped: `/`, `?`, `#`, `@`.
+// `scheme://user:password@host`. A password may contain characters that should have been escaped: `/`, `?`, `#`, `@`.
 std::string MaskUserInfo(std::string_view text) {
   Masked masked(text);
-  size_t stop = 0, next_sign = 0;  // of the last address looked at, often of the next one too
+  size_t stop = 0, next_sign = 0;  // for the last address examined; often valid for the next one
   for (size_t at = 0; (at = text.find("://", at)) != std::string_view::npos; ++at) {
     const size_t begin = at + 3;
     stop = std::max(stop, begin);
@@ -54,7 +54,7 @@ std::string MaskUserInfo(std::string_view text) {
     const size_t authority = std::min(text.find_first_of("/?#", begin), stop);
     size_t sign = text.substr(begin, authority - begin).rfind('@');
     if (sign == std::string_view::npos) {
-      // `me:p/w@host`: no port is called `p`.
+      // `me:p/w@host`: `p` is not a port.
       const size_t colon = text.substr(begin, authority - begin).rfind(':');
       if (colon == std::string_view::npos || IsDigits(text.substr(begin + colon + 1, authority - begin - colon - 1)) ||
           begin + colon + 1 == authority || text[begin] == '[') {
@@ -76,7 +76,7 @@ std::string MaskUserInfo(std::string_view text) {
   return masked.Take();
 }
 
-// Addresses whose path is the secret.
+// URLs whose path is the secret.
 std::string MaskSecretPaths(std::string_view text) {
   constexpr std::string_view kPrefixes[] = {"/hooks.slack.com/services/", "/discord.com/api/webhooks/",
                                             "/discordapp.com/api/webhooks/", "/api.telegram.org/bot"};
@@ -119,7 +119,7 @@ bool StartsWithScheme(std::string_view text) {
   return false;
 }
 
-// `Bearer abc123...` wherever no name stands before it.
+// `Bearer abc123...` without a name before it.
 std::string MaskBearers(std::string_view text) {
   constexpr size_t kShortest = 8;
   Masked masked(text);
@@ -143,9 +143,9 @@ std::string MaskBearers(std::string_view text) {
 struct Pair {
   size_t name_begin = 0, name_end = 0;
   size_t sign = 0;           // the `=` or `:`
-  char lead = '\0';          // in front of the name (and of its quote); 0 where the text begins
-  char quote = '\0';         // around the name
-  bool starts_text = false;  // but for dashes
+  char lead = '\0';          // the character before the name (and its quote); 0 at the beginning of the text
+  char quote = '\0';         // the quote around the name
+  bool starts_text = false;  // the name, with its leading dashes, begins the text
 };
 
 bool IsNameCharacter(char c) { return IsAlnum(c) || c == '_' || c == '-' || c == '.'; }
@@ -179,7 +179,7 @@ bool FindName(std::string_view text, size_t sign, Pair* pair) {
   return true;
 }
 
-// The end of a value in quotes, `begin` behind the first.
+// The end of a quoted value. `begin` is the position after the opening quote.
 size_t EndOfQuoted(std::string_view text, size_t begin, char quote, bool escaped) {
   for (size_t i = begin; i < text.size(); ++i) {
     if (!escaped && text[i] == '\\' && quote != '\'') {
@@ -189,13 +189,13 @@ size_t EndOfQuoted(std::string_view text, size_t begin, char quote, bool escaped
     } else if (escaped && text[i] == '\\' && i + 1 < text.size()) {
       if (text[i + 1] == quote) return i;
       ++i;
-      if (text[i] == '\\' && i + 2 < text.size()) i += 2;  // `\\\"` is a quote within
+      if (text[i] == '\\' && i + 2 < text.size()) i += 2;  // `\\\"` is a quote inside the value
     }
   }
   return text.size();
 }
 
-// Where a value without quotes ends, by what stands in front of the name.
+// The characters that end an unquoted value. They depend on the character before the name.
 std::string_view EndsOfValue(const Pair& pair, bool script) {
   if (script) return pair.lead == '?' || pair.lead == '&' ? "&# \t\n\r\"'`;|)" : " \t\n\r\"'`;|&<>)";
   switch (pair.lead) {
@@ -220,7 +220,8 @@ std::string_view EndsOfValue(const Pair& pair, bool script) {
   }
 }
 
-// The place of the value, quotes left out; false where it begins like `//host` of a URL or refers to a variable.
+// Finds the value without its quotes. Returns false for a comparison (`==`, `=~`), and if the value begins like
+// `//host` of a URL.
 bool FindValue(std::string_view text, const Pair& pair, SecretKind kind, bool script, size_t* begin, size_t* end) {
   size_t at = pair.sign + 1;
   const bool colon = text[pair.sign] == ':';
@@ -242,7 +243,7 @@ bool FindValue(std::string_view text, const Pair& pair, SecretKind kind, bool sc
     const size_t mark = opening + (escaped ? 1 : 0);
     *begin = mark + 1;
     *end = EndOfQuoted(text, *begin, text[mark], escaped);
-    // A shell joins what follows: 'a'"b".
+    // A shell joins adjacent strings: 'a'"b".
     const size_t more = *end + (escaped ? 2 : 1);
     const size_t tail = text.substr(std::min(more, text.size())).find_first_of(" \t\n\r;|&<>,)}]\\:");
     const size_t stop = tail == std::string_view::npos ? text.size() : more + tail;
@@ -278,7 +279,8 @@ std::string MaskPairs(std::string_view text, TextKind text_kind) {
     const bool in_query = pair.lead == '?' || pair.lead == '&';
     const SecretKind kind = in_query ? KindOfQueryName(name) : KindOfName(name);
     if (kind == SecretKind::kNone) continue;
-    // A value that is none is looked at again for pairs within it, so it is not searched to the end of a long text.
+    // A value that is not a secret is searched again for pairs inside it, so the search must not extend to the end of a
+    // long text.
     size_t begin = 0, end = 0;
     if (!FindValue(text.substr(0, at + kLongestHarmless), pair, kind, script, &begin, &end)) continue;
     const std::string_view value = text.substr(begin, end - begin);
@@ -313,7 +315,7 @@ bool FindPasswordOfUser(std::string_view text, bool host_follows, size_t* begin,
   *begin = colon + 1;
   *end = text.size();
   if (!host_follows) {
-    // A user and a group, by numbers; a path; an address.
+    // Not a password: a user and a group as numbers, a path, an address.
     return !(IsDigits(user) && IsDigits(text.substr(colon + 1))) && text[colon + 1] != '/';
   }
   for (const std::string_view scheme : {"mailto", "sip", "sips", "xmpp", "acct"}) {

@@ -13,14 +13,14 @@
 namespace tbprof {
 namespace {
 
-constexpr int kMaxNesting = 4;  // of a shell's script in a word of another
+constexpr int kMaxNesting = 4;  // a shell script inside a word of another script
 
-// What programs call a password by one letter.
+// Programs with a one-letter option for a password.
 struct SecretOption {
-  std::string_view programs;    // between blanks
+  std::string_view programs;    // separated and enclosed by blanks
   std::string_view option;      // `-p`
   bool glued, separate;         // `-pPASSWORD`, `-p PASSWORD`
-  std::string_view subcommand;  // only behind this word
+  std::string_view subcommand;  // only after this word
 };
 constexpr SecretOption kSecretOptions[] = {
     {" mysql mysqldump mysqladmin mysqlimport mysqlcheck mariadb mariadb-dump mariadb-admin ", "-p", true, false, ""},
@@ -94,12 +94,12 @@ class WordMasker {
     if (TakesScript(previous_) && IsShell(program_) && nesting_ < kMaxNesting) return MaskScript(word, nesting_ + 1);
     std::string masked = MaskText(word, script_ ? TextKind::kWordOfScript : TextKind::kWord);
     const bool code = previous_ == "-c" && program_.starts_with("python");
-    // Words within a word: `ssh host "prog --db-pass x"`.
+    // A word that contains words: `ssh host "prog --db-pass x"`.
     if (HasBlank(masked) && !code && nesting_ < kMaxNesting) masked = MaskScript(masked, nesting_ + 1);
     return masked;
   }
 
-  // The password of a program in the table.
+  // Masks the password option of a program in the table.
   bool MaskOfProgram(const std::string& word, std::string* masked) {
     const std::string program = StrCat(" ", program_, " ");
     for (const SecretOption& option : kSecretOptions) {
@@ -136,7 +136,7 @@ class WordMasker {
     }
     const std::string_view rest = std::string_view(word).substr(skip);
     if (rest.find("://") != std::string_view::npos || HasBlank(rest)) return false;
-    // `-u TOKEN:` is not looked for: a user without a password.
+    // `-u TOKEN:` (a user without a password) is not masked.
     if (!FindPasswordOfUser(rest, host_follows, &begin, &end)) {
       const size_t percent = rest.find('%');
       if (!user_follows || percent == std::string_view::npos || program_ != "smbclient") return false;
@@ -154,7 +154,7 @@ class WordMasker {
     return false;
   }
 
-  // What `word` means for the next one.
+  // Sets the state that `word` implies for the next word.
   void LookAhead(const std::string& word) {
     if (next_ != SecretKind::kNone || word.find_first_of("=: \t\n") != std::string::npos) {
       // `npm config set //registry/:_authToken X`
@@ -188,7 +188,7 @@ struct ScriptWord {
   bool starts_command = false;
 };
 
-// The words of a shell's script; quotes that do not end reach to the end.
+// The words of a shell script. A quote that is not closed extends to the end.
 std::vector<ScriptWord> WordsOf(std::string_view script) {
   std::vector<ScriptWord> words;
   bool starts_command = true;
@@ -221,7 +221,7 @@ std::vector<ScriptWord> WordsOf(std::string_view script) {
   return words;
 }
 
-// As it was quoted in the script.
+// The word, quoted as it was in the script.
 std::string Quoted(std::string_view word, char quote) {
   if (quote != '"' && quote != '\'') return std::string(word);
   std::string quoted(1, quote);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines and URLs without the secrets that they carry. By guess: what a program calls `--x` may be a password.
+// Masks the secrets in command lines and URLs. The detection is a guess: a program may use any option `--x` for a
+// password.
 //
 //   MaskSecrets({"train.py", "--db=postgres://me:pw@host/db?sslmode=on", "--lr=1"})
 //       == {"train.py", "--db=postgres://me:***@host/db?sslmode=on", "--lr=1"}
@@ -14,7 +15,7 @@
 
 namespace tbprof {
 
-// Word by word; a masked value becomes `***`. Masking twice gives the same.
+// Handles the words in order; a masked value becomes `***`. Masking twice gives the same result.
 std::vector<std::string> MaskSecrets(const std::vector<std::string>& arguments);
 
 }  // namespace tbprof

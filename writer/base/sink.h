@@ -10,7 +10,7 @@
 
 namespace tbprof {
 
-// Where an output puts its bytes. Implemented by RunDirectory (a file under a temporary name) and by tests (a string).
+// Receives the bytes of an output. Implemented by RunDirectory (a file under a temporary name) and by tests (a string).
 class Sink {
  public:
   virtual ~Sink() = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A hash that is the same in each build and process. absl::HashOf is seeded by the address of a variable, so that what
-// is computed from its values (steps are) would differ between two builds.
+// A hash that is the same in each build and process. absl::HashOf is seeded by the address of a variable, so results
+// that are computed from it (such as steps) would differ between two builds.
 #ifndef TBPROF_WRITER_BASE_STABLE_HASH_H_
 #define TBPROF_WRITER_BASE_STABLE_HASH_H_
 

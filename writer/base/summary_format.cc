@@ -38,7 +38,7 @@ std::string HumanTime(int64_t picoseconds) {
 std::string HumanSeconds(double seconds) {
   constexpr double kMost = 9e18;
   const double picoseconds = seconds * 1e12;
-  // Written so that a NaN is 0.
+  // The negated comparison includes NaN, which gives 0.
   if (!(picoseconds > -kMost)) return HumanTime(std::isnan(seconds) ? 0 : static_cast<int64_t>(-kMost));
   return HumanTime(picoseconds < kMost ? static_cast<int64_t>(picoseconds) : static_cast<int64_t>(kMost));
 }
@@ -68,12 +68,12 @@ std::string HumanPercent(double fraction) {
 std::string ShellQuoted(std::string_view text) {
   bool plain = !text.empty();
   for (char c : text) {
-    // Bytes of UTF-8 characters mean nothing to a shell.
+    // A shell does not interpret the bytes of UTF-8 characters.
     const bool safe = absl::ascii_isalnum(static_cast<unsigned char>(c)) || static_cast<unsigned char>(c) >= 0x80 ||
                       std::string_view("/._-+=:,@%^").find(c) != std::string_view::npos;
     plain = plain && safe;
   }
-  // A terminal would execute what cannot be printed: $'\x1b', which bash and zsh read.
+  // A terminal would execute unprintable characters. They are written as $'\x1b', which bash and zsh read.
   const bool printable = PrintableUtf8(text) == text;
   if (plain && printable) return std::string(text);
   if (!printable) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Quantities for people.
+// Formats quantities for people.
 #ifndef TBPROF_WRITER_BASE_SUMMARY_FORMAT_H_
 #define TBPROF_WRITER_BASE_SUMMARY_FORMAT_H_
 
@@ -11,11 +11,11 @@
 namespace tbprof {
 
 std::string HumanTime(int64_t picoseconds);      // `45 us`, `1.23 s`, `2 min 5 s`, `3 h 12 min`
-std::string HumanSeconds(double seconds);        // likewise; what no int64_t of picoseconds holds is cut to it
+std::string HumanSeconds(double seconds);        // likewise; clamped to the range of int64_t picoseconds
 std::string HumanBytes(double bytes);            // `512 B`, `1.2 GiB`
 std::string HumanCount(uint64_t count);          // `9999`, `12.3 k`, `4.5 M`
 std::string HumanPercent(double fraction);       // `0.3 %`, `32 %`
-std::string ShellQuoted(std::string_view text);  // as it is where no shell would touch it, else in single quotes
+std::string ShellQuoted(std::string_view text);  // unchanged if no shell would interpret it, else in single quotes
 
 }  // namespace tbprof
 

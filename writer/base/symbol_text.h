@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Names of C++ functions for a line of the terminal.
+// Shortens C++ function names for a terminal line.
 #ifndef TBPROF_WRITER_BASE_SYMBOL_TEXT_H_
 #define TBPROF_WRITER_BASE_SYMBOL_TEXT_H_
 
@@ -9,8 +9,8 @@
 
 namespace tbprof {
 
-// `void at::native::(anonymous namespace)::max_pool<float>(at::Tensor const&)`: `at::native::max_pool`. What is no such
-// name, `[libgomp.so.1]`, and operators stay as they are. `name` may be cut off anywhere.
+// `void at::native::(anonymous namespace)::max_pool<float>(at::Tensor const&)` gives `at::native::max_pool`. Other
+// names, such as `[libgomp.so.1]`, and operators stay unchanged. `name` may be truncated anywhere.
 std::string ShortSymbol(std::string_view name);
 
 }  // namespace tbprof

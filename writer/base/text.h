@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text out of parts. absl::StrCat takes no std::string_view where Abseil was built with its own string_view (Debian
-// 12).
+// Concatenates text. absl::StrCat does not accept std::string_view where Abseil was built with its own string_view
+// (Debian 12).
 #ifndef TBPROF_WRITER_BASE_TEXT_H_
 #define TBPROF_WRITER_BASE_TEXT_H_
 
@@ -47,10 +47,10 @@ inline std::string Counted(uint64_t count, std::string_view word) {
   return StrCat(count, " ", word, "s");
 }
 
-// What is behind the last slash.
+// The part after the last slash.
 inline std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// The status with `text` behind its message.
+// The status with `text` appended to its message.
 inline absl::Status Annotated(const absl::Status& status, std::string_view text) {
   return absl::Status(status.code(), StrCat(status.message(), text));
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a text begins with, or holds, one of several.
+// Whether a text begins with, or contains, one of several strings.
 //
-// Process: any of ours.
+// Process: any process of tbprof.
 #ifndef TBPROF_WRITER_BASE_TEXT_MATCH_H_
 #define TBPROF_WRITER_BASE_TEXT_MATCH_H_
 

@@ -21,12 +21,12 @@ namespace tbprof {
 namespace {
 
 constexpr int kPathFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-constexpr int kMaxLinks = 40;  // as the kernel's
+constexpr int kMaxLinks = 40;  // the kernel's limit
 constexpr int kAttempts = 100;
-constexpr absl::StatusCode kUntrusted = absl::StatusCode::kUnauthenticated;  // no errno has it
+constexpr absl::StatusCode kUntrusted = absl::StatusCode::kUnauthenticated;  // no errno maps to it
 constexpr std::string_view kDeleted = " (deleted)";
 
-// The components of a path, the last first.
+// Pushes the components of a path, the last one first.
 void PushComponents(std::string_view path, std::vector<std::string>* stack) {
   const size_t base = stack->size();
   while (!path.empty()) {
@@ -37,8 +37,8 @@ void PushComponents(std::string_view path, std::vector<std::string>* stack) {
   std::reverse(stack->begin() + static_cast<ptrdiff_t>(base), stack->end());
 }
 
-// What users outside this user namespace own, the host's root among them (Apptainer, rootless containers), has one
-// number here. -1: all users are mapped in this namespace.
+// The uid that stands for all users outside this user namespace, including the host's root (Apptainer, rootless
+// containers). -1: all users are mapped in this namespace.
 uid_t UnmappedOwner() {
   static const uid_t unmapped = [] {
     constexpr uid_t kNone = static_cast<uid_t>(-1);
@@ -60,7 +60,8 @@ uid_t UnmappedOwner() {
 
 bool IsUnmapped(uid_t uid) { return uid == UnmappedOwner() && uid != static_cast<uid_t>(-1); }
 
-// Of an unknown owner, what a directory's owner has put into it is taken, as the kernel's fs.protected_symlinks does.
+// A link whose owner is unmapped is trusted if the directory has the same owner, as with the kernel's
+// fs.protected_symlinks.
 bool IsTrustedLink(const struct stat& link, int directory) {
   if (IsTrustedOwner(link.st_uid)) return true;
   struct stat parent;
@@ -105,7 +106,7 @@ class Walker {
     return std::move(at_);
   }
 
-  // Follows the link that `name` in the open directory is: the rest of the walk goes on at its target.
+  // Follows the link `name` in the open directory: the walk continues at its target.
   absl::Status FollowLink(int link, const std::string& path) {
     struct stat facts;
     if (fstat(link, &facts) != 0) return ErrnoStatus(errno, "cannot open", path);
@@ -134,7 +135,7 @@ class Walker {
     const std::string path = StrCat(path_, "/", name);
     if (walk_.made != nullptr) *walk_.made = false;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      // O_DIRECTORY: an automount happens.
+      // O_DIRECTORY triggers an automount.
       FileDescriptor next(openat(at_.get(), name.c_str(), kPathFlags | O_DIRECTORY));
       if (next.get() >= 0) {
         at_ = std::move(next);
@@ -173,25 +174,25 @@ class Walker {
 
   const DirectoryWalk& walk_;
   FileDescriptor at_;
-  std::string path_;  // of at_, as it was walked; empty: the root
+  std::string path_;  // the path of at_, as it was walked; empty: the root
   std::vector<std::string> rest_;
   int links_ = 0;
 };
 
 bool IsOfOthers(const struct stat& facts) { return !IsTrustedOwner(facts.st_uid) && !IsUnmapped(facts.st_uid); }
 
-// Whether the directory on the way that refused us, the last one that can be reached, is another user's; or one of
-// theirs may have stood there, and by now does no more.
+// Whether the directory that denied access (the last one that can be reached) belongs to another user, or whether a
+// directory of another user may have been there before.
 bool OthersMayHaveDenied(const std::string& path) {
   bool others = false;
   struct stat last {};
   FileDescriptor at;
   DirectoryWalk walk;
   walk.visit = [&](int fd, const std::string&) {
-    // What lies below can have been replaced as a whole. A group of the owner's does no harm.
+    // Users who can write to this level can have replaced everything below it. The owner's group is accepted.
     others = others || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true, S_IWOTH));
     at = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
-    // A mount of another user's does not show even this.
+    // A mount of another user refuses even fstat.
     if (fstat(fd, &last) != 0) others = true;
     return absl::OkStatus();
   };
@@ -211,13 +212,13 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path, std::string_vi
   return StrCat(working_directory, "/", path);
 }
 
-// Whether another user can have chosen what a file that we found in `directory` is.
+// Checks whether another user can have chosen the file that was found in `directory`.
 absl::Status CheckFound(int file, int directory, const std::string& path) {
   struct stat facts, parent;
   if (fstat(file, &facts) != 0 || fstat(directory, &parent) != 0) return ErrnoStatus(errno, "cannot write", path);
   if (S_ISDIR(facts.st_mode)) return ErrnoStatus(EISDIR, "cannot write", path);
   if (!OthersCanWrite(parent, /*sticky_is_safe=*/false)) return absl::OkStatus();
-  // In a directory of one other user that user's own files are as good as any: the request is its owner's.
+  // In a directory of one other user, that user's own files are accepted: the request comes from the directory's owner.
   const bool of_directory = (parent.st_mode & (S_IWGRP | S_IWOTH)) == 0 && facts.st_uid == parent.st_uid;
   const std::string others = " in a directory that others can write to: it is not written";
   if (!IsTrustedOwner(facts.st_uid) && !of_directory) {
@@ -250,7 +251,7 @@ bool OthersCanChange(const std::string& path) {
   struct stat last {};
   DirectoryWalk walk;
   walk.visit = [&](int fd, const std::string&) {
-    // Others can put a name of theirs into a sticky directory, but not replace the next level, which is there.
+    // Other users can add entries to a sticky directory, but cannot replace the next level, which exists.
     change = change || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true));
     return fstat(fd, &last) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "cannot open", path);
   };
@@ -309,7 +310,7 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
     }
     if (file.get() >= 0) {
       if (const absl::Status status = CheckFound(file.get(), at, path); !status.ok()) return status;
-      if ((flag & O_TRUNC) != 0) (void)!ftruncate(file.get(), 0);  // not of a FIFO or a device
+      if ((flag & O_TRUNC) != 0) (void)!ftruncate(file.get(), 0);  // no effect on a FIFO or a device
       return file;
     }
     const int error = errno;
@@ -321,7 +322,7 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
     }
     if (!IsTrustedLink(facts, at)) return NotFollowed(wanted, facts.st_uid);
     if (IsInProc(link.get())) {
-      // An open file of this process, whatever its name is.
+      // The link leads to an open file of this process, whatever the file's name is.
       file = FileDescriptor(openat(at, name.c_str(), flags | (flag & O_TRUNC)));
       if (file.get() < 0) return ErrnoStatus(errno, "cannot write", path);
       return file;
@@ -376,7 +377,7 @@ std::string PathOfDirectory(int directory) {
 bool IsRemoved(int directory) {
   struct stat facts;
   if (fstat(directory, &facts) != 0 || facts.st_nlink == 0) return true;
-  // Some file systems keep a count of links. A directory may be called so, too.
+  // Some file systems keep the link count of a removed directory. A directory's own name may also end with kDeleted.
   struct stat same;
   char path[PATH_MAX];
   const ssize_t size = readlink(StrCat("/proc/self/fd/", directory).c_str(), path, sizeof(path));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Paths on a machine with other users. A path is walked level by level on open descriptors, so that what was checked is
-// what is opened. A symbolic link is followed if the caller or root owns it, a file is written if no other user can
-// have put it there.
+// Opens paths on a machine with other users. A path is walked level by level on open descriptors, so that the object
+// that was checked is the object that is opened. A symbolic link is followed if the caller or root owns it. A file is
+// written only if no other user can have placed it.
 //
 //   absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted("/home/me/logs");
 //   absl::StatusOr<FileDescriptor> file = OpenForWriting("/tmp/me.log", O_APPEND);
 //
-// Needs no openat2, which old kernels lack and seccomp filters refuse. Decision 027.
+// openat2 is not needed: old kernels lack it, and seccomp filters refuse it. Decision 027.
 //
 // Process: launcher and converter.
 #ifndef TBPROF_WRITER_BASE_TRUSTED_PATH_H_
@@ -29,48 +29,49 @@ bool IsTrustedOwner(uid_t uid);
 
 // Whether users other than the caller and root can change the entries of a directory. `sticky_is_safe`: a directory of
 // the caller or root that has the sticky bit counts as safe, since only the owner of an entry can replace it.
-// `writers`: S_IWOTH alone where a group of the owner's does no harm.
+// `writers`: S_IWOTH alone if write access of the owner's group is acceptable.
 bool OthersCanWrite(const struct stat& directory, bool sticky_is_safe, mode_t writers = S_IWGRP | S_IWOTH);
 
 struct DirectoryWalk {
-  bool make = false;     // missing levels are made, 0777 & ~umask
-  bool* made = nullptr;  // whether the last one was
-  // Not empty: at and below this directory, a prefix of the path, no link is followed, of any owner.
+  bool make = false;     // creates missing levels, mode 0777 & ~umask
+  bool* made = nullptr;  // set to whether the last level was created
+  // If not empty: at and below this directory (a prefix of the path), no link is followed, whoever owns it.
   std::string no_links_below;
-  // Called with each directory on the way and the last, from `/` on.
+  // Called with each directory of the path, from `/` to the last.
   std::function<absl::Status(int fd, const std::string& path)> visit;
 };
 
-// An O_PATH descriptor. `path` is absolute.
+// Returns an O_PATH descriptor. `path` is absolute.
 absl::StatusOr<FileDescriptor> OpenDirectoryTrusted(const std::string& path, const DirectoryWalk& walk = {});
 
-// Whether an error means that another user can have prepared a link or file; not of plain permissions.
+// Whether the error means that another user can have prepared a link or file. False for plain permission errors.
 bool IsUntrusted(const absl::Status& status);
 
-// Whether other users can change what lies at an absolute path: a directory on the way, or the last one that exists.
+// Whether other users can change the entry at an absolute path: through a directory on the way, or the last one that
+// exists.
 bool OthersCanChange(const std::string& path);
-// Whether what is wrong at a path can be another user's doing: what is missing there, of another type or a link, and
-// the permissions of a directory of theirs. Not a full disk, nor the caller's own mistakes and permissions in
-// directories of the caller's own or root's.
+// Whether another user can have caused the error at a path: an entry that is missing, of another type, or a link; or
+// the permissions of a directory that belongs to another user. False for a full disk, and for the caller's own mistakes
+// and permissions in directories of the caller or root.
 bool OthersMayHaveCaused(const absl::Status& status, const std::string& path);
 
-// A file to write: O_APPEND, or O_TRUNC for one that is emptied when it has passed the checks. It is made (0666 &
-// ~umask) if missing. IsUntrusted where another user can have put it, or a link on the way, there. Devices, FIFOs
-// (ENXIO without a reader) and /proc/self/fd/N, thus /dev/stdout, work.
+// Opens a file for writing: O_APPEND, or O_TRUNC for a file that is emptied after it has passed the checks. A missing
+// file is created (0666 & ~umask). The error is IsUntrusted if another user can have placed the file, or a link on the
+// way. Devices, FIFOs (ENXIO without a reader) and /proc/self/fd/N, and so /dev/stdout, work.
 absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag);
 
-// A file to read, not waited for if it is a FIFO; links of the caller and root are followed. IsUntrusted where another
-// user's link leads to it.
+// Opens a file for reading, without waiting if it is a FIFO. Links of the caller and root are followed. The error is
+// IsUntrusted if a link of another user leads to the file.
 absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path);
 
-// A directory below `parent` that only the caller can write to: `name` if it is one, or can be made one (0700), else
-// `name`-XXXXXX. *used becomes its name.
+// Opens a directory below `parent` that only the caller can write to: `name` if it is such a directory or can be
+// created as one (0700), else `name`-XXXXXX. *used is set to its name.
 absl::StatusOr<FileDescriptor> OpenPrivateDirectory(int parent, const std::string& name, std::string* used);
 
-// A file or directory below an open one: `path` is relative, has no `..`, and no link in it is followed.
+// Opens a file or directory below an open directory: `path` is relative, has no `..`, and no link in it is followed.
 absl::StatusOr<FileDescriptor> OpenBeneath(int directory, const std::string& path, int flags);
 
-// Where an open directory is by now; empty where it was removed or /proc does not have it.
+// The current path of an open directory; empty if it was removed or /proc does not show it.
 std::string PathOfDirectory(int directory);
 bool IsRemoved(int directory);
 

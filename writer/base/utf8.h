@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Text that comes from a target (names, paths, command lines) made fit for protobuf, JSON and terminals.
+// Makes text from a target (names, paths, command lines) valid for protobuf, JSON and terminals.
 #ifndef TBPROF_WRITER_BASE_UTF8_H_
 #define TBPROF_WRITER_BASE_UTF8_H_
 

@@ -12,10 +12,10 @@ namespace {
 
 constexpr int kMaxFrames = 48;
 constexpr size_t kMaxShown = 200;
-// Where lines of Python are known: outputs add them up by line.
+// The limit if Python lines are known: outputs add the sites up by line.
 constexpr size_t kMaxShownByLine = 20'000;
 
-// Whether it is a library of tbprof's: its frames are not the program's.
+// Whether the module is a library of tbprof: its frames are not the program's.
 bool IsTbprof(const Module& module) { return BaseName(module.path).starts_with("libtbprof_"); }
 
 }  // namespace
@@ -56,11 +56,11 @@ std::vector<StringId> AllocationSites::NameFrames(const Identity& process, const
                                                   uint64_t call_site) {
   std::vector<StringId> frames;
   for (const uint64_t address : addresses) {
-    // A hook is below what it calls, too: pthread_create's allocates the thread's stack.
+    // A stack may contain a hook: pthread_create, called by its hook, allocates the thread's stack.
     const Module* const module = modules_.Of(process).Find(address);
     if (module == nullptr || !IsTbprof(*module)) frames.push_back(modules_.NameOfCall(process, address));
   }
-  // Nothing to be made of the stack: at least the caller is known.
+  // The stack gave no frame: the caller of the allocator is still known.
   if (frames.empty()) frames.push_back(modules_.NameOfCall(process, call_site));
   return frames;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where allocations came from, by sampled stacks: unwound, named and merged. What was allocated by different lines of
-// Python stays apart.
+// Where sampled allocations came from: unwinds the stack of each sample, names its frames and merges equal stacks.
+// Allocations of different Python lines stay separate.
 //
 // Process: converter, one thread. Untrusted: stacks and registers.
 #ifndef TBPROF_WRITER_CONVERT_ALLOCATION_SITES_H_
@@ -26,24 +26,24 @@ class AllocationSites {
   // Both must outlive this.
   AllocationSites(ProcessModules* modules, PythonExact* python) : modules_(*modules), python_(*python) {}
 
-  // `record`: that `sample` was read from, with its stack. `python`: of PythonExact::ReferenceTo. Returns the site's
-  // number.
+  // `record`: the whole record of `sample`, with its stack. `python`: from PythonExact::ReferenceTo. Returns the number
+  // of the site.
   uint32_t Add(const Identity& process, const AllocationSampleRecord& sample, const RecordView& record,
                uint32_t python);
   uint64_t samples() const { return samples_; }
-  // Fills Timeline::allocation_sites, after PythonExact::Finish.
+  // Fills Timeline::allocation_sites. Call after PythonExact::Finish.
   void Finish(Timeline* timeline);
-  // Likewise after PythonExact::Finish: of Add's number, without bytes.
+  // The place of site `number` (from Add), without bytes. Call after PythonExact::Finish.
   HeldBytes PlaceOf(uint32_t number);
 
  private:
   struct Site {
     uint64_t samples = 0;
     double bytes = 0;
-    uint64_t call_site = 0;  // of the last of them
+    uint64_t call_site = 0;  // of the latest sample
     uint32_t number = 0;
   };
-  // By the addresses of the stack and the reference to Python's.
+  // By process, addresses of the stack, and reference to the Python stack.
   using Sites = std::map<std::tuple<Identity, std::vector<uint64_t>, uint32_t>, Site>;
 
   std::vector<StringId> NameFrames(const Identity& process, const std::vector<uint64_t>& addresses, uint64_t call_site);

@@ -131,9 +131,9 @@ RawEvent AnnotationLines::EventOf(const Annotations::Range& range, uint16_t type
   return event;
 }
 
-// What a range is called, and what is counted for it.
+// The event type of a range, which names and counts the range.
 uint16_t AnnotationLines::TypeOf(const Annotations::Range& range) {
-  // Before all others, so that it is there when they are too many.
+  // This type is created first, so that it exists when the limit of types is reached.
   if (nameless_ == kNoType) {
     nameless_ = host_.types->Find(kTooManyNames, EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone);
   }
@@ -164,7 +164,7 @@ uint16_t AnnotationLines::FindType(const Annotations::Range& range) {
   const RangeOrigin origin = OriginOf(range, text);
   const auto [known, added] = types_.try_emplace({range.name, value, origin}, nameless_);
   if (!added) return known->second;
-  // Calls of later processes need numbers, too.
+  // Keeps type numbers free for the calls of later processes.
   if (timeline_.types.size() >= kMaxEventTypes - kTypesOfCalls) {
     names_left_out_ = true;
     return nameless_;
@@ -187,10 +187,11 @@ const std::string* AnnotationLines::TextOf(Identity process,
   return nullptr;
 }
 
-// `domain`, or `domain/category` where the category has a name; empty for what has neither.
+// `domain/category`, or only one of them if the range has no other; empty if it has neither. A number replaces a
+// missing name.
 StringId AnnotationLines::DomainText(const Annotations::Range& range) {
   if ((range.domain == 0 && range.category == 0) || range.domain >= kTorchDomain) return 0;
-  // Categories are numbers that programs make up.
+  // Programs choose the numbers of categories freely, so the number of texts is limited.
   const uint32_t shown_category = domain_texts_.size() < kMaxDomainTexts ? range.category : 0;
   const auto [known, added] = domain_texts_.try_emplace({range.process, range.domain, shown_category}, StringId{0});
   if (!added) return known->second;
@@ -214,12 +215,13 @@ StringId AnnotationLines::ShapesText(const Annotations::Range& range, uint16_t t
   const auto [known, added] = shapes_texts_.try_emplace(range.shapes, StringId{0});
   if (!added) return known->second;
   const auto text = facts_.annotations.names.find(range.shapes);
-  // No other name begins so, in any file.
+  // Accepts only texts that begin with `[`, as all texts of shapes do.
   if (text == facts_.annotations.names.end() || !text->second.starts_with('[')) return 0;
   return known->second = timeline_.strings.Intern(ValidUtf8(text->second));
 }
 
-// Ranges that begin and end by number nest in nothing: on lines of their own, as few as have no two at a time.
+// Ranges that begin and end by number do not nest: they are put on separate lines, as few as possible without two at a
+// time on one line.
 void AnnotationLines::AddNumbered() {
   std::sort(numbered_.begin(), numbered_.end(), [](const Numbered& a, const Numbered& b) {
     if (a.owner != b.owner) return a.owner < b.owner;
@@ -231,7 +233,7 @@ void AnnotationLines::AddNumbered() {
     if (range.owner != owner) ends.clear();
     owner = range.owner;
     if (IsTorchPause(timeline_.types[range.event.type])) {
-      // One at a time, and the program's ranges need not move for it.
+      // Pauses never overlap each other. On a separate line they do not move the program's ranges.
       KeepOn(host_.model->LineOf(owner, kTorchLine), range.event);
       continue;
     }
@@ -245,7 +247,7 @@ void AnnotationLines::AddNumbered() {
   numbered_ = {};
 }
 
-// False: there is no such line, and the event is counted as not drawn.
+// Returns false if there is no such line; the event then counts as not drawn.
 bool AnnotationLines::KeepOn(uint32_t line, const RawEvent& event) {
   if (line == kNoLine) {
     ++timeline_.events_over_budget;
@@ -272,7 +274,7 @@ void AnnotationLines::AddWarnings() {
 }
 
 void AnnotationLines::AddNotes() {
-  // Of a window that opens while the program runs, ranges that were open have their ends in it.
+  // If a window opens while the program runs, ranges that were open before have only their ends in it.
   if (ranges_.unmatched() > 0) {
     timeline_.notes.push_back(
         StrCat(ranges_.unmatched(), " ends of ranges (NVTX) have no beginning in what was recorded"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranges and marks of NVTX, PyTorch and TensorFlow as events: of the thread that they were on, or, where they begin and
-// end by number, on lines of their own.
+// Converts ranges and marks of NVTX, PyTorch and TensorFlow to events: on the line of their thread, or, for ranges that
+// begin and end by number, on separate lines.
 //
 // Process: converter, one thread. Untrusted: names and numbers.
 #ifndef TBPROF_WRITER_CONVERT_ANNOTATION_LINES_H_
@@ -32,18 +32,18 @@ class AnnotationLines {
   AnnotationLines(const std::string& step_marker, const CaptureWindow* window, const SpoolFacts* facts,
                   const HostParts& host, Timeline* timeline);
 
-  // False: no annotation that can be.
+  // Returns false if the record is not a valid annotation.
   bool Take(const Identity& thread, const Identity& process, const RecordView& record) {
     return ranges_.Take(thread, process, record, take_);
   }
-  // Ends the ranges that are open, and adds the lines of those by number.
+  // Ends the ranges that are still open, and adds the lines of ranges by number.
   void Finish();
-  // What is missing, into the timeline's warnings and notes.
+  // Add texts about missing annotations to the timeline's warnings and notes.
   void AddWarnings();
   void AddNotes();
 
  private:
-  // What the last ranges were, by their names: most are of few.
+  // A cache of event types, by the name of the range: most ranges share few names.
   struct Recent {
     uint64_t name = 0;
     uint32_t category = 0;
@@ -63,7 +63,7 @@ class AnnotationLines {
   RawEvent EventOf(const Annotations::Range& range, uint16_t type);
   uint16_t TypeOf(const Annotations::Range& range);
   uint16_t FindType(const Annotations::Range& range);
-  // A text that a process has given, or one of those that it was forked from; null: none has.
+  // The text that the process, or a process that it was forked from, gave to the number; null: none of them gave one.
   const std::string* TextOf(Identity process, const std::map<std::pair<Identity, uint64_t>, std::string>& texts,
                             uint64_t number) const;
   StringId DomainText(const Annotations::Range& range);
@@ -81,7 +81,7 @@ class AnnotationLines {
   absl::flat_hash_map<std::tuple<uint64_t, ValueKind, RangeOrigin>, uint16_t> types_;
   Recent recents_[kRecents];
   absl::flat_hash_map<std::tuple<Identity, uint16_t, uint32_t>, StringId> domain_texts_;
-  absl::flat_hash_map<uint64_t, StringId> shapes_texts_;  // by the hashes of the texts
+  absl::flat_hash_map<uint64_t, StringId> shapes_texts_;  // by hash of the text
   uint16_t nameless_ = kNoType, lost_name_ = kNoType;
   bool names_left_out_ = false;
   std::vector<Numbered> numbered_;

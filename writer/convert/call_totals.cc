@@ -74,7 +74,7 @@ std::vector<StringId> CallTotals::NameSites(PythonExact* python) {
 
 void CallTotals::FinishTorch(const CaptureWindow& window) {
   for (auto& [owner, totals] : torch_) {
-    // Of the dropped parts of a long run no operation is known.
+    // The operations in dropped parts of a long run are not known.
     totals.Finish(facts_.dropped.empty() ? window.totals_open : window.open, window.close);
     TorchSampled& sampled = timeline_.processes[owner].torch;
     sampled.recorded = totals.recorded();
@@ -106,7 +106,7 @@ void CallTotals::Finish(const CaptureWindow& window) {
   }
   for (Process& process : timeline_.processes) {
     std::sort(process.operations.begin(), process.operations.end(),
-              // By type where they took equally long: those come here in the order of a hash table.
+              // Ties are broken by type: the iteration order of a hash table is not deterministic.
               [](const OperationTotal& a, const OperationTotal& b) {
                 return a.total_ps != b.total_ps ? a.total_ps > b.total_ps : a.type < b.type;
               });

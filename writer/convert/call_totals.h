@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The totals of calls: of each operation of each process, and of each place in the code that calls came from. They
-// count what the budget leaves out of the lines, too.
+// Totals of calls, by operation of each process and by place in the code that made the calls. They include the calls
+// that the budget leaves out of the lines.
 //
 // Process: converter, one thread. Memory: bounded, places beyond kMaxSites have no totals of their own.
 #ifndef TBPROF_WRITER_CONVERT_CALL_TOTALS_H_
@@ -37,9 +37,9 @@ class CallTotals {
     uint64_t count = 1;
     uint64_t ticks = 0, longest = 0;
   };
-  // Adds calls to their operation and to their place, whose number is returned (0: none). `owner`: index into
-  // Timeline::processes; kNoProcess: not shown, and without totals of its own. `address`: where they return to; 0: not
-  // known. `python`: of PythonExact::PlaceOf.
+  // Adds calls to their operation and to their place, and returns the number of the place (0: none). `owner`: index
+  // into Timeline::processes; kNoProcess: the process is not shown and has no totals. `address`: return address of the
+  // calls; 0: not known. `python`: from PythonExact::PlaceOf.
   uint32_t Count(const Identity& process, uint32_t owner, uint16_t type, uint64_t address, const Calls& calls,
                  uint32_t python = 0) {
     const SiteKey key{process, address, type, python};
@@ -61,14 +61,15 @@ class CallTotals {
     site.longest = std::max(site.longest, calls.longest);
     return recent.site;
   }
-  // Calls that were counted in the target and have no record.
+  // Adds calls that the target counted without a record.
   void CountUnrecorded(uint32_t owner, uint16_t type, const Calls& calls);
-  // Of PyTorch's work: what was recorded, of which the rest is extrapolated. `sampling`: of its process.
+  // Takes a recorded operation of PyTorch; operations without a record are extrapolated. `sampling`: of its process.
   void CountTorch(uint32_t owner, const std::vector<TorchSamplingAt>& sampling, const RecordedOperation& operation);
 
-  // The number of a place, without counting a call.
+  // Returns the number of a place without counting a call.
   uint32_t SiteOf(const Identity& process, uint16_t type, uint64_t address);
-  // Names by number. Also fills Timeline::wait_sites. `python`: whose places were counted; null: none were.
+  // Returns the names of places by number, and fills Timeline::wait_sites. `python`: names the Python places that were
+  // counted; null: none were counted.
   std::vector<StringId> NameSites(PythonExact* python = nullptr);
   // Fills Process::operations and Process::torch.
   void Finish(const CaptureWindow& window);
@@ -89,7 +90,7 @@ class CallTotals {
     SiteKey key;
     Calls calls{.count = 0};
   };
-  // What the last calls counted as, by where they came from: most come from few places.
+  // A cache of the latest lookups, by place: most calls come from few places.
   struct Recent {
     SiteKey key;
     uint32_t owner = 0;
@@ -108,7 +109,7 @@ class CallTotals {
   Timeline& timeline_;
   std::vector<OperationTotal> totals_;  // times in ticks
   absl::flat_hash_map<std::pair<uint32_t, uint16_t>, uint32_t> total_ids_;
-  std::vector<Site> sites_;  // from 1
+  std::vector<Site> sites_;  // index 0 is not used
   absl::flat_hash_map<SiteKey, uint32_t> site_ids_;
   Recent recents_[kRecents];
   std::map<uint32_t, TorchTotals> torch_;  // by process

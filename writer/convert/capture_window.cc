@@ -47,7 +47,7 @@ class WindowFinder {
  private:
   void FindBorders() {
     if (!facts_.window_found) {
-      // Never opened: nothing but what was recorded without a request. Shown as it is.
+      // The window never opened: the spool has only records that no window requested. They are shown.
       const uint64_t start = facts_.segments.empty() ? 0 : facts_.segments.begin()->second.fact.seen_ticks;
       facts_.open_ticks = start;
     }
@@ -64,10 +64,10 @@ class WindowFinder {
     }
   }
 
-  // Until when what belongs into the window may have been drained.
+  // The latest time at which records of the window may have been drained.
   uint64_t FindDrained() {
-    // Gaps are of when records were drained, which is after they were made: what was recorded before the close may be
-    // missing behind it. At the end of a session all that is drained then.
+    // A gap is dated when records were drained, which is after they were made: records from before the close may be
+    // lost in a gap after it. At the end of a session all records are drained.
     const uint64_t behind = BehindDrain(window_.close);
     const bool is_last = facts_.close_ticks == UINT64_MAX || (facts_.ended && facts_.end.ticks <= behind);
     window_.closed_by_end = is_last;
@@ -119,8 +119,8 @@ class WindowFinder {
     }
   }
 
-  // A part that is gone, or that could not be written, would read as a time in which nothing happened: the window then
-  // begins behind it, or ends before it.
+  // A part that was dropped or not written would look like a time without activity. The window therefore begins after
+  // it or ends before it.
   void CutToWhatIsThere(uint64_t drained) {
     uint64_t begin = window_.open, end = window_.close, until = drained, records = 0;
     const char* begin_cause = "its records were dropped for the spool's limit (--spool-limit)";
@@ -134,7 +134,7 @@ class WindowFinder {
           gap.cause == GapCause::kLimit ? "the spool reached its limit (--spool-limit)" : strerror(gap.error);
       records += gap.records;
       if (gap.first_ticks >= end) continue;
-      // Of a window that slides the end is shown.
+      // A sliding window (length_ms != 0) shows its end.
       if ((gap.first_ticks <= begin || facts_.length_ms != 0) && gap.last_ticks < end) {
         begin = gap.last_ticks;
         begin_cause = cause;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The window that a profile shows, in ticks, cut to what is in the spool.
+// The window that a profile shows, in ticks, limited to the content of the spool.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_CONVERT_CAPTURE_WINDOW_H_
@@ -20,25 +20,25 @@ namespace tbprof {
 
 struct CaptureWindow {
   uint64_t open = 0, close = 0;
-  // The totals are those of the whole run, which began at totals_open; the timeline shows its end.
+  // The totals cover the whole run, which began at totals_open; the timeline shows the end of the run.
   bool whole_run = false;
   uint64_t totals_open = 0;
   bool closed_by_end = false;     // the window ends with the session
-  uint64_t drained = UINT64_MAX;  // by then all that belongs into it was drained, or is missing
-  std::vector<std::string> cuts;  // what is missing in it, and why
+  uint64_t drained = UINT64_MAX;  // all records of the window are drained by then, or missing
+  std::vector<std::string> cuts;  // texts on missing parts, with causes
 
-  // Ends are dated when they were seen: those of a command's last moment after it.
+  // The launcher dates an end when it notices it: an end in a command's last moment is dated after that moment.
   bool HasEnded(uint64_t end_ticks, const SpoolFacts& facts) const {
     return end_ticks != 0 && (closed_by_end || end_ticks <= facts.close_ticks);
   }
 };
 
-// Picoseconds since the window's opening, within the window. `timeline`: of which the duration is set.
+// Picoseconds since the window opened, clamped to the window. `timeline`: its duration must be set.
 inline int64_t PsInWindow(const SpoolFacts& facts, const Timeline& timeline, uint64_t ticks) {
   return std::clamp<int64_t>(facts.clock.ToPs(ticks), 0, timeline.duration_ps);
 }
 
-// Also sets the origin of the clock of `facts`, and the window's facts in the timeline.
+// Finds the window. Also sets the clock origin of `facts`, and the facts of the window in the timeline.
 CaptureWindow FindCaptureWindow(const SessionFacts& session, const TimelineRequest& request, SpoolFacts* facts,
                                 Timeline* timeline);
 

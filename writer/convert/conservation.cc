@@ -65,7 +65,7 @@ bool BeginsRange(uint8_t flags) {
   return action != AnnotationAction::kPop && action != AnnotationAction::kEnd;
 }
 
-// Whose records are all spans, which the launcher counts in parts that it drops.
+// Kinds whose records are all spans: the launcher counts these in the parts that it drops.
 bool IsOfSpans(Kind kind) {
   switch (kind) {
     case Kind::kThreadCall:
@@ -80,7 +80,7 @@ bool IsOfSpans(Kind kind) {
   }
 }
 
-// Of the launcher's samplers, whose counters are in the latest status of a process.
+// Kinds that the launcher samples: their counters are in the latest status of a process.
 bool IsSampled(Kind kind) { return kind == Kind::kPythonSample || kind == Kind::kNativeSample; }
 
 }  // namespace
@@ -122,7 +122,7 @@ Kind Conservation::KindOf(uint32_t segment, RecordKind kind, uint8_t flags, uint
 Kind Conservation::Take(uint32_t segment, const RecordView& record) {
   const Kind kind = KindOf(segment, record.tag.kind, record.tag.flags, record.tag.aux);
   ++passed_[Index(kind)];
-  // A block whose realloc failed: it was counted as released, then not.
+  // realloc of this block failed: it recorded a release and then undid it.
   if (kind == Kind::kBlock && (record.tag.flags & kRecordFailed) != 0) undone_ += 2;
   return kind;
 }
@@ -145,7 +145,7 @@ void Conservation::AddThread(const Identity& identity, const ThreadFacts& thread
     Count(kind, Conserved::kNoRoom, counts.no_room[counted]);
   }
   Count(Kind::kLargeBlock, Conserved::kNotLarge, counts.not_large);
-  // What was committed, of any kind.
+  // The committed records, of all kinds.
   Made& records = made_[Index(Kind::kRecord)];
   uint64_t dropped = 0;
   for (const uint64_t count : thread.newest.dropped) dropped += count;
@@ -173,7 +173,7 @@ void Conservation::AddThreads() {
     AddShortCalls(identity, thread);
     AddInFlight(identity, thread);
   }
-  // Of threads that have no slot any more, and that had none.
+  // Calls of threads that have no slot any more, and of threads that never had one.
   for (const auto& [identity, process] : facts_.processes) {
     const uint64_t late = process.last.late_allocations + process.last.late_frees;
     made_[Index(Kind::kBlock)].count += late;
@@ -193,7 +193,7 @@ void Conservation::AddThreads() {
 
 void Conservation::AddSpool() {
   for (const NotKeptRow& row : facts_.not_kept) {
-    // Of blocks `aux` is whether it undoes another one.
+    // For blocks, `aux` is nonzero if the record undoes another one.
     const uint32_t aux = row.kind == RecordKind::kAllocation ? 0 : row.aux;
     const auto begins = static_cast<uint8_t>(AnnotationAction::kPush);
     const Kind kind = KindOf(row.segment, row.kind, begins, aux);
@@ -209,14 +209,14 @@ void Conservation::AddSpool() {
 }
 
 bool Conservation::IsExact(const Input& input) const {
-  // Where writing failed, the counters of that time are missing as well.
+  // If writing failed, the counters of that time are missing as well.
   const bool failed =
       std::ranges::any_of(facts_.gaps, [](const auto& gap) { return gap.cause == GapCause::kWriteError; });
   return facts_.ended && input.own_window && !failed && facts_.missing_parts == 0 && facts_.damaged_bytes == 0 &&
          !facts_.truncated && facts_.unknown_records == 0;
 }
 
-// Whether the target that recorded counts its calls.
+// Whether the target's library counts its calls (since ABI 13).
 bool Conservation::IsCounted() const {
   constexpr uint32_t kFirstThatCounts = 13;
   return !facts_.segments.empty() && std::ranges::all_of(facts_.segments, [](const auto& segment) {
@@ -228,7 +228,7 @@ uint64_t Conservation::PublishedOf(Kind kind, const Input& input, const Timeline
   switch (kind) {
     case Kind::kSample:
       return input.samples;
-    // No event each: what the converter has read.
+    // These kinds have no event per record: the records that the converter has read count as published.
     case Kind::kPythonStack:
     case Kind::kRecord:
     case Kind::kBlock:
@@ -270,23 +270,23 @@ void Conservation::AddRow(Kind kind, const Input& input, Timeline* timeline) con
   std::ranges::copy(counts_[Index(kind)], row.rest);
   const Made& made = made_[Index(kind)];
   const bool has_made = kind != Kind::kThreadStart && IsCounted();
-  // Of the records in dropped parts only spans are counted by kind.
+  // In dropped parts the launcher counts only spans by kind.
   const bool of_dropped_parts = !facts_.dropped.empty() && !IsOfSpans(kind) && kind != Kind::kRecord;
   uint64_t sum = row.published;
   for (const uint64_t count : row.rest) sum += count;
   if (has_made) {
     row.made = made.count;
-    // In the tables of blocks, where each is recorded: else they are only counted, and nothing can be compared.
+    // Blocks can be compared only if each one is recorded (--malloc=exact); otherwise they are only counted.
     const bool only_counted = kind == Kind::kBlock && !input.each_block;
     if (only_counted) row.rest[Index(Conserved::kCountedOnly)] = made.count - std::min(made.count, sum);
     uint64_t expected = made.count + (kind == Kind::kBlock ? undone_ : 0);
     if (kind == Kind::kBlock) row.made = expected;
     const auto missing = static_cast<int64_t>(expected - sum);
-    // A record is committed before it is counted, a block recorded before or after.
+    // A record is committed before it is counted; a block is recorded before or after it is counted.
     const bool may_exceed = kind == Kind::kRecord || kind == Kind::kBlock;
     row.left_at_most = made.at_most;
     const int64_t most = static_cast<int64_t>(std::min<uint64_t>(made.at_most, INT64_MAX));
-    // The latest counters of a thread may be missing as well: of a status, or of what the spool did not take.
+    // The latest counters of a thread may be missing as well: from a sampler's status, or from a gap in the spool.
     const bool lower = IsSampled(kind) || !facts_.gaps.empty();
     if (missing > 0) row.rest[Index(Conserved::kLeft)] = static_cast<uint64_t>(std::min(missing, most));
     row.missing = missing > most ? missing - most : missing < (may_exceed ? -most : 0) ? missing : 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What became of each call and record: per kind, calls made = events published + those counted by a cause. The target
-// counts calls when they begin; everything behind that counts what it passes on and what it leaves out, so that a sum
-// that does not hold shows where something was lost without being counted. docs/conservation.md.
+// Accounts for each call and record: per kind, calls made = events published + calls counted by a cause. The target
+// counts calls when they begin; every later stage counts what it passes on and what it leaves out. A sum that does not
+// hold therefore reveals an uncounted loss. docs/conservation.md.
 //
 //   Conservation conservation(&facts);
 //   const ConservedKind kind = conservation.Take(segment, record);   // of every record of the second pass
@@ -29,23 +29,23 @@ class Conservation {
   // Must outlive this.
   explicit Conservation(const SpoolFacts* facts) : facts_(*facts) {}
 
-  // Counts a record as read; kNone: of a kind that is not followed.
+  // Counts a record as read, and returns its kind; kNone: the kind is not followed.
   ConservedKind Take(uint32_t segment, const RecordView& record);
-  // How many records of a thread were read, whatever they are.
+  // Counts the records of a thread that were read, of all kinds.
   void TakeChunk(const Identity& thread, uint64_t records) { read_[thread] += records; }
   void Count(ConservedKind kind, ConservedCause cause, uint64_t count = 1) {
     counts_[Index(kind)][Index(cause)] += count;
   }
-  // A call that had not returned, and that is an event.
+  // Marks a thread whose unfinished call is an event.
   void CountOpen(const Identity& thread) { open_.insert({thread, true}); }
   uint64_t CountOf(ConservedKind kind, ConservedCause cause) const { return counts_[Index(kind)][Index(cause)]; }
 
   struct Input {
-    bool own_window = true;   // of the run, not of a capture
+    bool own_window = true;   // the run's own window, not a capture's
     bool each_block = false;  // --malloc=exact
-    uint64_t samples = 0;     // of the allocator, in the profile
+    uint64_t samples = 0;     // allocation samples in the profile
   };
-  // After all events are in the timeline.
+  // Call after all events are in the timeline.
   void Finish(const Input& input, Timeline* timeline);
 
  private:
@@ -57,8 +57,8 @@ class Conservation {
   }
   struct Made {
     uint64_t count = 0;
-    uint64_t at_most = 0;   // of these that may be in nothing
-    bool open_end = false;  // a process went on behind its last counts
+    uint64_t at_most = 0;   // of these: may have neither event nor cause
+    bool open_end = false;  // a process ran on after its last counters
   };
 
   ConservedKind KindOf(uint32_t segment, RecordKind kind, uint8_t flags, uint32_t aux);
@@ -81,11 +81,11 @@ class Conservation {
   uint64_t undone_ = 0;  // records of blocks that no counter counts: of releases that a failed realloc undid
   absl::flat_hash_map<Identity, uint64_t> read_;
   absl::flat_hash_map<Identity, bool> open_;
-  uint32_t segment_ = 0;  // whose operations_ are
+  uint32_t segment_ = 0;  // the segment of operations_
   const SegmentFacts* operations_ = nullptr;
 };
 
-// The text of XSpace.warnings and the terminal; empty: every sum holds, as far as it is known.
+// The text for XSpace.warnings and the terminal; empty: all known sums hold.
 std::string ConservationText(const Timeline& timeline);
 
 }  // namespace tbprof

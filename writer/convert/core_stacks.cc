@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNotedCores = 4;
 constexpr size_t kNotedFrames = 12;
 constexpr size_t kLongestName = 100;
-// The names of its modules are those of the core file, not those that the process reported while it ran.
+// Marks identities whose modules are those of the core file, not those that the process reported while it ran.
 constexpr uint32_t kCoreIdentity = 0x80000000;
 
 CoreSource SourceOf(uint16_t state) {
@@ -46,7 +46,7 @@ void AddThreads(const Identity& identity, const CoreFacts& facts, const SpoolFac
     const CoreThread& row = facts.threads[i];
     if (row.tid <= 0) continue;
     CoreThreadStacks thread;
-    // They lived until then.
+    // The threads of a core file were alive when the process ended.
     thread.thread = model->LineOfThread(core->process, row.tid, facts.fact.ticks);
     if (thread.thread == kNoLine) continue;
     thread.tid = row.tid;

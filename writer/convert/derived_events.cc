@@ -64,7 +64,7 @@ void AddOpenWaits(const SpoolFacts& facts, const CaptureWindow& window, const Ho
     const ThreadFacts& thread = facts.threads.at(identity);
     const uint64_t since = thread.last.wait_since;
     if (!thread.has_last || since == 0 || since >= window.close) continue;
-    // Left behind by a call that never returned (an exception out of a handler): the thread did other things since.
+    // The call never returned (an exception out of a handler), and the thread did other things since: it does not wait.
     if (since < thread.last_ticks && thread.last.wait_resumed == 0) continue;
     const Identity owner{identity.segment, thread.process_serial};
     const ProcessFacts& process = facts.processes.at(owner);

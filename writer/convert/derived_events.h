@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events of host lines that no record of their own stands for: where a thread started, with the arrow from the call
-// that made it; what a thread still waited in at the end; the command where nothing of it was recorded.
+// Events of host lines that have no record: the start of a thread, with the arrow from the call that created it; the
+// call in which a thread still waited at the end; the command, if nothing of it was recorded.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_CONVERT_DERIVED_EVENTS_H_
@@ -17,19 +17,20 @@
 
 namespace tbprof {
 
-// Before the events of the threads.
+// Call before the events of the threads are added.
 void AddThreadStarts(const SpoolFacts& facts, const CaptureWindow& window, const HostParts& host);
 
-// Readers show nothing of a profile without an event, not even why there is none: the command has one, from its start
-// to its end. Nothing where a process was recorded. `warnings`: the launcher's.
+// Adds one event for the command, from its start to its end, if no process was recorded: readers show nothing of a
+// profile without an event, not even the reason. `warnings`: the launcher's.
 void AddUnrecordedCommand(const SpoolFacts& facts, const CaptureWindow& window, const std::string& command_name,
                           const std::vector<std::string>& warnings, const HostParts& host, Timeline* timeline);
 
-// What a thread was blocked in when the window closed or its process died. Behind the events of the threads.
+// Adds the calls in which threads were blocked when the window closed or their process died. Call after the events of
+// the threads are added.
 void AddOpenWaits(const SpoolFacts& facts, const CaptureWindow& window, const HostParts& host,
                   const Timeline& timeline);
 
-// From pthread_create to the thread it made.
+// Links each pthread_create call with the thread that it created.
 void LinkThreads(const SpoolFacts& facts, const HostParts& host, Timeline* timeline);
 
 }  // namespace tbprof

@@ -78,7 +78,7 @@ class Collector {
   std::vector<UnrecordedProgram> programs_;
 };
 
-// Whether a sorted list holds a value of at least `from`.
+// Whether the list of the pid has a value of at least `from`.
 bool HasFrom(const std::map<int32_t, std::vector<uint64_t>>& ticks, int32_t pid, uint64_t from) {
   const auto found = ticks.find(pid);
   return found != ticks.end() &&
@@ -94,13 +94,13 @@ bool IsPython(const ProcessFacts& process) {
                                                       [&](const Module& module) { return is_python(module.path); });
 }
 
-// What the self-test at attach has found: whether the program calls our functions.
+// Evaluates the self-test at attach: whether the program calls tbprof's functions.
 class HookDiagnosis {
  public:
   HookDiagnosis(uint32_t families, const ExamineProgram& examine, Timeline* timeline)
       : families_(families), examine_(examine), timeline_(timeline) {}
 
-  // `image`: of the exec that made it.
+  // `image`: the process whose exec made the image: `facts` or an ancestor.
   void Add(const ProcessFacts& image, const ProcessFacts& facts, Process* process) {
     if ((families_ & kFamilyMalloc) != 0) AddAllocator(image, process);
     AddMissed(image, process);
@@ -118,7 +118,7 @@ class HookDiagnosis {
  private:
   void AddAllocator(const ProcessFacts& image, Process* process) {
     const uint32_t flags = image.last.flags;
-    // By which of its functions the self-test could detect it.
+    // The library that comes before tbprof's, for the functions by which the self-test can detect the allocator.
     std::string other;
     for (const char* function : {"malloc", "memalign", "aligned_alloc", "valloc"}) {
       const auto interposer = image.interposers.find(function);
@@ -130,7 +130,7 @@ class HookDiagnosis {
       if (added) known->second = examine_(image.executable).own_allocator;
       hidden = known->second;
     }
-    // One that stands before us and hands its calls on is seen all the same.
+    // An allocator that comes before tbprof's library but passes its calls on is recorded all the same.
     const bool missed = (flags & kProcessAllocatorMissed) != 0 && process->allocator.allocations == 0;
     if (hidden || missed) {
       process->state = ProcessState::kRecordedWithoutAllocator;
@@ -208,7 +208,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
   std::map<int32_t, std::vector<uint64_t>> attached, inert;
   for (const auto& [identity, process] : facts.processes) {
     if (process.parent_serial != 0) continue;
-    // By the number it has for itself and by the launcher's.
+    // By its own pid and by the pid that the launcher sees.
     attached[process.pid].push_back(process.start_ticks);
     if (process.has_last && process.last.pid != process.pid) {
       attached[process.last.pid].push_back(process.start_ticks);
@@ -220,7 +220,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
     const bool by_wish = process.fact.reason == static_cast<uint32_t>(InertReason::kNotChosen);
     if (by_wish || process.fact.ticks < open || process.fact.ticks > close) continue;
     std::string path = process.path;
-    // It may have ended before the launcher could look at it.
+    // The process may have ended before the launcher could read its path.
     if (path.empty()) {
       for (const ExecFacts& exec : facts.execs) {
         if (exec.ticks <= process.fact.ticks && exec.pid == process.fact.inner_pid) path = exec.path;
@@ -234,7 +234,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
     if (added && examine != nullptr && !path.empty()) found->second = examine(path);
     return found->second;
   };
-  // The latest return of each thread and of each child that runs in its parent's memory.
+  // The latest return from exec of each thread, and of each child that runs in its parent's memory.
   std::map<std::pair<Identity, int32_t>, uint64_t> returned;
   for (const ExecReturn& exec : facts.exec_returns) {
     uint64_t& latest = returned[{exec.thread, exec.pid}];
@@ -250,7 +250,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
       if (process == facts.processes.end()) continue;
       pid = process->second.has_last ? process->second.last.pid : process->second.pid;
     }
-    // A child of posix_spawn may have sent its hello before its parent came to note it.
+    // A child of posix_spawn may have sent its hello before its parent recorded the call.
     const uint64_t from = exec.started_ticks;
     if (pid > 0 && (HasFrom(attached, pid, from) || HasFrom(inert, pid, from))) continue;
     if (exec.environment_lost) {
@@ -288,7 +288,7 @@ std::string UnrecordedText(const std::vector<UnrecordedProgram>& programs) {
 }
 
 std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families) {
-  // Libraries that wait in the kernel by themselves, without the functions of pthread.
+  // Libraries that wait in the kernel by themselves, without pthread functions.
   struct Library {
     std::string_view prefix, name;
   };
@@ -353,7 +353,7 @@ void DiagnoseHooks(const std::map<Identity, uint32_t>& processes, const ExecImag
   HookDiagnosis diagnosis(families, examine, timeline);
   for (const auto& [identity, index] : processes) {
     const ProcessFacts& process = facts->processes.at(identity);
-    // A fork child's exec has another image, which stands for both.
+    // After an exec of a fork child, the new image is reported for both.
     if (process.forked && images.after.contains(identity)) continue;
     diagnosis.Add(ImageOf(identity, facts), process, &timeline->processes[index]);
   }

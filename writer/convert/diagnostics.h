@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a capture does not contain, and why: programs that ran without being recorded, allocators and locks that no hook
-// sees.
+// What a capture does not contain, and why: programs that ran unrecorded, allocators and locks that no hook sees.
 //
 //   for (const UnrecordedProgram& program : FindUnrecorded(facts, open, close, explain)) ...
 //
@@ -21,29 +20,29 @@
 
 namespace tbprof {
 
-// Of the file that a program is in, as far as it can be read when the profile is made.
+// Facts about a program's file, as far as it can be read when the profile is made.
 struct ProgramFile {
-  std::string not_loaded;      // why the loader does not load the library into it; empty: nothing is known
-  bool own_allocator = false;  // it defines malloc itself
+  std::string not_loaded;      // why the loader does not load the library into the program; empty: not known
+  bool own_allocator = false;  // the program defines malloc itself
 };
 using ExamineProgram = std::function<ProgramFile(const std::string& path)>;
 
 // Programs that the recorded processes started within [open, close] and that never sent a hello, by path and reason.
-// `complete`: the session has ended, so that a missing hello will not come any more.
+// `complete`: the session has ended, so that a missing hello cannot arrive any more.
 std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t open, uint64_t close, bool complete,
                                               const ExamineProgram& examine);
 
 // `3 commands ran unrecorded: env (environment without LD_PRELOAD), ./static (static program)`; empty for none.
 std::string UnrecordedText(const std::vector<UnrecordedProgram>& programs);
 
-// What stays unseen in processes with these modules, for the profile's notes. `families`: that were recorded.
+// Notes on activity that the hooks cannot see in processes with these modules. `families`: the recorded ones.
 std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families);
 
-// The line of the terminal and of XSpace.warnings; empty: nothing was passed over.
+// The line for the terminal and XSpace.warnings; empty: no operation was skipped.
 std::string SamplingText(const Timeline& timeline);
 
-// Whether the programs call our functions: sets the state and the reason of each process, and adds warnings.
-// `processes`: of the timeline. `families`: that were recorded.
+// Checks whether the programs call tbprof's functions: sets the state and the reason of each process, and adds
+// warnings. `processes`: of the timeline. `families`: the recorded ones.
 void DiagnoseHooks(const std::map<Identity, uint32_t>& processes, const ExecImages& images, uint32_t families,
                    const ExamineProgram& examine, SpoolFacts* facts, Timeline* timeline);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The peak of what the CUDA driver has given of each device. By whom is not known: frameworks take segments and hand
-// them out themselves.
+// The peak of the memory that the CUDA driver has allocated on each device. The users of the memory are not known:
+// frameworks allocate segments and distribute them themselves.
 //
 // Process: converter. A pure function of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_DRIVER_MEMORY_H_
@@ -13,7 +13,7 @@
 
 namespace tbprof {
 
-// From counter tracks.
+// Adds the devices that have counter tracks.
 void AddDriverMemory(const Timeline& timeline, std::vector<DeviceMemory>* devices);
 
 }  // namespace tbprof

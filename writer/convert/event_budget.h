@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which events a budget of bytes leaves: the longest. All events from one length on are kept; where very many events
-// have nearly the same length, an even part of them is kept too, so that the budget is used and none of them reads as
-// if it had not been there at all.
+// Selects the events that fit into a budget of bytes: the longest. All events from one length on are kept. If very many
+// events have nearly the same length, an even part of them is kept, too, so that the budget is used and these events do
+// not disappear completely.
 //
 //   LengthHistogram histogram;
 //   for (const Event& event : events) histogram.Add(length, bytes);
@@ -21,30 +21,30 @@
 
 namespace tbprof {
 
-// What an event takes in the xplane file, measured on real runs. In memory no event counts for less.
+// Bytes of an event in the xplane file, measured on real runs. In memory no event counts for less.
 inline constexpr uint64_t kBytesPerEvent = 24;
 
-// The events that are kept of a file of so many bytes.
+// The number of events that are kept of a file of `max_profile_size` bytes.
 inline constexpr uint64_t MostEvents(uint64_t max_profile_size) {
   return std::max<uint64_t>(max_profile_size / kBytesPerEvent, 1000);
 }
 
-// Lengths and starts in any unit, the same for all.
+// Lengths and starts may have any unit, the same for all events.
 class LengthCut {
  public:
-  // `start` decides about events of the length that is kept in part: as good as random, and the same in every pass.
+  // For events of the length that is kept in part, `start` decides: as good as random, and the same in every pass.
   bool Keeps(uint64_t length, uint64_t start) const {
     if (length >= all_from_) return true;
     return length >= some_from_ && static_cast<uint32_t>(start * 0x9e3779b97f4a7c15ull >> 32) < share_;
   }
   bool cuts() const { return all_from_ > 0; }
-  uint64_t shortest() const { return some_from_; }  // that is kept
-  uint64_t all_from() const { return all_from_; }   // above shortest(): of those between, a part is kept
+  uint64_t shortest() const { return some_from_; }  // the shortest length that is kept
+  uint64_t all_from() const { return all_from_; }   // all are kept from here on; from shortest() to here, a part
 
  private:
   friend class LengthHistogram;
   uint64_t all_from_ = 0, some_from_ = 0;
-  uint64_t share_ = kAll;  // of 2^32, of the lengths in [some_from_, all_from_)
+  uint64_t share_ = kAll;  // of 2^32, for lengths in [some_from_, all_from_)
   static constexpr uint64_t kAll = uint64_t{1} << 32;
 };
 
@@ -55,7 +55,7 @@ class LengthHistogram {
 
   void Add(uint64_t length, uint64_t bytes) { bytes_[BucketOf(length)] += bytes; }
 
-  // Leaves at most about `most` bytes. `before`: the cut that what was added has passed.
+  // Returns a cut that leaves at most about `most` bytes. `before`: the cut that the added events have passed.
   LengthCut CutTo(uint64_t most, const LengthCut& before) const {
     uint64_t left = 0;
     size_t bucket = bytes_.size();
@@ -75,7 +75,7 @@ class LengthHistogram {
 
  private:
   static constexpr uint32_t kBits = 6;
-  // A bucket of less than this part of the budget goes as a whole.
+  // A bucket of less than 1 / kShareOfCrowd of the budget is removed as a whole.
   static constexpr uint64_t kShareOfCrowd = 8;
 
   static size_t BucketOf(uint64_t length) {

@@ -64,14 +64,15 @@ ValueKind ValueOf(const Operation& row) {
 uint16_t EventTypes::Find(std::string_view given, EventFamily family, ObjectKind object, ValueKind value,
                           RangeOrigin origin) {
   const std::string name = ValidUtf8(given);
-  // Of the families only annotations have names that others have, too.
+  // Only annotations may have the name of another type: their origin is part of the key.
   const int kind = family == EventFamily::kAnnotation ? 1 + static_cast<int>(origin) : 0;
   const std::string key = StrCat(name, "\n", static_cast<int>(object), "\n", static_cast<int>(value), "\n", kind);
   if (timeline_.types.size() >= kMaxEventTypes && ids_.find(key) == ids_.end()) return kNoType;
   const auto [entry, added] = ids_.try_emplace(key, static_cast<uint16_t>(timeline_.types.size()));
   if (added) {
     EventType type;
-    // What its reader takes for a step, or for a loop of TensorFlow. Only a hostile target has such operations.
+    // Readers of the profile take these names for a step or for a loop of TensorFlow. Only operations
+    // of a hostile target have them.
     const bool reserved =
         name.rfind("train", 0) == 0 || name.rfind("test", 0) == 0 ||
         std::find(std::begin(kForbiddenEvents), std::end(kForbiddenEvents), name) != std::end(kForbiddenEvents);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The types of events: each name with its kind once, and the operations of hooks by their numbers.
+// The types of events: one for each name and kind, and the operations of hooks by number.
 //
 // Process: converter, one thread. Untrusted: names and numbers.
 #ifndef TBPROF_WRITER_CONVERT_EVENT_TYPES_H_
@@ -19,19 +19,19 @@
 
 namespace tbprof {
 
-// An index into Timeline::types that stands for none.
+// An index into Timeline::types that means none.
 inline constexpr uint16_t kNoType = 65535;
-// More types than these are not made.
+// The limit of types.
 inline constexpr size_t kMaxEventTypes = 60000;
 
 class EventTypes {
  public:
   EventTypes(const SpoolFacts* facts, Timeline* timeline) : facts_(*facts), timeline_(*timeline) {}
 
-  // Index into Timeline::types, made if need be; kNoType: there are too many.
+  // Returns an index into Timeline::types, and creates the type if needed; kNoType: there are too many.
   uint16_t Find(std::string_view name, EventFamily family, ObjectKind object, ValueKind value,
                 RangeOrigin origin = RangeOrigin::kProgram);
-  // Of an operation of a segment; kNoType: no such operation.
+  // The type of an operation of a segment; kNoType: no such operation.
   uint16_t OfOperation(uint32_t segment, uint32_t operation);
 
  private:
@@ -39,7 +39,7 @@ class EventTypes {
   Timeline& timeline_;
   absl::flat_hash_map<std::string, uint16_t> ids_;
   std::map<uint32_t, std::vector<uint16_t>> of_operations_;
-  std::vector<uint16_t>* of_segment_ = nullptr;  // of the one below, which was requested last
+  std::vector<uint16_t>* of_segment_ = nullptr;  // of segment_, the latest segment that was requested
   uint32_t segment_ = 0;
 };
 

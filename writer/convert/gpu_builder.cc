@@ -16,7 +16,7 @@
 namespace tbprof {
 namespace {
 
-constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for what is beyond
+constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for further streams
 constexpr size_t kMaxLaunches = 1u << 18;
 constexpr size_t kMaxSyncs = 1u << 20;
 constexpr size_t kMaxKernelName = 2048;
@@ -119,7 +119,7 @@ uint32_t GpuBuilder::DeviceOf(ProcessState* state, uint16_t number) {
   return index;
 }
 
-// Null: the program gave it none.
+// Null: the program gave the stream no name.
 const std::string* GpuBuilder::StreamName(const ProcessState& state, uint32_t device, uint32_t stream) {
   for (const auto& [number, index] : state.devices) {
     if (index != device) continue;
@@ -156,7 +156,7 @@ StringId GpuBuilder::KernelName(ProcessState* state, uint32_t id) {
   const std::string* mangled = state->facts->Name(GpuNameKind::kKernel, id);
   if (mangled == nullptr) return timeline_->strings.Intern("kernel without a name");
   std::string shown = Demangle(*mangled);
-  // A template's return type stands before its name, where TensorBoard looks for `nccl`.
+  // The name of a template's kernel begins with the return type, where TensorBoard looks for `nccl`.
   if (shown.starts_with("void ") && IsCollective(std::string_view(shown).substr(5))) shown.erase(0, 5);
   shown = TruncateUtf8(shown, kMaxKernelName);
   const StringId name = timeline_->strings.Intern(shown);
@@ -324,7 +324,8 @@ bool GpuBuilder::IsLaunch(uint16_t type) const {
 void GpuBuilder::CountCalls(const Identity& process, uint32_t owner, uint16_t type, bool is_launch, uint64_t calls,
                             uint64_t ticks, uint64_t longest) {
   host_.totals->Count(process, owner, type, 0, {calls, ticks, longest});
-  // A launch of the runtime is none of the driver: CUPTI gives no records of calls that the runtime makes.
+  // A launch of the runtime does not count again as one of the driver: CUPTI gives no records of calls that the runtime
+  // makes.
   if (is_launch && owner != kNoProcess) AddSaturating(&timeline_->processes[owner].gpu.launches, calls);
 }
 
@@ -351,7 +352,7 @@ void GpuBuilder::TakeApi(const Identity& process, ProcessState* state, uint32_t 
   const uint32_t line = host_.model->LineOfThread(owner, api.tid, span.start);
   RawEvent event;
   if (!PlaceOnHost(line, type, span, &event)) return;
-  // What Correlate needs; it leaves the id that is unique in the file.
+  // CorrelateGpu replaces this value by the id that is unique in the file.
   event.value = static_cast<int64_t>(uint64_t{driver} << 32 | api.correlation);
   if ((record.tag.flags & kRecordFailed) != 0) {
     event.flags |= Event::kFailed;
@@ -423,7 +424,7 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
                              ? static_cast<double>(row.ns) <= most_ns
                              : static_cast<double>(row.longest) <= most_ns &&
                                    static_cast<double>(row.ns) <= most_ns * static_cast<double>(row.calls);
-  // A row of unified memory names none where the host had the fault.
+  // A row of unified memory has no device if the host had the fault.
   const bool on_device =
       row.kind != GpuTotalKind::kCall && row.kind != GpuTotalKind::kWait && row.kind != GpuTotalKind::kUnifiedMemory;
   const uint32_t device = on_device ? DeviceOf(&state, row.device) : kNoLine;
@@ -507,7 +508,7 @@ void GpuBuilder::CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_
   devices_.CountUnified(index, kind, calls, value, ps);
 }
 
-// On lines of the host's: all that is on a device's is its work to TensorBoard.
+// Drawn on host lines: TensorBoard takes everything on a device's line for the device's work.
 void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner,
                                    const RecordView& record) {
   GpuUnifiedMemoryRecord said;
@@ -543,7 +544,7 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   const std::string_view cause = UnifiedMemoryCause(said.unified_kind, said.cause);
   if (!cause.empty()) detail += StrCat(detail.empty() ? "" : ", ", cause);
   event.detail = timeline_->strings.Intern(detail);
-  // Names are found for what lies before a return address.
+  // Names are looked up for the instruction before a return address.
   if (said.unified_kind == GpuUnifiedKind::kHostFault && said.value != 0) {
     event.site = host_.totals->SiteOf(process, type, said.value + 1);
   }
@@ -559,7 +560,7 @@ void GpuBuilder::FinishTimes() {
       const auto end = start + static_cast<uint64_t>(event.duration_ps);
       event.start_ps = PsInWindow(*facts_, *timeline_, start);
       event.duration_ps = PsInWindow(*facts_, *timeline_, end) - event.start_ps;
-      // The readers take what has no length for no kernel.
+      // Readers do not take an event without a length for a kernel.
       if (event.duration_ps > 0) continue;
       event.start_ps = std::min(event.start_ps, timeline_->duration_ps - 1);
       event.duration_ps = 1;

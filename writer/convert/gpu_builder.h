@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU part of the second pass: device records to lines of devices, calls of the CUDA interfaces to events of host
-// threads, and what ties the two together.
+// The GPU part of the second pass: device records become events on lines of devices, calls of the CUDA interfaces
+// become events of host threads, and both are linked.
 //
 //   GpuBuilder gpu(&window, &facts, host, &timeline);
 //   for each GPU record: gpu.Take(process, owner, record);
@@ -37,23 +37,24 @@ class GpuBuilder {
       : window_(*window), facts_(facts), timeline_(timeline), host_(host), devices_(facts, timeline) {}
 
   static bool IsGpu(RecordKind kind);
-  // `owner`: index into Timeline::processes; kNoProcess: it had ended before what is shown, and counts in totals alone.
+  // `owner`: index into Timeline::processes; kNoProcess: the process ended before the shown time and counts only in
+  // totals.
   void Take(const Identity& process, uint32_t owner, const RecordView& record);
-  // What a process did on a device in parts that were dropped.
+  // Takes the totals of a process on a device in parts of the spool that were dropped.
   void TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row);
   void TakeDroppedMemory(const Identity& process, uint32_t owner, const GpuMemoryRecord& memory);
-  // Ties calls and device work together, while events of the host are kept still.
+  // Links calls with device work. Call while HostEvents still holds the host's events.
   void Finish();
-  // Ticks to picoseconds, order, nesting, totals.
+  // Converts ticks to picoseconds; makes order, nesting and totals.
   void FinishTimes();
-  // Warnings, and how recording went in each process; `index`: of the processes in the timeline.
+  // Adds warnings, and the recording status of each process. `index`: of the processes in the timeline.
   void AddDiagnostics(const std::map<Identity, uint32_t>& index);
 
   // Time on devices by process.
   const std::map<uint32_t, int64_t>& device_ps() const { return device_ps_; }
 
  private:
-  // What of a process is looked up again and again.
+  // The repeated lookups of a process.
   struct ProcessState {
     const GpuFacts* facts = nullptr;
     const ProcessFacts* process = nullptr;
@@ -62,8 +63,8 @@ class GpuBuilder {
     absl::flat_hash_map<uint32_t, uint16_t> call_types;
     absl::flat_hash_map<uint32_t, uint32_t> devices;
     LaunchesInFlight in_flight;
-    uint64_t last_call_ticks = 0;  // the end of the latest call that there is a record of
-    uint64_t last_work_ticks = 0;  // and of the latest work of the device
+    uint64_t last_call_ticks = 0;  // end of the latest recorded call
+    uint64_t last_work_ticks = 0;  // end of the latest recorded work of a device
   };
   struct Span {
     uint64_t start = 0, end = 0;
@@ -99,16 +100,16 @@ class GpuBuilder {
   void TakeMemory(ProcessState* state, uint32_t owner, const GpuMemoryRecord& memory, bool dropped);
   void TakeGraph(ProcessState* state, uint32_t owner, const RecordView& record, const GpuSpanRecord& graph);
   bool InTotals(const Span& span) const { return span.end > window_.totals_open && span.start < window_.close; }
-  // False: there is nothing to count, and why is counted.
+  // Returns false if there is nothing to count; the cause is counted.
   bool FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work);
-  // What the totals of all kinds of work share. What of it counts, in ps.
+  // The part of the totals that all kinds of work share. Returns the time that counts, in ps.
   int64_t CountWork(uint32_t owner, const Work& work);
-  // False: not in the window.
+  // Returns false if the work is not in the window, or its process is not shown.
   bool Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const;
-  // Of a span that touches the window. False: there are too many lines or types, and it is counted.
+  // `span` must touch the window. Returns false if there are too many lines or types, and counts that.
   bool PlaceOnHost(uint32_t line, uint16_t type, const Span& span, RawEvent* event);
   void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
-  // Of a span, what lies in the time that the totals are about, in ps.
+  // The part of a span that lies in the time of the totals, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
 
   const CaptureWindow& window_;

@@ -8,10 +8,10 @@
 namespace tbprof {
 namespace {
 
-// A hook reads the clock right before the driver's function begins: within the runtime's call, or so long before the
-// driver's (with cold caches, after a wait).
+// A hook reads the clock right before the driver's function begins: within the runtime's call, or at most this long
+// before the driver's (with cold caches, after a wait).
 constexpr double kEntryNs = 1000;
-// What ties the clocks together is better than this.
+// The error between the clocks of hooks and calls is less than this.
 constexpr double kClockNs = 300;
 
 struct Call {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python stacks of calls of CUDA. They come from hooks on the driver (kPythonStackCall), the calls from CUPTI or
-// the observer, and only their times tie them together. A stack that may belong to two calls belongs to none.
+// The Python stacks of CUDA calls. The stacks come from hooks on the driver (kPythonStackCall), the calls from CUPTI or
+// the observer; only their times link them. A stack that may belong to two calls is given to neither.
 //
 //   GpuCallStacks stacks(&facts);
 //   stacks.Take(line, ticks, reference);      // each such record
@@ -26,12 +26,12 @@ inline constexpr size_t kMostCallStacks = 4u << 20;
 
 class GpuCallStacks {
  public:
-  // Must outlive this. `most`: kMostCallStacks but in tests.
+  // Must outlive this. `most`: kMostCallStacks except in tests.
   explicit GpuCallStacks(const SpoolFacts* facts, size_t most = kMostCallStacks) : facts_(*facts), most_(most) {}
 
-  // `line`: index into Timeline::threads. `reference`: of PythonExact.
+  // `line`: index into Timeline::threads. `reference`: from PythonExact.
   void Take(uint32_t line, uint64_t ticks, uint32_t reference);
-  // Gives the calls of `events` their references, and adds a note on what was left out.
+  // Sets the references of the calls in `events`, and adds a note on the calls that were left out.
   void Finish(HostEvents* events, Timeline* timeline);
 
  private:

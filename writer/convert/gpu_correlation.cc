@@ -35,7 +35,7 @@ absl::flat_hash_set<uint64_t> WantedKeys(const std::vector<GpuSync>& syncs, cons
   return wanted;
 }
 
-// Takes the numbers out of the events.
+// Removes the correlation numbers from the events and returns the calls.
 std::vector<Call> TakeCalls(const absl::flat_hash_set<uint64_t>& wanted, const Timeline& timeline, HostEvents* events) {
   std::vector<Call> calls;
   const bool any = std::any_of(timeline.types.begin(), timeline.types.end(),
@@ -56,8 +56,8 @@ std::vector<Call> TakeCalls(const absl::flat_hash_set<uint64_t>& wanted, const T
   return calls;
 }
 
-// A call of the runtime and the driver's call in it share a number: they are one, the runtime's. Two that do not
-// overlap share it because 32 bits wrapped.
+// A call of the runtime and the driver's call in it share a number and are one call, the runtime's. Two calls that do
+// not overlap share a number because its 32 bits wrapped.
 class CallIndex {
  public:
   explicit CallIndex(std::vector<Call> calls) : calls_(std::move(calls)) {
@@ -83,7 +83,8 @@ class CallIndex {
     calls_.resize(count);
   }
 
-  // The latest of that number that had begun; the first of it where clocks disagree by a little. Null: none has it.
+  // The latest call of the number that began at `start` or before; if there is none, the first one, since clocks may
+  // disagree by a little. Null: no call has the number.
   Call* Find(uint64_t key, int64_t start) {
     auto above = std::upper_bound(calls_.begin(), calls_.end(), std::make_pair(key, start),
                                   [](const std::pair<uint64_t, int64_t>& value, const Call& call) {
@@ -108,7 +109,7 @@ void NumberEvents(const CaptureWindow& window, CallIndex* index, HostEvents* eve
       Call* call = event.correlation == 0 ? nullptr : index->Find(key, event.start_ps);
       if (call != nullptr) {
         if (call->unique == 0) call->unique = ++next;
-        // Between two pairs with a jump all that is sure is the order.
+        // Between two clock pairs with a jump only the order is certain.
         if ((event.flags & GpuEvent::kUncertain) != 0 && event.start_ps < call->start) {
           event.start_ps = call->start;
           const auto close = static_cast<int64_t>(window.close);

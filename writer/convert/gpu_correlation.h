@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ties calls of the CUDA interfaces to the work that they submitted: both get one number that is unique in the file. A
-// wait is drawn on the line of the thread whose call it was.
+// Links CUDA calls with the work that they submitted: both get one number that is unique in the file. A wait is drawn
+// on the line of the thread that called it.
 //
 // Process: converter, one thread. Untrusted: all numbers and times.
 #ifndef TBPROF_WRITER_CONVERT_GPU_CORRELATION_H_
@@ -24,7 +24,7 @@ struct GpuSync {
   uint32_t correlation, stream, context, type;
 };
 
-// With times of device events in ticks.
+// The times of device events in the timeline must still be ticks.
 void CorrelateGpu(std::vector<GpuSync> syncs, const CaptureWindow& window, const HostParts& host, Timeline* timeline);
 
 }  // namespace tbprof

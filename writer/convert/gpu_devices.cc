@@ -25,7 +25,7 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
 }  // namespace
 
 uint32_t GpuDevices::Find(uint16_t number, const GpuDeviceFacts* said) {
-  // CUDA_VISIBLE_DEVICES gives two processes the same number for different devices, and the other way round.
+  // With CUDA_VISIBLE_DEVICES two processes may use one number for different devices, or two numbers for one device.
   const std::string key = said != nullptr && said->has_uuid()
                               ? Hexadecimal(said->record.uuid, sizeof(said->record.uuid))
                               : StrCat("number ", number);
@@ -92,7 +92,7 @@ void GpuDevices::AddTotals() {
     GpuDevice& device = timeline_->gpu_devices[i];
     device.busy_ps = facts_->clock.DurationPs(busy_[i].Length());
     AddSaturating(&device.busy_ps, dropped_busy_ps_[i]);
-    // What lies on both sides of a dropped part's border, or comes from two processes, is in both.
+    // Work on both sides of a dropped part's border, or of two processes, counts twice.
     device.busy_ps = std::min(device.busy_ps, std::max(timeline_->totals_ps, timeline_->duration_ps));
     for (const auto& [key, total] : kernel_totals_) {
       if (key.first == i) device.kernel_totals.push_back(total);
@@ -137,7 +137,7 @@ void GpuDevices::AddMemory(const CaptureWindow& window) {
     }
     device.peak_bytes = std::max(device.peak_bytes, at_open);
     track.samples.push_back({0, static_cast<double>(at_open)});
-    // Of each bucket the highest: a burst must not fall through.
+    // Keeps the highest sample of each bucket, so that a burst stays visible.
     const size_t stride = shown.size() / kMaxCounterSamples + 1;
     for (size_t from = 0; from < shown.size(); from += stride) {
       const auto begin = shown.begin() + static_cast<ptrdiff_t>(from);

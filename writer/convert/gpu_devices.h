@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The devices that processes used: which of their numbers mean the same device, what ran on each, its memory.
+// The devices that processes used: which numbers of different processes mean the same device, the work on each device,
+// and its memory.
 //
 // Process: converter, one thread. Untrusted: all numbers.
 #ifndef TBPROF_WRITER_CONVERT_GPU_DEVICES_H_
@@ -24,23 +25,23 @@ namespace tbprof {
 
 class GpuDevices {
  public:
-  // `facts`: of the spool; kept by reference, as the timeline.
+  // Both must outlive this.
   GpuDevices(const SpoolFacts* facts, Timeline* timeline) : facts_(facts), timeline_(timeline) {}
 
-  // Index into Timeline::gpu_devices of the device that a process calls `number`, made if need be; kNoLine: there are
-  // too many. `said`: what the process recorded of it, or null.
+  // Index into Timeline::gpu_devices of the device that a process calls `number`, created if needed; kNoLine: there are
+  // too many. `said`: the process's record of the device, or null.
   uint32_t Find(uint16_t number, const GpuDeviceFacts* said);
   const GpuDeviceRecord& record(uint32_t device) const { return records_[device]; }
 
   void CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps);
   void CountCopies(uint32_t device, uint8_t copy_kind, uint64_t calls, uint64_t bytes, int64_t ps);
   void CountUnified(uint32_t device, GpuUnifiedKind kind, uint64_t calls, uint64_t value, int64_t ps);
-  // In ticks; those of parts of the spool that were dropped in ps.
+  // In ticks; time in dropped parts of the spool is in ps.
   void AddBusy(uint32_t device, uint64_t from, uint64_t to) { busy_[device].Add(from, to); }
   void AddDroppedBusy(uint32_t device, int64_t ps) { AddSaturating(&dropped_busy_ps_[device], ps); }
   GpuMemoryTrack& memory(uint32_t device) { return memory_[device]; }
 
-  // Totals and memory tracks into the timeline.
+  // Adds the totals and the memory tracks to the timeline.
   void Finish(const CaptureWindow& window);
   std::vector<GpuDevicePlace> Places() const;
 
@@ -52,7 +53,7 @@ class GpuDevices {
   Timeline* timeline_;
   std::vector<std::string> keys_;
   std::vector<GpuDeviceRecord> records_;
-  std::vector<uint32_t> numbers_;  // wished for
+  std::vector<uint32_t> numbers_;  // as processes number them
   std::vector<IntervalUnion> busy_;
   std::vector<int64_t> dropped_busy_ps_;
   std::vector<GpuMemoryTrack> memory_;

@@ -19,9 +19,9 @@
 
 namespace tbprof {
 
-// The launcher notices an exit within that time.
+// The launcher notices an exit within this time.
 inline constexpr double kExitMs = 200;
-// What a process's other exit handlers take after tbprof's last flush: on an H200 a driver needs 200 to 280 ms.
+// The time of a process's other exit handlers after tbprof's last flush: on an H200 a driver needs 200 to 280 ms.
 inline constexpr double kExitHandlersMs = 1000;
 inline constexpr char kExitHandlers[] = "exit handlers of the process ran on after tbprof's last look at CUPTI";
 
@@ -43,7 +43,7 @@ class GapFinder {
       case GpuStateChange::kPaused:
         ended_in_order_ = true;
         if (paused_) {
-          // A program may take CUPTI while no window is open, and keep it.
+          // A program may acquire CUPTI while no window is open, and keep it.
           if (change.cause == PauseCause::kEnd || change.text == text_) break;
           Close(change.ticks);
         }
@@ -58,7 +58,7 @@ class GapFinder {
     }
   }
 
-  // Changes after `ticks` were not kept. What is not known is no gap that lasts to the end.
+  // Changes after `ticks` were not kept. An unknown state is not reported as a gap up to the end.
   void LeaveOut(uint64_t ticks, GpuStateChange::Kind last) {
     if (paused_) Close(ticks);
     recorded_ = recorded_ || last == GpuStateChange::kRecording;
@@ -77,10 +77,10 @@ class GapFinder {
   void Close(uint64_t until) {
     const uint64_t from = std::max(since_, open_), to = std::min(until, end_);
     paused_ = false;
-    // Nothing was to be recorded while no window was open.
+    // No recording was requested while no window was open.
     if (cause_ == PauseCause::kWindow || to <= from) return;
-    // The last flush is followed by the exit handlers of others, which seldom launch anything. Any other gap is
-    // reported however short: in half a millisecond a program runs and records a dozen kernels.
+    // After the last flush only other exit handlers run, which seldom launch anything. Any other gap is reported
+    // however short: in half a millisecond a program can run and record a dozen kernels.
     if (cause_ == PauseCause::kEnd && static_cast<double>(to - from) * ns_per_tick_ < kExitHandlersMs * 1e6) return;
     add_(since_, from, to, cause_, cause_ == PauseCause::kEnd ? kExitHandlers : text_);
   }
@@ -94,7 +94,7 @@ class GapFinder {
   std::string text_, unavailable_;
 };
 
-// One for each cause, in the order of the first gaps; beyond 8 causes one for the rest. `process`: how it is called.
+// One warning per cause, in the order of the first gaps; the causes beyond 8 share one. `process`: its name for people.
 std::vector<std::string> GapWarnings(const std::string& process, const std::vector<GpuGap>& gaps);
 
 }  // namespace tbprof

@@ -13,7 +13,7 @@ struct Span {
   int64_t start, end;
 };
 
-// By time, apart: steps of two threads may overlap.
+// Sorted by time, disjoint: steps of two threads may overlap and are merged.
 std::vector<Span> RegularSteps(const Timeline& timeline) {
   std::vector<Span> spans;
   for (const Step& step : timeline.steps) {
@@ -32,7 +32,7 @@ std::vector<Span> RegularSteps(const Timeline& timeline) {
   return spans;
 }
 
-// The first that ends after it.
+// The first span that ends after `time`.
 auto FirstBehind(const std::vector<Span>& spans, int64_t time) {
   return std::ranges::upper_bound(spans, time, {}, &Span::end);
 }
@@ -67,7 +67,7 @@ void MeasureGpuInSteps(Timeline* timeline) {
     }
   }
   for (size_t i = 0; i < busy.size(); ++i) {
-    // What ran without times is in no step.
+    // Work without times cannot be assigned to steps.
     if (timeline->gpu_devices[i].untimed != 0) continue;
     timeline->gpu_devices[i].busy_in_steps_share =
         std::min(1.0, static_cast<double>(busy[i].Length()) / static_cast<double>(whole));

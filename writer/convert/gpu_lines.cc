@@ -12,11 +12,11 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxLanes = 32;  // of a stream
+constexpr size_t kMaxLanes = 32;  // per stream
 constexpr size_t kMaxLines = 4 * kMaxStreams;
 
 void NumberGpuLines(Timeline* timeline) {
-  // The number of a stream is its line's id where no other process has it.
+  // A line's id is the number of its stream, unless another line of the device already has that id.
   std::stable_sort(
       timeline->gpu_streams.begin(), timeline->gpu_streams.end(), [](const GpuStream& a, const GpuStream& b) {
         return std::tie(a.device, a.process, a.number, a.lane) < std::tie(b.device, b.process, b.number, b.lane);

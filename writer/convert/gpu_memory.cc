@@ -18,7 +18,7 @@ bool GpuMemoryTrack::Add(const Change& change) {
 }
 
 std::vector<GpuMemoryTrack::Sample> GpuMemoryTrack::Samples() {
-  // At one moment the release comes first: an address is given out again only then.
+  // At the same tick a release comes first: an address is allocated again only after its release.
   std::stable_sort(changes_.begin(), changes_.end(), [](const Change& a, const Change& b) {
     return a.ticks != b.ticks ? a.ticks < b.ticks : a.is_release > b.is_release;
   });
@@ -35,7 +35,7 @@ std::vector<GpuMemoryTrack::Sample> GpuMemoryTrack::Samples() {
     } else {
       const uint64_t bytes = std::min(change.bytes, kMaxBytes / kMaxChanges * 1024);
       const auto [entry, added] = live.try_emplace(key, bytes);
-      // Its release was lost.
+      // The release of the earlier allocation was lost.
       if (!added) in_use -= static_cast<int64_t>(std::exchange(entry->second, bytes));
       in_use += static_cast<int64_t>(bytes);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Allocations and releases of a device's memory, which come in any order, to bytes in use over time.
+// Converts allocations and releases of a device's memory, which arrive in any order, to bytes in use over time.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_CONVERT_GPU_MEMORY_H_
@@ -18,7 +18,7 @@ class GpuMemoryTrack {
     uint64_t ticks;
     uint64_t address;
     uint64_t bytes;
-    uint32_t owner;  // whose address it is
+    uint32_t owner;  // the process of the address
     bool is_release;
   };
   struct Sample {
@@ -26,9 +26,9 @@ class GpuMemoryTrack {
     int64_t bytes;
   };
 
-  // False: there were too many already.
+  // Returns false if there are too many changes already.
   bool Add(const Change& change);
-  // A release of what was allocated before anything was recorded changes nothing. Sorted by time.
+  // Sorted by time. A release of memory that was allocated before recording began changes nothing.
   std::vector<Sample> Samples();
   bool empty() const { return changes_.empty(); }
 

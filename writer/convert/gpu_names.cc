@@ -23,7 +23,7 @@ std::string WithoutVersion(std::string_view name) {
   const size_t mark = name.rfind("_v");
   if (mark == std::string_view::npos || mark == 0 || mark + 2 == name.size()) return std::string(name);
   const std::string_view digits = name.substr(mark + 2);
-  // The driver's `cuMemAlloc_v2` is the function's own name.
+  // `cuMemAlloc_v2` is the real name of a driver function: the suffix is not a version of parameters.
   if (digits.size() < 4 || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::string(name);
   return std::string(name.substr(0, mark));
 }

@@ -11,7 +11,7 @@ constexpr uint64_t kRegisterUnit = 256;  // per warp, on all devices since Keple
 
 uint64_t RoundedUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
-// What the driver keeps of each block's shared memory.
+// Bytes of shared memory that the driver reserves per block.
 uint64_t ReservedShared(const GpuDeviceRecord& device) { return device.compute_major >= 8 ? 1024 : 0; }
 uint64_t SharedUnit(const GpuDeviceRecord& device) { return device.compute_major >= 8 ? 128 : 256; }
 uint64_t Partitions(const GpuDeviceRecord& device) {

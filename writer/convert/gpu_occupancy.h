@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Theoretical occupancy of a launch: how many of the warps that a multiprocessor can hold are there at once, limited by
+// Theoretical occupancy of a launch: the share of a multiprocessor's warps that can be resident at once, limited by
 // warps, blocks, registers and shared memory. The rules are those of CUDA's cuda_occupancy.h.
 #ifndef TBPROF_WRITER_CONVERT_GPU_OCCUPANCY_H_
 #define TBPROF_WRITER_CONVERT_GPU_OCCUPANCY_H_
@@ -10,10 +10,10 @@
 
 namespace tbprof {
 
-// 0...1; < 0: the device did not report enough of itself.
+// 0...1; < 0: the device did not report enough properties.
 double Occupancy(const GpuDeviceRecord& device, const GpuLaunch& launch);
 
-// How a kernel was launched.
+// The launch parameters of a kernel, with its occupancy.
 GpuLaunch LaunchOf(const GpuKernelRecord& kernel, const GpuDeviceRecord& device);
 
 }  // namespace tbprof

@@ -21,7 +21,7 @@ constexpr size_t kMaxTriedShown = 3;
 constexpr int64_t kPsPerMs = 1'000'000'000;
 constexpr double kNotableErrorUs = 50;
 
-// Messages that are alike in several processes, with the first of them.
+// Equal messages of several processes: the name of the first process and the number of processes.
 using Alike = std::map<std::string, std::pair<std::string, uint64_t>>;
 
 void AddTo(Alike* causes, const std::string& text, const std::string& who) {
@@ -103,7 +103,7 @@ void StatusReport::SetRecording(const Identity& identity, const GpuFacts& facts,
   gpu->ended_in_order = gaps.ended_in_order();
   gpu->reason = gaps.unavailable();
   if (!facts.by_hooks.empty()) gpu->approximate = WithRemedy(PrintableUtf8(facts.by_hooks));
-  // What is in CUPTI's way is in CUDA's own where the hooks have seen nothing either.
+  // If the hooks recorded nothing either, the cause that stops CUPTI stops CUDA itself.
   const bool in_vain = !facts.by_hooks.empty() && !facts.hooks_asked_for() && gpu->records == 0;
   if (in_vain && gpu->reason.empty()) gpu->reason = PrintableUtf8(facts.by_hooks);
   if (!gpu->reason.empty() && (!gaps.recorded() || in_vain)) {
@@ -116,7 +116,7 @@ void StatusReport::SetRecording(const Identity& identity, const GpuFacts& facts,
   }
 }
 
-// Of a process that was to use a GPU, by what is loaded into it, and did not get to; empty: there is nothing to report.
+// Why a process that should use a GPU, by its loaded libraries, did not use one; empty: there is nothing to report.
 std::string_view StatusReport::WhyUnused(const Identity& identity, const ProcessFacts& process) const {
   const auto found = facts_.gpus.find(identity);
   if (found != facts_.gpus.end()) {
@@ -136,7 +136,7 @@ std::string_view StatusReport::WhyUnused(const Identity& identity, const Process
     if (name.starts_with("libcuda.so")) return "";
     runtime = runtime || name.starts_with("libcudart.so");
   }
-  // A framework that misses one of its own libraries (cuDNN, cuBLAS) never looks up the driver either.
+  // A framework that lacks one of its own libraries (cuDNN, cuBLAS) does not look up the driver either.
   return runtime ? "the CUDA runtime is loaded and no GPU was used: libcuda.so.1 was not loaded, since there is no "
                    "driver, another GPU library is missing (the program's output names it), or no call needed it "
                    "(`tbprof doctor`)"
@@ -204,7 +204,7 @@ void StatusReport::AddClock(const std::string& who, const GpuFacts& facts, const
   }
 }
 
-// A killed process takes along what CUPTI holds. Of a thread that is what came after its last record.
+// A killed process loses the data that CUPTI holds: for each thread, everything after its last record.
 void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts, uint64_t end,
                                 ProcessGpu* gpu) {
   const auto activity = activity_.find(identity);
@@ -212,11 +212,11 @@ void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity
   if (activity != activity_.end() && activity->second.lost_launch_ticks != 0) {
     last = std::min(last, activity->second.lost_launch_ticks);
   }
-  // By hooks a call is known when it is over, and what it began only when our thread has looked at its events.
+  // With hooks, a call is known when it returns, and its device work only after tbprof's thread has checked its events.
   const bool by_hooks = !facts.by_hooks.empty();
   if (by_hooks && last > activity->second.last_work_ticks) last = activity->second.last_work_ticks;
   if (gpu->recording == GpuRecording::kUnavailable || gpu->ended_in_order || gpu->records == 0) return;
-  // An end is seen some ten milliseconds late, and the end of the command may be that of the window.
+  // The launcher notices an end some ten milliseconds late, and the end of the command may be the end of the window.
   const auto late = static_cast<uint64_t>(kExitMs * 1e6 / facts_.clock.ns_per_tick());
   if (end == 0 || end > window_.close + late || last == 0 || last >= end) return;
   gpu->lost_at_end_ps = facts_.clock.DurationPs(end - last);

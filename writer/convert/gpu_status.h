@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How recording of the GPUs went in each process, for the profile's warnings and errors: gaps with their causes,
-// losses, what was not recorded and what to do.
+// The recording status of the GPUs in each process, for the profile's warnings and errors: gaps with their causes,
+// losses, activity that was not recorded, and remedies.
 //
 // Process: converter, one thread, after all records were taken.
 #ifndef TBPROF_WRITER_CONVERT_GPU_STATUS_H_
@@ -17,11 +17,11 @@
 
 namespace tbprof {
 
-// What a process did with GPUs, by its records.
+// The GPU activity of a process, by its records.
 struct GpuActivity {
-  uint64_t last_call_ticks = 0;    // the end of the latest call that there is a record of
-  uint64_t last_work_ticks = 0;    // and of the latest work of the device
-  uint64_t lost_launch_ticks = 0;  // the start of the earliest launch that there is no work of; 0: none
+  uint64_t last_call_ticks = 0;    // end of the latest recorded call
+  uint64_t last_work_ticks = 0;    // end of the latest recorded work of a device
+  uint64_t lost_launch_ticks = 0;  // start of the earliest launch without recorded work; 0: none
   bool has_device = false;
 };
 

@@ -9,7 +9,7 @@
 namespace tbprof {
 namespace {
 
-// Of sizes that a hostile target makes up, sums wrap.
+// Sums wrap, because a hostile target may report any size.
 int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 }  // namespace
@@ -41,7 +41,7 @@ uint32_t HeapBlocks::ThreadOf(uint32_t serial) {
 void HeapBlocks::BeginFrame(const ChunkFact& chunk) {
   if (chunk.taken_ticks != pass_) {
     Digest(pass_);
-    // What was made before the pass that ends here began is all known.
+    // All calls from before the start of the pass that ends here are known now.
     SpreadAll(pass_);
     Apply(pass_);
     pass_before_ = pass_;
@@ -79,7 +79,7 @@ void HeapBlocks::Take(const AllocationRecord& record) {
   begins_ = false;
   Append(record);
   if (records_.size() + buffer_.size() < kMaxBuffered) return;
-  // A pass of more than fits: what has waited longest goes ahead of what may still come before it.
+  // A pass has more calls than fit: the older half is applied, although earlier calls may still come.
   const Piece piece = pieces_.back();
   Digest(UINT64_MAX);
   pieces_.push_back({piece.thread, piece.claimed, piece.after, 0, 0});
@@ -91,8 +91,8 @@ void HeapBlocks::Take(const AllocationRecord& record) {
   Apply(Median(std::move(times)));
 }
 
-// A pass reads chunks by their numbers, while threads go from one to the next, in no order of numbers: the end of one
-// may be read in a later pass than the begin of the next. That one was claimed after its pass had begun.
+// A pass reads chunks by number, but threads move between chunks in any order of numbers: the end of one chunk may be
+// read in a later pass than the begin of the next, which was claimed after its pass had begun.
 void HeapBlocks::Digest(uint64_t claimed) {
   std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
     return a.thread != b.thread ? a.thread < b.thread : a.claimed < b.claimed;
@@ -130,7 +130,7 @@ void HeapBlocks::DigestRecord(const AllocationRecord& record, uint32_t thread) {
   call.address = record.address & kLow48;
   call.size = SizeOf(record);
   call.release = (record.tag.flags & kRecordRelease) != 0;
-  // A block that goes counts where it came from.
+  // A release counts at the site that allocated the block.
   call.site = SiteOf(record.call_site & kLow48, call.release ? 0 : threads_[thread].python);
   call.restored = (record.tag.flags & kRecordFailed) != 0;
   const uint64_t low = record.ticks & kLow48;
@@ -151,10 +151,10 @@ void HeapBlocks::DigestRecord(const AllocationRecord& record, uint32_t thread) {
 
 void HeapBlocks::Spread(uint32_t index, uint64_t until) {
   Thread& thread = threads_[index];
-  // A signal handler's record is behind the one that it interrupts, and may have the earlier time.
+  // A signal handler's record follows the record that it interrupts, and may have an earlier time.
   until = std::max(until, thread.last);
   if (!thread.untimed.empty()) {
-    // Before the first time of a thread there is none to begin at.
+    // Before the first time of a thread there is no start to spread from.
     const uint64_t width = thread.last == 0 ? 0 : until - thread.last;
     totals_.widest_ticks = std::max(totals_.widest_ticks, width);
     const double step = static_cast<double>(width) / static_cast<double>(thread.untimed.size() + 1);
@@ -169,7 +169,7 @@ void HeapBlocks::Spread(uint32_t index, uint64_t until) {
 }
 
 void HeapBlocks::SpreadAll(uint64_t until) {
-  // What is recorded was made before the close, give or take what a hook takes.
+  // All recorded calls were made before the close, apart from the time that a hook takes.
   for (const uint32_t thread : with_untimed_) Spread(thread, std::min(until, std::max(close_, uint64_t{1}) - 1));
   with_untimed_.clear();
 }
@@ -182,7 +182,7 @@ void HeapBlocks::Apply(uint64_t until) {
   size_t done = 0;
   while (done < buffer_.size() && buffer_[done].ticks <= until) ApplyCall(buffer_[done++]);
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(done));
-  // What no call has answered by now never will be: a block from before, or a record that is lost.
+  // Calls without a partner by now never get one: the block is from before the window, or a record is lost.
   const auto is_old = [&](const auto& entry) { return entry.second.latest < applied_; };
   absl::erase_if(early_, is_old);
   absl::erase_if(owed_, is_old);
@@ -199,7 +199,7 @@ void HeapBlocks::ApplyCall(const Call& call) {
     return;
   }
   if (call.restored) {
-    // Neither came nor went: the release before it is taken back.
+    // Neither an allocation nor a release: this record undoes the release before it.
     if (totals_.releases > 0) --totals_.releases;
   } else {
     ++totals_.allocations;
@@ -223,7 +223,7 @@ void HeapBlocks::Came(const Call& call) {
   threads_[call.thread].latest_block = call.address;
   if (TakeUnpaired(&early_, call.address)) {
     ++totals_.ambiguous;
-    // Its release was taken for that of a block from before.
+    // The release of this block was counted as one of a block from before the window.
     if (totals_.earlier > 0) --totals_.earlier;
     return;
   }
@@ -249,7 +249,7 @@ void HeapBlocks::Went(const Call& call) {
   if (TakeUnpaired(&owed_, call.address)) return;
   const auto known = blocks_.find(call.address);
   if (known == blocks_.end()) {
-    // Without room for all, most of these are of blocks that are not followed.
+    // If there was no room for all blocks, most of these releases are of blocks that are not followed.
     if (totals_.not_followed > 0) return;
     ++totals_.earlier;
     if (threads_.size() > 1) {
@@ -273,7 +273,7 @@ void HeapBlocks::Remove(uint64_t address, const Block& block, uint64_t ticks) {
   blocks_.erase(address);
 }
 
-// A site that nothing has happened to since the peak has there what it has now.
+// A site that did not change since the peak still holds what it held at the peak.
 void HeapBlocks::Change(uint32_t index, int64_t bytes, int blocks, uint64_t ticks) {
   Site& site = sites_[index];
   if (site.peak_number != peak_number_) {

@@ -6,7 +6,7 @@
 namespace tbprof {
 namespace {
 
-// Of sizes that a hostile target makes up, sums wrap.
+// Sums wrap, because a hostile target may report any size.
 int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 
 }  // namespace

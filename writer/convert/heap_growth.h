@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How what each site holds has changed over the window, by parts of it: what grew since a moment that is known only
+// Changes of the bytes that each site holds, by parts of the window: for the growth since a moment that is known only
 // after all records are read.
 //
-// Process: converter, one thread. Memory: bounded by kMostEntries; of more, two parts become one.
+// Process: converter, one thread. Memory: bounded by kMostEntries; beyond it pairs of parts are merged.
 #ifndef TBPROF_WRITER_CONVERT_HEAP_GROWTH_H_
 #define TBPROF_WRITER_CONVERT_HEAP_GROWTH_H_
 
@@ -26,11 +26,11 @@ class HeapGrowth {
   HeapGrowth(uint64_t open, uint64_t close, size_t most_entries = kMostEntries)
       : open_(open), width_((close > open ? close - open : 1) / kParts + 1), most_(most_entries) {}
 
-  // In order of `ticks`, within the window.
+  // Call in order of `ticks`, within the window.
   void Add(uint32_t site, uint64_t ticks, int64_t bytes, int64_t blocks);
-  // The nearest moment, at or behind `ticks`, that changes are known between.
+  // The nearest border between parts at or after `ticks`.
   uint64_t BorderAt(uint64_t ticks) const;
-  // By site, between two such moments.
+  // The changes by site, between two such borders.
   std::vector<Change> Between(uint64_t from, uint64_t to) const;
 
  private:

@@ -20,7 +20,7 @@ ArmedPeriods AllocatorPeriods(const std::vector<WindowFact>& windows) {
   std::vector<WindowFact> counted;
   for (const WindowFact& window : windows) {
     if (window.event == WindowEvent::kOpened && (window.families & kFamilyMalloc) != 0) {
-      // A window that is narrowed is opened a second time.
+      // A window that is narrowed has a second opening in the spool.
       if (open.insert(window.number).second) counted.push_back(window);
     } else if (window.event == WindowEvent::kClosed && open.erase(window.number) != 0) {
       counted.push_back(window);
@@ -34,7 +34,7 @@ std::vector<CounterFact> LooksInWindow(const ProcessFacts& process, uint64_t ope
   const std::vector<CounterFact>& all = process.counters;
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i].ticks <= open_ticks || all[i].ticks > close_ticks) continue;
-    // Dated a moment before the look that found it (Drain::AppendCounters).
+    // A peak is dated one tick before the sample that found it (SlotRecorder::AppendCounters).
     const bool is_peak = i + 1 < all.size() && all[i + 1].ticks == all[i].ticks + 1;
     if (is_peak && process.has_first && all[i].live_bytes <= process.first.peak_bytes) continue;
     looks.push_back(all[i]);
@@ -48,8 +48,9 @@ HeapLevels HeapLevelsOf(const HeapLevelsRequest& request, const ArmedPeriods& pe
   levels.absolute = std::any_of(periods.begin(), periods.end(), [&](const auto& period) {
     return period.first <= request.image_start_ticks && request.open_ticks <= period.second;
   });
-  // The threads' counters nearest to the opening belong to the window's calls: their values at its begin, and what came
-  // and went in it, make what is there at its end. Of the whole run there are none, and the looks have to do.
+  // The threads' counters nearest to the opening fit the window's calls: their values at its begin, plus the
+  // allocations and releases in it, give the bytes at its end. For a whole run there are none, and the launcher's
+  // samples are used.
   int64_t begin = request.counted_at_open, before = 0;
   bool seen_before = false;
   for (const CounterFact& counter : process.counters) {
@@ -64,7 +65,7 @@ HeapLevels HeapLevelsOf(const HeapLevelsRequest& request, const ArmedPeriods& pe
     lowest = std::min(lowest, look.live_bytes);
     highest = std::max(highest, look.live_bytes);
   }
-  // The target's own peak misses nothing. It is of the window where the process began in it, or where it rose in it.
+  // The target's own peak misses no level. It is in the window if the process began there, or if the peak rose there.
   const bool began_here = process.start_ticks >= request.open_ticks;
   if (!began_here && process.has_first) {
     before = seen_before ? std::max(before, process.first.peak_bytes) : process.first.peak_bytes;
@@ -73,8 +74,8 @@ HeapLevels HeapLevelsOf(const HeapLevelsRequest& request, const ArmedPeriods& pe
   if (began_here || (process.has_first && process.last.peak_bytes > process.first.peak_bytes)) {
     highest = std::max(highest, process.last.peak_bytes);
   }
-  // Bytes that one thread allocated and another freed are counted by each when it gets to it: a sum may be a little
-  // below zero for a moment.
+  // If one thread allocates bytes and another frees them, each counts them at its own time: a sum may be slightly below
+  // zero for a moment.
   if (!levels.absolute && lowest < 0) levels.shift = lowest == INT64_MIN ? INT64_MAX : -lowest;
   const auto level = [&](int64_t counted) { return std::max<int64_t>(Sum(counted, levels.shift), 0); };
   levels.begin_bytes = level(begin);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxCounterSamples = 4000;
 
-// Of counters that only a hostile target lets run backwards.
+// Only a hostile target has counters that run backwards.
 uint64_t Difference(uint64_t now, uint64_t before) { return now > before ? now - before : 0; }
 
 void AddNet(int64_t* sum, uint64_t allocated, uint64_t freed) {
@@ -95,7 +95,7 @@ void HeapTotals::AddCountedCalls(const Identity& identity, uint32_t process, Eve
 }
 
 void HeapTotals::AddLevels() {
-  // Threads that ended before the window have had their part in what is live in it.
+  // Threads that ended before the window also contribute to the live bytes in it.
   std::map<Identity, std::pair<int64_t, int64_t>> counted;  // at the window's opening and at its close
   for (const auto& [identity, thread] : facts_.threads) {
     auto& [at_open, at_close] = counted[{identity.segment, thread.process_serial}];
@@ -104,13 +104,13 @@ void HeapTotals::AddLevels() {
   }
   const ArmedPeriods periods = AllocatorPeriods(facts_.windows);
   for (const auto& [identity, index] : model_.processes()) {
-    // exec has taken the fork child's heap away.
+    // exec has discarded the fork child's heap.
     if (model_.IsForkedImage(identity)) continue;
     const ProcessFacts& facts = facts_.processes[identity];
     auto [at_open, at_close] = counted[identity];
     AddNet(&at_open, facts.first.late_allocated_bytes, facts.first.late_freed_bytes);
     AddNet(&at_close, facts.last.late_allocated_bytes, facts.last.late_freed_bytes);
-    // By a fork it had blocks from its first moment on, and may free them.
+    // A fork child has its parent's blocks from its first moment on, and may free them.
     AddSaturating(&at_open, facts.last.inherited_bytes);
     AddSaturating(&at_close, facts.last.inherited_bytes);
     const HeapLevels levels = HeapLevelsOf(
@@ -131,7 +131,7 @@ void HeapTotals::AddExactHeaps(bool is_own_window) {
     const HeapBlocks::Totals& totals = blocks.totals();
     if (totals.allocations == 0 && totals.releases == 0) continue;
     timeline_.records += totals.allocations + totals.releases;
-    // exec has taken the fork child's heap away.
+    // exec has discarded the fork child's heap.
     if (!model_.IsForkedImage(identity)) AddExactHeap(identity, blocks, is_own_window);
   }
 }
@@ -153,7 +153,7 @@ void HeapTotals::AddExactHeap(const Identity& identity, const HeapBlocks& blocks
   heap.peak_bytes = totals.peak_bytes;
   heap.peak_ps = totals.peak_bytes > 0 ? PsInWindow(facts_, timeline_, totals.peak_ticks) : 0;
   heap.widest_ps = facts_.clock.DurationPs(totals.widest_ticks);
-  // Peaks of an incomplete table are no order.
+  // The peaks of an incomplete table cannot be used to sort.
   heap.sites = SitesOf(identity, blocks, /*by_peak=*/heap.lost == 0);
   if (heap.lost == 0) return;
   timeline_.warnings.push_back(
@@ -201,7 +201,7 @@ uint64_t HeapTotals::LostRecords(const Identity& identity) const {
   return lost + facts_.missing_parts + (facts_.damaged_bytes > 0 ? 1 : 0);
 }
 
-// How many records of blocks of a process are missing, at least; 0: none. A table without them is wrong: a block whose
+// The number of missing block records of a process, at least; 0: none. Without them a table is wrong: a block whose
 // release is missing seems to be live.
 uint64_t HeapTotals::LostBlocks(const Identity& identity, const HeapBlocks::Totals& totals, bool is_own_window) const {
   const uint64_t lost = LostRecords(identity);
@@ -214,14 +214,14 @@ uint64_t HeapTotals::LostBlocks(const Identity& identity, const HeapBlocks::Tota
     counted += Difference(thread.last.allocations, thread.first.allocations) +
                Difference(thread.last.frees, thread.first.frees);
   }
-  // Of a process that was recorded from its first call to its last it is known how many calls there were.
+  // If a process was recorded from its first call to its last, the number of its calls is known.
   const uint64_t taken = totals.allocations + totals.releases;
   const bool whole =
       is_own_window && window_.totals_open == window_.open && facts_.processes.at(identity).start_ticks >= window_.open;
   return whole && counted > taken ? counted - taken : lost;
 }
 
-// What the launcher's looks have found, of each bucket the highest: a burst must not fall through.
+// Adds the launcher's counter samples: the highest of each bucket, so that a burst stays visible.
 void HeapTotals::AddLooks(const std::vector<CounterFact>& counters, const HeapLevels& levels,
                           CounterTrack* track) const {
   const size_t stride = counters.size() / kMaxCounterSamples + 1;
@@ -240,13 +240,13 @@ void HeapTotals::AddLooks(const std::vector<CounterFact>& counters, const HeapLe
 void HeapTotals::AddCountedLevels(const ProcessFacts& facts, const HeapLevels& levels, CounterTrack* track) const {
   track->peak_before = static_cast<double>(levels.peak_before_bytes);
   track->lower_bound = !levels.absolute;
-  // What was live before the window.
+  // The bytes that were live before the window.
   const Process& process = timeline_.processes[track->process];
   const bool counted = process.allocator.allocations + process.allocator.frees > 0;
   const bool was_there = facts.start_ticks < window_.open && (levels.begin_bytes > 0 || !facts.counters.empty());
   if (was_there) track->samples.push_back({0, static_cast<double>(levels.begin_bytes)});
   AddLooks(LooksInWindow(facts, window_.open, window_.close), levels, track);
-  // No look comes after a process's end, nor in its last moment.
+  // The launcher takes no sample after a process's end, nor in its last moment.
   if (!track->samples.empty() && counted) {
     track->samples.push_back({process.end_ps, static_cast<double>(levels.live_bytes)});
   }
@@ -261,7 +261,7 @@ void HeapTotals::AddCounters() {
     track.series = "bytes";
     track.process = index;
     const auto exact = blocks_.find(identity);
-    // Of a process that was there before the window, what it had then is not known.
+    // If a process existed before the window, its bytes from before are not known.
     const bool is_known = exact != blocks_.end() && timeline_.processes[index].exact_heap.lost == 0;
     if (is_known && !facts.forked && facts.start_ticks >= window_.open) {
       for (const HeapBlocks::Sample& sample : exact->second.curve()) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The heap of each process: what was allocated and freed, how much was live over time, and with --malloc=exact what
-// became of each block.
+// The heap of each process: allocations and releases, live bytes over time, and with --malloc=exact the history of each
+// block.
 //
 // Process: converter, one thread. Memory: bounded by kMaxBlocks blocks of all processes together.
 #ifndef TBPROF_WRITER_CONVERT_HEAP_TOTALS_H_
@@ -28,7 +28,7 @@ namespace tbprof {
 
 class HeapTotals {
  public:
-  // As many blocks as the table takes 100 MB for.
+  // The number of blocks for which the hash table takes 100 MB.
   static constexpr size_t kMaxBlocks = (1u << 22) / 8 * 7;
 
   // All must outlive this.
@@ -36,17 +36,17 @@ class HeapTotals {
              Timeline* timeline, PythonExact* python)
       : window_(*window), model_(*model), modules_(*modules), facts_(*facts), timeline_(*timeline), python_(*python) {}
 
-  // --malloc=exact: the blocks in one chunk of a process. Hands its Python stacks to PythonExact.
+  // --malloc=exact: takes the blocks in one chunk of a process. Passes its Python stacks to PythonExact.
   void TakeBlocks(const Frame& frame, const ChunkFact& chunk, const Identity& process);
 
-  // Fills Process::allocator, and counts the calls that have no record.
+  // Fills Process::allocator, and adds the calls that have no record to `totals`.
   void AddAllocatorTotals(EventTypes* types, CallTotals* totals);
   // Fills Process::exact_heap. `is_own_window`: the capture shows the run's own window, from its start.
   void AddExactHeaps(bool is_own_window);
-  // The live bytes over time, behind the other two.
+  // Adds the live bytes over time. Call after the other two.
   void AddCounters();
 
-  // After these. Null: none was recorded; of a process before its exec, too.
+  // Call after these. Null: no blocks were recorded. Also works for a process before its exec.
   const HeapBlocks* BlocksOf(const Identity& process) const {
     const auto found = blocks_.find(process);
     return found == blocks_.end() ? nullptr : &found->second;
@@ -55,7 +55,7 @@ class HeapTotals {
     const auto found = levels_.find(process);
     return found == levels_.end() ? HeapLevels{} : found->second;
   }
-  // How many records of the process are missing, at least.
+  // The number of missing records of the process, at least.
   uint64_t LostRecords(const Identity& process) const;
 
  private:

@@ -12,18 +12,18 @@
 namespace tbprof {
 namespace {
 
-// Of a budget, for ranges that may be steps.
+// 1 / kShareOfSteps of the budget is for ranges that may be steps.
 constexpr uint64_t kShareOfSteps = 4;
 constexpr int64_t kJitterPs = 1'000'000;
-// 24 bytes each.
+// 24 bytes per wait.
 constexpr size_t kMostCutWaits = 2'000'000;
-// What an event of a device takes in the file, its arrow and its name apart.
+// The size of a device event in the file, without its arrow and its name.
 constexpr uint64_t kDeviceEventBytes = 2 * kBytesPerEvent;
 
 uint64_t LengthOf(const GpuEvent& event) { return static_cast<uint64_t>(event.duration_ps); }
 uint64_t StartOf(const GpuEvent& event) { return static_cast<uint64_t>(event.start_ps); }
 
-// What contains another comes first.
+// An event that contains another comes first.
 struct StartsBefore {
   template <typename Timed>
   bool operator()(const Timed& a, const Timed& b) const {
@@ -31,13 +31,13 @@ struct StartsBefore {
   }
 };
 
-// The viewer nests by containment: what sticks out of its parent by the clock's jitter is cut to it.
+// The viewer nests events by containment: an event that exceeds its parent by clock jitter is cut to the parent's end.
 void Nest(std::vector<Event>* events) {
   std::vector<int64_t> ends;
   for (Event& event : *events) {
     while (!ends.empty() && ends.back() <= event.start_ps) ends.pop_back();
     if (!ends.empty() && event.start_ps + event.duration_ps > ends.back()) {
-      // Ranges of two domains need not nest: what is more than jitter is flagged.
+      // Ranges of two domains need not nest: a cut of more than jitter is flagged.
       if (event.start_ps + event.duration_ps > ends.back() + kJitterPs) event.flags |= Event::kClippedAtEnd;
       event.duration_ps = ends.back() - event.start_ps;
     }
@@ -74,7 +74,7 @@ void HostEvents::Begin(uint64_t most_bytes) {
 
 void HostEvents::Expect(uint32_t line, uint64_t count) {
   constexpr uint64_t kLeast = 1000, kMost = 8'000'000;
-  // Untouched room costs nothing; growing would copy each event once more.
+  // Unused reserved memory costs nothing; growing would copy each event once more.
   const uint64_t room = std::min(count, std::min<uint64_t>(most_bytes_ / kBytesPerEvent, kMost) - expected_);
   if (room < kLeast) return;
   LineAt(line).events.reserve(room);
@@ -86,7 +86,7 @@ void HostEvents::MayBeSteps(uint16_t type) {
   step_types_[type] = true;
 }
 
-// The memory of the timeline is bounded by the same budget.
+// At least kBytesPerEvent, because the budget also bounds the memory of the timeline.
 uint32_t HostEvents::BytesOf(const RawEvent& event) const {
   const double duration_ps = static_cast<double>(event.duration) * ps_per_tick_;
   const EventType& type = timeline_.types[event.type];
@@ -147,7 +147,7 @@ void HostEvents::RememberCut(uint32_t line, const RawEvent& event) {
   LineAt(line).cut_waits.push_back({event.start, event.duration, event.site, event.type});
 }
 
-// Down to three quarters. A kind that is cut keeps its part of the budget at least, so that cutting comes to an end.
+// Trims to three quarters of the budget. A kind that is cut keeps a minimum share of the budget, so that cutting ends.
 void HostEvents::Trim() {
   if (Bytes() <= most_bytes_) return;
   const uint64_t wanted = most_bytes_ / 4 * 3;
@@ -159,7 +159,7 @@ void HostEvents::Trim() {
                           : kept_bytes_[kGpuCalls] > share ? kGpuCalls
                           : device_events_ > 0             ? kGpuWork
                                                            : kHostSpans;
-    // What ran on devices goes only where nothing else makes room.
+    // Device work is removed only if nothing else makes room.
     if (kind == kGpuWork && Bytes() <= most_bytes_ / 16 * 15) return;
     const uint64_t others = Bytes() - (kind == kGpuWork ? DeviceBytes() : kept_bytes_[kind]);
     const uint64_t most = std::max(wanted > others ? wanted - others : 0, share / 2);

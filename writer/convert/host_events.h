@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of threads and other lines of the host while the spool is read, and which of all events the size of the
-// profile allows. When there are too many the shortest go: those of host threads first, then calls of CUDA, what ran on
+// Holds the events of threads and other host lines while the spool is read, and selects the events that fit into the
+// profile. If there are too many, the shortest are removed: first those of host threads, then CUDA calls, work of
 // devices last.
 //
 //   HostEvents events(&facts, &timeline);
@@ -33,25 +33,25 @@ class HostEvents {
       : facts_(*facts), conservation_(*conservation), timeline_(*timeline) {}
 
   void Begin(uint64_t most_bytes);
-  // So many are about to come for a line. A hint.
+  // A hint: about `count` events follow for the line.
   void Expect(uint32_t line, uint64_t count);
-  // Events of the type may be the program's steps: a share of the budget is theirs, whatever their length.
+  // Events of the type may be the program's steps: they have a share of the budget, whatever their length.
   void MayBeSteps(uint16_t type);
 
-  // `line`: index into Timeline::threads. An event that the budget does not allow is counted as not drawn. Instants
-  // have no length to go by: they get half of the budget, first come, first served.
+  // `line`: index into Timeline::threads. An event that the budget does not allow counts as not drawn. Instants have no
+  // length to select by: they get half of the budget, in the order of their arrival.
   void Keep(uint32_t line, const RawEvent& event);
   // `stream`: index into Timeline::gpu_streams.
   void KeepOnDevice(uint32_t stream, const GpuEvent& event);
 
-  // Of a line, in the order in which they came.
+  // The events of a line, in the order of their arrival.
   const std::vector<RawEvent>& Of(uint32_t line) { return LineAt(line).events; }
-  // What an event takes in the file depends on its value. `index`: in Of(line).
+  // Also updates the size of the event in the file, which depends on the value. `index`: in Of(line).
   void SetValue(uint32_t line, size_t index, uint64_t value);
-  // Likewise. False: the budget does not allow it.
+  // Likewise. Returns false if the budget does not allow it.
   bool SetPython(uint32_t line, size_t index, uint32_t python);
 
-  // What all kept events are to take in the file.
+  // The expected size of all kept events in the file.
   uint64_t Bytes() const;
   bool CutsHost() const { return cuts_[kHostSpans].cuts(); }
   bool CutsGpu() const { return cuts_[kGpuCalls].cuts() || cuts_[kGpuWork].cuts(); }
@@ -92,11 +92,11 @@ class HostEvents {
   const SpoolFacts& facts_;
   Conservation& conservation_;
   Timeline& timeline_;
-  std::vector<Line> lines_;  // as Timeline::threads
+  std::vector<Line> lines_;  // parallel to Timeline::threads
   uint64_t most_bytes_ = 0;
   double ps_per_tick_ = 0;
-  uint64_t expected_ = 0;              // events that room was made for
-  uint64_t kept_bytes_[kCuttables]{};  // but of kGpuWork
+  uint64_t expected_ = 0;              // events that room was reserved for
+  uint64_t kept_bytes_[kCuttables]{};  // except for kGpuWork
   uint64_t instant_bytes_ = 0;
   uint64_t step_bytes_ = 0;
   uint64_t device_events_ = 0;

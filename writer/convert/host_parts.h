@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the conversion that make up the lines of the host, together for who adds events to them.
+// The parts of the conversion that build the host lines, in one struct for code that adds events to them.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_CONVERT_HOST_PARTS_H_
@@ -15,7 +15,7 @@
 
 namespace tbprof {
 
-// All must outlive who uses them.
+// All must outlive their users.
 struct HostParts {
   EventTypes* types;
   ProcessModel* model;

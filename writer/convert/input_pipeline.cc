@@ -15,12 +15,12 @@
 namespace tbprof {
 namespace {
 
-// As many as a training of 200,000 steps has batches; 40 bytes each.
+// Enough for the batches of a training of 200,000 steps; 40 bytes each.
 constexpr size_t kMostEvents = 250'000;
 constexpr std::string_view kTorchLoader = "DataLoader";
 constexpr std::string_view kWorkerThread = "pt_data_worker";
 constexpr std::string_view kWorkersLoader = "_MultiProcessingDataLoaderIter";
-// wire's GpuCopyKind
+// A value of wire's GpuCopyKind.
 constexpr uint8_t kHostToDevice = 1;
 
 int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
@@ -62,7 +62,7 @@ class Worker {
     for (size_t i = 0; i < calls_.size(); ++i) {
       if (IsPoll(i) && calls_[i]->call_site == site) {
         finish(calls_[i]->start_ps);
-        // Behind the last it gets the message to end.
+        // After the last poll the worker gets the message to end.
         const bool is_last = i + 1 == calls_.size();
         if (IsReady(i) && !is_last) begin = EndOf(*calls_[IsNumber(i + 1) ? i + 1 : i]);
       } else if (begin >= 0 && files_.IsAccess(*calls_[i]) && calls_[i]->duration_ps > 0 &&
@@ -83,7 +83,8 @@ class Worker {
     return TypeOf(i).name == "read" && TypeOf(i).object == ObjectKind::kDescriptor && calls_[i]->value <= kMostBytes;
   }
 
-  // Where it waits for numbers: the place of most of the polls behind which one is read, or of most of all.
+  // The place where the worker waits for numbers: the call site of most polls that are followed by the read of a
+  // number; if equal, the call site of most polls.
   StringId QueueSite() const {
     std::map<StringId, std::pair<size_t, size_t>> sites;
     for (size_t i = 0; i < calls_.size(); ++i) {
@@ -102,7 +103,7 @@ class Worker {
   std::vector<const Event*> calls_;  // outermost
 };
 
-// What the program's own thread does: gets batches, and sends them to a device.
+// The stages of the program's own thread: it gets batches and sends them to a device.
 std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread) {
   const FileReads files(timeline, thread.process);
   absl::flat_hash_set<uint64_t> copies;
@@ -114,7 +115,7 @@ std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread
   }
   std::vector<InputEvent> events;
   int64_t batch = 0, within = 0;
-  bool waits = false;  // the batch is got from workers: what it reads are pipes
+  bool waits = false;  // workers supply the batch: its reads are of pipes
   for (const Event& event : thread.events) {
     if (event.duration_ps <= 0) continue;
     const EventType& type = timeline.types[event.type];
@@ -135,7 +136,7 @@ std::vector<InputEvent> OwnEvents(const Timeline& timeline, const Thread& thread
   return events;
 }
 
-// Of a thread that pins memory: the outermost only.
+// The events of a thread that pins memory: only the outermost.
 std::vector<InputEvent> Pinned(const Timeline& timeline, const Thread& thread) {
   std::vector<InputEvent> events;
   for (const Event& event : thread.events) {
@@ -156,7 +157,7 @@ bool Descends(const Timeline& timeline, uint32_t process, uint32_t from) {
   return false;
 }
 
-// What a group of batches that follow each other has of each stage, and in it of the stages that are within.
+// The sums of consecutive batches, by stage and by stage nested in another.
 struct GroupSums {
   int64_t start = -1;
   int64_t of[kInputStages] = {};
@@ -178,8 +179,8 @@ struct GroupSums {
   }
 };
 
-// Events for the sums of each `batches` outermost ones: the page shows the same times, and fewer occurrences. The sums
-// fit, since the outermost events are apart and those in one are, too.
+// Replaces each `batches` outermost events by their sums: the page shows the same times, and fewer occurrences. The
+// sums fit, because the outermost events are disjoint and those within one are, too.
 std::vector<InputEvent> Summed(const std::vector<InputEvent>& events, size_t batches) {
   std::vector<InputEvent> out;
   GroupSums group;
@@ -275,7 +276,7 @@ std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {
   for (const Thread& thread : timeline.threads) {
     if (thread.process == process || !thread.is_main || thread.process >= timeline.processes.size()) continue;
     const Process& of = timeline.processes[thread.process];
-    // A worker, or the child of a server that makes them (spawn, forkserver).
+    // A worker, or the child of a server that creates workers (spawn, forkserver).
     const bool named = thread.name.starts_with(kWorkerThread) && Descends(timeline, thread.process, process);
     if (!has_workers || !(named || (of.forked && of.parent == static_cast<int>(process)))) continue;
     std::vector<InputEvent> fetches = Worker(timeline, thread).Fetches();

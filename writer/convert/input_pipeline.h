@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a program that uses PyTorch's DataLoader or tf.data gets its input: what PyTorch's loader does, in the program
-// itself or in workers. How long the steps wait for it: input_wait.h.
+// How a program that uses PyTorch's DataLoader or tf.data gets its input: the work of PyTorch's loader, in the program
+// itself or in workers. input_wait.h measures how long the steps wait for it.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_INPUT_PIPELINE_H_
@@ -16,8 +16,8 @@
 
 namespace tbprof {
 
-// kWait: for workers, or the threads of tf.data; kFetch: by the thread that waits; kPrepare: by a worker, what it does
-// but reading; kPin: by a thread that copies batches to where a device can get them.
+// kWait: wait for workers, or for threads of tf.data; kFetch: the waiting thread fetches itself; kPrepare: work of a
+// worker other than reading; kPin: a thread copies batches to memory that a device can read.
 enum class InputStage : uint8_t { kWait, kFetch, kRead, kPrepare, kCopy, kPin };
 inline constexpr size_t kInputStages = 6;
 
@@ -27,26 +27,27 @@ struct InputEvent {
   InputStage stage = InputStage::kWait;
 };
 
-// Of a thread that loads: sorted by (start ascending, end descending), nested or apart.
+// The events of a thread that loads: sorted by (start ascending, end descending), nested or disjoint.
 struct InputLine {
   std::string name;
   std::vector<InputEvent> events;
-  size_t batches_each = 0;  // above 0: the events are sums, each of so many outermost ones
+  size_t batches_each = 0;  // if above 0, each event is the sum of this many outermost ones
 };
 
-// The threads of a process whose events become stages of its input: the one that gets most batches (-1: none does), and
-// those that pin memory for it.
+// The threads of a process whose events become stages of its input: the thread that gets most batches (-1: none), and
+// the threads that pin memory for it.
 struct InputThreads {
   int loader = -1;
   std::vector<uint32_t> pinning;
 };
 InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process);
 
-// By what the program gets its batches, for people; empty: nothing that is known.
+// The loader from which the program gets its batches, for people; empty: no known loader.
 std::string_view LoaderOf(const Timeline& timeline);
 
-// Of the process and its workers, of which those that follow each other share a line. Bounded: where there are too
-// many, the events of several batches become one of their summed length, so that the sums of each stage are kept.
+// The lines of the process and its workers; workers that follow each other in time share a line. Bounded: if there are
+// too many events, those of several batches become one event of the summed length, so that the sum of each stage is
+// kept.
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

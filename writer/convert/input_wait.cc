@@ -18,14 +18,14 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostNamed = 3;
-// Of a wait, together with what it is explained by.
+// A wait is explained if other work overlaps at least 1 / kExplainedTimes of it.
 constexpr int64_t kExplainedTimes = 2;
-// Of a call that finds its data; one that takes longer waits for them.
+// The longest call that finds its data; a longer call waits for them.
 constexpr int64_t kLongestReadPs = 1'000'000'000;
 
 int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
 
-// What a thread does to give something away, or to start one: whatever it waits for, it is no input.
+// A call that gives something away, or starts something: whatever it waits for, it is not input.
 bool GivesAway(const EventType& type) {
   return type.family == EventFamily::kThread || type.name == "pthread_barrier_wait" || type.name == "fsync" ||
          type.name == "fdatasync" || StartsWithAny(type.name, {"write", "pwrite", "send", "open", "__open"});
@@ -36,12 +36,12 @@ bool IsRead(const EventType& type) {
          StartsWithAny(type.name, {"read", "__read", "pread", "__pread", "recv", "__recv"});
 }
 
-// Or talks to other ranks: of that, too, the library's own threads are waited for.
+// The place computes, or communicates with other ranks: in both cases the thread waits for the library's own threads.
 bool IsForTheStep(std::string_view site) {
   return IsInComputing(site) || ContainsAny(site, {"(libmpi", "(libnccl", "(libgloo", "(libcuda"});
 }
 
-// How long `wait` and intervals that are in order overlap.
+// The time in which `wait` and the sorted intervals overlap.
 int64_t Overlap(const std::vector<TimeSpan>& intervals, const Event& wait) {
   auto at = std::ranges::lower_bound(intervals, wait.start_ps, {}, &TimeSpan::end_ps);
   int64_t sum = 0;
@@ -51,7 +51,7 @@ int64_t Overlap(const std::vector<TimeSpan>& intervals, const Event& wait) {
   return sum;
 }
 
-// What other threads of the process do that the thread of the steps waits for, and that is no input: the backward pass,
+// Work of other threads of the process that the thread of the steps waits for and that is not input: the backward pass,
 // and collectives, which begin and end by number.
 std::vector<TimeSpan> WorkForTheStep(const Timeline& timeline, uint32_t process, uint32_t thread) {
   std::vector<bool> is_work;
@@ -111,7 +111,7 @@ class WaitFinder {
 
   void Take(const Event& event) {
     const Kind kind = kinds_[event.type];
-    // What is nested is a part of what it is nested in.
+    // A nested call is part of the call that contains it.
     if (kind == Kind::kNothing || event.duration_ps <= 0 || event.start_ps < end_) return;
     end_ = EndOf(event);
     switch (kind) {
@@ -136,7 +136,7 @@ class WaitFinder {
     const std::string_view site = timeline_.strings.Get(event.call_site);
     if (IsForTheStep(site)) return WaitPurpose::kOther;
     if (IsRead(type) && event.duration_ps < kLongestReadPs) return WaitPurpose::kRead;
-    // PyTorch waits for its threads behind std::condition_variable, as others do; Python's locks are semaphores.
+    // PyTorch waits for its threads through std::condition_variable, as others do; Python's locks are semaphores.
     if (has_backward_threads_ && type.name.starts_with("pthread_cond_") && ContainsAny(site, {"(libstdc++"}))
       return WaitPurpose::kOther;
     return Overlap(work_, event) * kExplainedTimes >= event.duration_ps ? WaitPurpose::kOther : WaitPurpose::kUnknown;
@@ -168,11 +168,11 @@ class WaitFinder {
   const bool has_backward_threads_;
   std::vector<Kind> kinds_;
   std::vector<StepWait> waits_;
-  int64_t end_ = 0;  // of what was taken last
+  int64_t end_ = 0;  // end of the latest counted event
 };
 
-// Share of the process's time in waits of which there is only a total: they were shorter than the threshold, or than
-// the budget allows.
+// The share of the process's time in waits that have only a total: they were shorter than the threshold, or the budget
+// left them out.
 double NotDrawn(const Timeline& timeline, uint32_t process) {
   if (process >= timeline.processes.size()) return 0;
   int64_t all = 0, drawn = 0;
@@ -192,7 +192,7 @@ double NotDrawn(const Timeline& timeline, uint32_t process) {
          static_cast<double>(std::max<int64_t>(timeline.duration_ps, 1));
 }
 
-// The sums over the regular steps.
+// Sums over the regular steps.
 struct Sums {
   int64_t whole = 0, input = 0, unknown = 0, read = 0, in_function = 0;
   size_t steps = 0, with_input = 0, with_reads = 0;
@@ -259,7 +259,7 @@ InputWait Unknown(InputWait input, InputUnknown cause) {
   return input;
 }
 
-// `sem_wait in PyThread_acquire_lock_timed`, of which the place goes: it does not fit on the line.
+// `sem_wait in PyThread_acquire_lock_timed`, without the place in parentheses, which does not fit on the line.
 std::string_view WithoutPlace(std::string_view name) { return name.substr(0, name.rfind(" (")); }
 
 std::string NamesOf(const InputWait& input) {
@@ -272,7 +272,7 @@ std::vector<StepWait> BatchesOfFunctions(const Timeline& timeline, uint32_t proc
   std::vector<StepWait> batches;
   const auto take = [&](const auto& event) {
     if (!IsIteratorCall(timeline.types[event.type]) || event.duration_ps <= 0) return;
-    // The others fill buffers.
+    // Other iterator calls fill buffers.
     if (!ContainsAny(timeline.strings.Get(event.call_site), {"IteratorResource::GetNext"})) return;
     batches.push_back(
         {event.start_ps, event.start_ps + event.duration_ps, WaitPurpose::kInput, event.type, event.call_site});
@@ -305,7 +305,7 @@ InputWait MeasureInputWait(const Timeline& timeline) {
   input.unknown_share = share(sums.unknown + sums.read);
   input.read_steps = static_cast<double>(sums.with_reads) / static_cast<double>(sums.steps);
   input.unknown = Longest(timeline, sums);
-  // A batch that a program requests now and then is not what its steps are fed by.
+  // A batch that the program requests only now and then does not supply its steps.
   if (sums.with_input * 2 >= sums.steps) {
     input.state = InputWaitState::kMeasured;
     input.loader = LoaderOf(timeline);
@@ -317,7 +317,7 @@ InputWait MeasureInputWait(const Timeline& timeline) {
   if (!timeline.waits_recorded) return Unknown(input, InputUnknown::kNotRecorded);
   if (input.read_steps >= 0.5) return Unknown(input, InputUnknown::kReads);
   if (input.unknown_share >= kMuchWaiting) return Unknown(input, InputUnknown::kWaits);
-  // Where the totals are about more than the timeline shows, they do not show what it lacks.
+  // Totals that cover more than the timeline do not show which waits the timeline lacks.
   const bool has_totals = timeline.totals_ps == 0;
   double not_drawn = 0;
   for (const uint32_t process : sums.processes) not_drawn += has_totals ? NotDrawn(timeline, process) : 0;

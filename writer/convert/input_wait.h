@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of the steps' time goes into waiting for input: measured where a loader is known, else *unknown* with the
-// waits that may be it, or *none* where the steps' thread hardly waits at all. Never a zero that was not measured.
+// The share of the steps' time that is spent waiting for input: measured if a loader is known; else *unknown*, with the
+// waits that may be input, or *none* if the steps' thread hardly waits at all. Never zero without a measurement.
 //
 //   const InputWait input = MeasureInputWait(timeline);
 //   if (input.state == InputWaitState::kMeasured) ... input.share
@@ -19,7 +19,7 @@
 
 namespace tbprof {
 
-// Calls of these families wait; their thread runs outside of them.
+// Calls of these families wait; outside of them the thread runs.
 inline bool IsWait(EventFamily family) {
   return family == EventFamily::kLock || family == EventFamily::kSleep || family == EventFamily::kIo ||
          family == EventFamily::kProcess || family == EventFamily::kThread;
@@ -28,12 +28,12 @@ inline bool IsWait(EventFamily family) {
 enum class WaitPurpose : uint8_t {
   kInput,       // the next batch
   kOther,       // known not to be input: a write, the backward pass, a collective
-  kUnknown,     // another thread or process, Python's interpreter, a pipe, a socket, a sleep
-  kRead,        // the thread reads data itself, and hardly waits for them
-  kInFunction,  // a function of TensorFlow that takes its batches itself, where nothing shows when
+  kUnknown,     // for another thread or process, Python's interpreter, a pipe, a socket, a sleep
+  kRead,        // the thread reads data itself, almost without waiting
+  kInFunction,  // a function of TensorFlow takes its batches itself, at times that are not recorded
 };
 
-// What the thread of steps did instead of running.
+// An interval in which the thread of the steps did not run.
 struct StepWait {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
@@ -42,18 +42,17 @@ struct StepWait {
   StringId call_site = 0;  // of the call
 };
 
-// The outermost ones of a thread: in order, disjoint.
+// The outermost waits of a thread: in order, disjoint.
 std::vector<StepWait> StepWaits(const Timeline& timeline, uint32_t thread);
 
-// When tf.data gave batches to TensorFlow's operations and functions, mostly on a thread of its own: in order,
-// disjoint.
+// When tf.data gave batches to TensorFlow's operations and functions, mostly on a separate thread: in order, disjoint.
 std::vector<StepWait> BatchesOfFunctions(const Timeline& timeline, uint32_t process);
 
 enum class InputWaitState : uint8_t { kUnknown, kNone, kMeasured };
 enum class InputUnknown : uint8_t {
   kNoSteps,
-  kNotRecorded,  // waits are no part of what was recorded
-  kNotDrawn,     // short waits, of which only totals are kept, may be it
+  kNotRecorded,  // waits were not recorded
+  kNotDrawn,     // short waits, which only totals include, may be for input
   kInFunction,
   kWaits,
   kReads,
@@ -67,17 +66,17 @@ struct NamedWait {
 // Shares are of the regular steps' time.
 struct InputWait {
   InputWaitState state = InputWaitState::kUnknown;
-  InputUnknown cause = InputUnknown::kNoSteps;  // of kUnknown
-  std::string_view loader;                      // of kMeasured
-  double share = 0;                             // of kMeasured; of kNone: at most
+  InputUnknown cause = InputUnknown::kNoSteps;  // for kUnknown
+  std::string_view loader;                      // for kMeasured
+  double share = 0;                             // for kMeasured; for kNone: at most
   double unknown_share = 0;                     // waits of an unknown purpose
-  double read_steps = 0;                        // of the steps: in which their thread reads data itself
+  double read_steps = 0;                        // share of the steps whose thread reads data itself
   std::vector<NamedWait> unknown;               // the longest of these waits, longest first
 };
 InputWait MeasureInputWait(const Timeline& timeline);
 
-// From this share of the steps on, waits of an unknown purpose are reported; TensorBoard calls a program input-bound
-// from the same one on.
+// Waits of an unknown purpose are reported from this share of the steps on; TensorBoard calls a program input-bound
+// from the same share on.
 inline constexpr double kMuchWaiting = 0.05;
 
 // One line for people; empty: there are no steps.

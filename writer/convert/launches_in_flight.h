@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches of one process whose work on a device there is no record of. What a killed process leaves here was lost:
-// CUPTI hands over calls before work that is not over, and the work of one stream before another's.
+// Launches of one process whose device work has no record. After a process was killed, the work of the remaining
+// launches is lost: CUPTI delivers calls before work that is not finished, and the work of one stream before another's.
 //
 // Process: converter, one thread. Untrusted: numbers and times.
 #ifndef TBPROF_WRITER_CONVERT_LAUNCHES_IN_FLIGHT_H_
@@ -21,14 +21,14 @@ class LaunchesInFlight {
     launches_.push_back({correlation, start_ticks});
     if (launches_.size() > kMost) launches_.pop_front();
   }
-  // Kernels of a graph have one number.
+  // All kernels of a graph have one number.
   void Work(uint32_t correlation) {
     if (!works_.empty() && works_.back() == correlation) return;
     works_.push_back(correlation);
     if (works_.size() > kMost) works_.pop_front();
   }
-  // The start of the earliest launch since `since_ticks` without work, of the latest that are kept; 0: there is none.
-  // An older one has none for another reason: CUPTI is asked for all that is over several times a second.
+  // The start of the earliest launch since `since_ticks` without work, of the latest launches that are kept; 0: none.
+  // An older launch lacks work for another reason: CUPTI is asked for all finished work several times a second.
   uint64_t EarliestTicks(uint64_t since_ticks) const {
     const absl::flat_hash_set<uint32_t> works(works_.begin(), works_.end());
     uint64_t earliest = 0;

@@ -11,14 +11,14 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostFloors = 40;
-// Of pairs of floors, those that rise less those that fall: of noise alone it is above this once in 10000 times.
+// Pairs of floors that rise less pairs that fall, as a share of all: noise alone exceeds it once in 10000 times.
 constexpr double kLeastConcordance = 0.7;
-// Of the rise over its noise: a normal distribution's median deviation is 0.67 of its standard deviation.
+// The rise as a multiple of its noise: a normal distribution's median deviation is 0.67 of its standard deviation.
 constexpr double kLeastDeviations = 6;
-// What filled a cache and is done does not rise at the end: the slope of the second half, of that of the whole.
+// Memory of a cache that is full does not rise at the end: the slope of the second half, as a share of the whole slope.
 constexpr double kLeastLateShare = 0.25;
 
-// The median slope of all pairs.
+// The median slope of all pairs of floors.
 double SlopeOf(std::span<const int64_t> floors) {
   std::vector<double> slopes;
   for (size_t i = 0; i < floors.size(); ++i) {
@@ -39,7 +39,7 @@ double ConcordanceOf(const std::vector<int64_t>& floors) {
   return static_cast<double>(rises) / static_cast<double>(pairs);
 }
 
-// The median distance from a line of that slope.
+// The median distance of the floors from a line of that slope.
 double NoiseOf(const std::vector<int64_t>& floors, double slope) {
   std::vector<double> rests;
   for (size_t i = 0; i < floors.size(); ++i) {
@@ -57,7 +57,7 @@ std::vector<int64_t> FloorsOfSteps(const std::vector<MemoryLevel>& levels, const
   if (ends.size() < 2) return floors;
   const size_t each = (ends.size() - 2) / kMostFloors + 1;
   auto level = std::ranges::upper_bound(levels, ends[0], {}, &MemoryLevel::time_ps);
-  // What is left of the last steps is less than one of the others, and left out.
+  // The last steps that do not fill an interval are left out.
   for (size_t end = each; end < ends.size(); end += each) {
     int64_t lowest = INT64_MAX;
     for (; level != levels.end() && level->time_ps <= ends[end]; ++level) lowest = std::min(lowest, level->bytes);

@@ -18,15 +18,15 @@ struct MemoryLevel {
   int64_t bytes;
 };
 
-// With fewer there is no evidence for or against.
+// Fewer floors are no evidence for or against a rise.
 inline constexpr size_t kLeastFloors = 10;
 
-// The lowest level in each of the intervals between two of `ends`; of many intervals several are one. Those in which
-// nothing was seen are left out. Both sorted by time.
+// The lowest level in each interval between two of `ends`; if there are many intervals, several become one. Intervals
+// without a level are left out. Both inputs are sorted by time.
 std::vector<int64_t> FloorsOfSteps(const std::vector<MemoryLevel>& levels, const std::vector<int64_t>& ends);
 
-// Of the floors of equal parts of time: true where they rise steadily, to the end, and by more than their noise and
-// than `least_bytes`. None: there are fewer than kLeastFloors.
+// `floors`: of equal parts of time. True if they rise steadily, to the end, and by more than their noise and than
+// `least_bytes`. None: there are fewer than kLeastFloors.
 std::optional<bool> RisesSteadily(const std::vector<int64_t>& floors, int64_t least_bytes);
 
 }  // namespace tbprof

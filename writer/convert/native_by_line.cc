@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// How far the next sample of the run is; of those within, the time is known from their number alone.
+// The distance to the nearest sample of the run. The times of its inner samples are estimated from their number alone.
 int64_t DistanceFrom(const PythonRun& run, int64_t at_ps) {
   if (at_ps <= run.first_ps) return run.first_ps - at_ps;
   if (at_ps >= run.last_ps) return at_ps - run.last_ps;
@@ -20,7 +20,7 @@ int64_t DistanceFrom(const PythonRun& run, int64_t at_ps) {
   return static_cast<int64_t>(from_nearest);
 }
 
-// The run with the sample that is next to the point; null: none is near.
+// The run with the sample that is nearest to the point; null: none is near.
 const PythonRun* RunNear(const std::vector<PythonRun>& runs, int64_t at_ps) {
   const auto behind = std::ranges::upper_bound(runs, at_ps, {}, &PythonRun::first_ps);
   const PythonRun* nearest = nullptr;

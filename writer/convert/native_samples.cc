@@ -18,9 +18,9 @@ namespace {
 constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 constexpr uint32_t kShortestPeriodUs = 10, kLongestPeriodUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
-// Of what was taken.
+// A note is added if more than 1/n of the samples were lost or cut.
 constexpr uint64_t kLostShareOfANote = 100, kCutShareOfANote = 10;
-// Of the CPU time in user code; and of a run that is long enough to compare.
+// The share of the user CPU time that samples should stand for, and the least CPU time of a run to compare.
 constexpr double kLeastSampledShare = 0.7, kLeastCpuSeconds = 2;
 
 NativeSampling SamplingOf(uint16_t state) {
@@ -151,7 +151,7 @@ void NativeSamples::AddProcesses() {
   std::ranges::stable_sort(timeline_.native.processes, {}, &NativeProcess::process);
 }
 
-// What the command used by the kernel's count, beside what the samples stand for.
+// Compares the user CPU time of the command by the kernel's count with the CPU time that the samples stand for.
 void NativeSamples::AddCoverage(uint64_t samples_of_run) {
   const auto starts_before = [&](const auto& process) { return process.second.start_ticks < window_.open; };
   const bool is_all = window_.closed_by_end && std::ranges::none_of(facts_.processes, starts_before);
@@ -169,7 +169,7 @@ void NativeSamples::AddCoverage(uint64_t samples_of_run) {
 
 void NativeSamples::AddNotes() {
   const NativeTimeline& native = timeline_.native;
-  // One line for all processes with the same reason. Where nothing can be done about it, it is no warning.
+  // One line for all processes with the same reason. A reason that the user cannot change is no warning.
   std::map<std::pair<NativeSampling, std::string>, uint64_t> reasons;
   uint64_t samples = 0, lost = 0, cut = 0;
   for (const NativeProcess& process : native.processes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From the sampled native stacks of a spool to Timeline::native: checks each sample, finds its thread, adds it up by
-// stack, and makes spans. How sampling went in each process, and what it could not do, go to the timeline, too.
+// stack, and makes spans. The sampling status of each process and its problems are added to the timeline, too.
 //
 //   NativeSamples native(&window, &facts, &model, &modules, &timeline);
 //   native.Take(frame);             // each frame of the second pass
@@ -32,7 +32,7 @@ inline constexpr size_t kMostNativePoints = 4u << 20;
 
 class NativeSamples {
  public:
-  // All must outlive this. `most_points`: kMostNativePoints but in tests.
+  // All must outlive this. `most_points`: kMostNativePoints except in tests.
   NativeSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, ProcessModules* modules,
                 Conservation* conservation, Timeline* timeline, size_t most_points = kMostNativePoints)
       : window_(*window),
@@ -43,11 +43,11 @@ class NativeSamples {
         stacks_(modules, timeline),
         most_points_(most_points) {}
 
-  // Of kNativeSamples.
+  // Takes a frame of type kNativeSamples.
   void Take(const Frame& frame);
-  // For stacks that are no samples.
+  // For stacks that are not samples.
   NativeStacks* stacks() { return &stacks_; }
-  // `most_bytes`: of spans in the xplane file. Returns how many they take.
+  // `most_bytes`: limit of the spans in the xplane file. Returns the bytes that they take.
   uint64_t Finish(uint64_t most_bytes);
 
  private:

@@ -16,7 +16,7 @@ bool IsGap(const NativePoint& before, const NativePoint& after) {
 uint64_t LengthOf(const NativeSpan& span) { return static_cast<uint64_t>(span.duration_ps); }
 uint64_t StartOf(const NativeSpan& span) { return static_cast<uint64_t>(span.start_ps); }
 
-// What contains another comes first.
+// A span that contains another comes first.
 bool StartsBefore(const NativeSpan& a, const NativeSpan& b) {
   if (a.start_ps != b.start_ps) return a.start_ps < b.start_ps;
   if (a.duration_ps != b.duration_ps) return a.duration_ps > b.duration_ps;
@@ -37,7 +37,7 @@ void NativeSpans::Add(size_t index) {
   const std::vector<NativePoint>& points = native_.threads[index].points;
   std::vector<NativeSpan>& spans = native_.threads[index].spans;
   std::vector<uint32_t> frames;  // stacks, the outermost first
-  int64_t end_ps = 0;            // of the point before
+  int64_t end_ps = 0;            // of the previous point
   for (size_t i = 0; i < points.size(); ++i) {
     const NativePoint& point = points[i];
     int64_t from_ps = std::max<int64_t>(point.at_ps - PeriodPs(point) / 2, 0);
@@ -82,7 +82,7 @@ void NativeSpans::Keep(const NativeSpan& span, std::vector<NativeSpan>* spans) {
     return;
   }
   spans->push_back(span);
-  // Seldom, so that its cost is no matter.
+  // Trim runs seldom, so that its cost does not matter.
   if (++kept_ > 2 * most_spans_) Trim();
 }
 

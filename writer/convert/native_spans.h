@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans of the timeline from native samples of a thread: what consecutive samples have in common, from the outermost
-// frame on, is one span. A gap of more than 2.5 periods ends all spans: there the thread did not run, or ran in the
-// kernel. Within a budget of bytes: the shortest go first.
+// Spans of the timeline from native samples of a thread: each frame that consecutive samples share, from the outermost
+// on, is one span. A gap of more than 2.5 periods ends all spans: the thread did not run, or ran in the kernel. Within
+// a budget of bytes: the shortest spans are removed first.
 //
 // Process: converter, one thread. Memory: bounded by twice the budget.
 #ifndef TBPROF_WRITER_CONVERT_NATIVE_SPANS_H_
@@ -17,7 +17,7 @@
 
 namespace tbprof {
 
-// Of a span in the xplane file.
+// The size of a span in the xplane file.
 inline constexpr uint64_t kNativeSpanBytes = 32;
 
 class NativeSpans {
@@ -25,9 +25,9 @@ class NativeSpans {
   // Must outlive this.
   NativeSpans(NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes);
 
-  // Fills NativeTimeline::threads[index].spans from its points, which lie in [0, duration_ps]. Each index once.
+  // Fills NativeTimeline::threads[index].spans from its points, which lie in [0, duration_ps]. Call once per index.
   void Add(size_t index);
-  // After the last: what the budget leaves, in order. Bytes of it in the file.
+  // Call after the last Add: keeps the spans that the budget allows, in order. Returns their bytes in the file.
   uint64_t Finish();
 
  private:

@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// Of a template of C++ some are longer than the page is wide.
+// Some names of C++ templates are longer than the page is wide.
 constexpr size_t kLongestName = 200;
 
 }  // namespace
@@ -30,7 +30,7 @@ NativeStack NativeStacks::Name(const Identity& identity, uint64_t address) {
   symbol.function = TruncateUtf8(symbol.function, kLongestName);
   const bool is_known = !symbol.module.empty();
   if (symbol.function.empty()) {
-    // Addresses of code without a name are many; its module is what they have in common.
+    // Code without a name has many addresses, which have only the module in common.
     const std::string name = is_known ? StrCat("[", symbol.module, "]") : "[code of no file]";
     stack.function = timeline_.strings.Intern(name);
     stack.site = is_known ? timeline_.strings.Intern(symbol.Text()) : stack.function;
@@ -49,7 +49,7 @@ uint32_t NativeStacks::StackOf(const Identity& identity, const NativeProcessFact
     known.resize(process.frames.size(), kUnknown);
     known[0] = 0;
   }
-  // From the outermost that is not known yet inwards.
+  // Adds the frames that are not known yet, from the outermost inwards.
   std::vector<uint32_t> missing;
   uint32_t at = frame;
   for (; known[at] == kUnknown; at = process.frames[at].parent) missing.push_back(at);

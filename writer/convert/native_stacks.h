@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The native frames of all processes of a spool as stacks of the timeline, with names: processes of one program share
-// theirs.
+// The native frames of all processes of a spool as stacks of the timeline, with names. Processes of one program share
+// stacks.
 //
-// Process: converter, one thread. Memory: bounded by that of NativeFacts.
+// Process: converter, one thread. Memory: bounded by the size of NativeFacts.
 #ifndef TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
 #define TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
 
@@ -19,7 +19,7 @@
 
 namespace tbprof {
 
-// Of frames whose callers were not found, the outermost.
+// The outermost frame of a stack whose callers were not found.
 inline constexpr std::string_view kMissingFrames = "(callers not known)";
 
 class NativeStacks {

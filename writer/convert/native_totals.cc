@@ -23,7 +23,7 @@ NativeSums::NativeSums(const NativeTimeline& native) : native_(native), function
 NativeTotals NativeSums::Of(const std::vector<const std::vector<NativeTally>*>& tallies) const {
   NativeTotals totals;
   std::vector<NativeFunctionTotal> functions = functions_;
-  // The tally that a function was last counted for: a recursive one counts once.
+  // The latest tally that each function was counted for: a recursive function counts once.
   std::vector<const NativeTally*> counted(functions.size());
   for (const std::vector<NativeTally>* const rows : tallies) {
     for (const NativeTally& tally : *rows) {
@@ -75,7 +75,7 @@ std::vector<NativeFunctionTotal> NativeSums::InnermostOf(const std::vector<Nativ
 std::vector<uint32_t> NativeStacksWithoutLines(const NativeTimeline& native) {
   std::vector<uint32_t> same(native.stacks.size());
   absl::flat_hash_map<std::tuple<uint32_t, StringId, StringId>, uint32_t> first;
-  // A parent stands before its children.
+  // A parent comes before its children.
   for (uint32_t i = 1; i < native.stacks.size(); ++i) {
     const NativeStack& stack = native.stacks[i];
     same[i] = first.try_emplace({same[stack.parent], stack.function, stack.module}, i).first->second;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sampled native stacks add up to: functions by self and total CPU time, for some threads or for groups of them,
-// in the whole window or in parts of it.
+// Sums of sampled native stacks: functions by self and total CPU time, for some threads or groups of threads, in the
+// whole window or in parts of it.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_NATIVE_TOTALS_H_
@@ -26,7 +26,7 @@ struct NativeSamplesTotal {
 };
 
 struct NativeFunctionTotal {
-  uint32_t stack = 0;        // index into NativeTimeline::stacks of one that is this function
+  uint32_t stack = 0;        // index into NativeTimeline::stacks of one frame of this function
   NativeSamplesTotal self;   // it was the innermost frame
   NativeSamplesTotal total;  // it was in the stack, however often
 };
@@ -37,8 +37,8 @@ struct NativeTotals {
   std::vector<NativeFunctionTotal> functions;  // sorted by self.cpu_ps descending
 };
 
-// Adds up what threads have in common. One is made for all of them: it looks at each stack. A function is one by name
-// and module.
+// Adds up samples by function. One object serves all threads, because the constructor visits each stack. A function is
+// identified by name and module.
 class NativeSums {
  public:
   // Must outlive this.
@@ -47,16 +47,16 @@ class NativeSums {
   NativeTotals Of(const std::vector<const std::vector<NativeTally>*>& tallies) const;
   NativeTotals OfThreads(const std::vector<const NativeThread*>& threads) const;
   NativeTotals OfAll() const;
-  // Those in which a sample was; `total` is not filled in. Sorted by self.cpu_ps descending.
+  // The functions in which the samples were; `total` is not filled in. Sorted by self.cpu_ps descending.
   std::vector<NativeFunctionTotal> InnermostOf(const std::vector<NativeTally>& tallies) const;
 
  private:
   const NativeTimeline& native_;
   std::vector<uint32_t> function_of_stack_;     // index into functions_
-  std::vector<NativeFunctionTotal> functions_;  // without their numbers
+  std::vector<NativeFunctionTotal> functions_;  // without sums
 };
 
-// For each stack the first that has the same functions, whatever their lines.
+// For each stack the first stack that has the same functions, whatever their lines.
 std::vector<uint32_t> NativeStacksWithoutLines(const NativeTimeline& native);
 
 }  // namespace tbprof

@@ -8,12 +8,12 @@
 
 namespace tbprof {
 
-// The constants are what tests/bench/own_cost.sh finds beyond the measured costs.
+// The constants are the costs that tests/bench/own_cost.sh finds in addition to the measured costs.
 double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   constexpr double kHookNs = 3;         // arguments and branches of a hook
-  constexpr double kSystemCallNs = 17;  // code that runs cold right after one
-  constexpr double kHandedOverNs = 50;  // lines of a record that the launcher's processor has
-  constexpr double kObservedNs = 300;   // what PyTorch makes of an operation that is observed
+  constexpr double kSystemCallNs = 17;  // code that runs with cold caches after a system call
+  constexpr double kHandedOverNs = 50;  // cache lines of a record that the launcher's CPU holds
+  constexpr double kObservedNs = 300;   // PyTorch's own work for an observed operation
   constexpr double kAllocationFactor = 1.4;
   constexpr double kSampleNs = 700;
   constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
@@ -23,7 +23,7 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   double pages = 0;
   for (const auto& [number, segment] : facts.segments) {
     const double touched = static_cast<double>(segment.slots) * kSlotBytes / kPage;
-    // What a dropped part held is not counted.
+    // `slots` does not count the records of dropped parts.
     const double used = static_cast<double>(segment.chunks_used) * kChunkBytes / kPage;
     pages += input.whole_run && !facts.dropped.empty() ? used : std::min(touched, used);
   }
@@ -35,7 +35,7 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   for (const Process& process : timeline.processes) {
     for (const OperationTotal& total : process.operations) {
       const EventFamily family = timeline.types[total.type].family;
-      // What CUPTI costs is in its own overhead records.
+      // The cost of CUPTI is in its own overhead records.
       if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
       const double call = 2 * session.clock_cost_ns + kHookNs +
                           (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0) +
@@ -53,7 +53,7 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   nanoseconds += kSampleNs * static_cast<double>(input.samples);
   for (const auto& [identity, index] : input.processes) {
     const ProcessFacts& process = facts.processes.at(identity);
-    // One that attached before the window has paid by then.
+    // A process that attached before the window paid its start cost before.
     if (process.start_ticks < input.open_ticks && input.is_later_window) continue;
     const double start = process.last.start_cost;
     nanoseconds += process.forked ? start * facts.clock.ns_per_tick() : kStartFactor * start;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What recording cost the program, by counts of what was recorded and by costs that the launcher measured at the start
-// (launcher/session/own_cost.h).
+// The cost of recording to the program, from the counts of recorded activity and the costs that the launcher measured
+// at the start (launcher/session/own_cost.h).
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_CONVERT_OWN_COST_H_
@@ -21,12 +21,12 @@ struct OwnCostInput {
   const SessionFacts& session;
   const std::map<Identity, uint32_t>& processes;  // of the timeline
   uint64_t open_ticks;                            // of the window
-  bool whole_run;                                 // the totals are those of the whole run
-  bool is_later_window;                           // and not the run's own
-  uint64_t samples;                               // stacks of allocations
+  bool whole_run;                                 // the totals cover the whole run
+  bool is_later_window;                           // not the run's own window
+  uint64_t samples;                               // sampled stacks of allocations
 };
 
-// Nanoseconds of CPU. `timeline`: with the totals of its processes.
+// In nanoseconds of CPU time. `timeline`: must have the totals of its processes.
 double OwnCostNs(const OwnCostInput& input, const Timeline& timeline);
 
 }  // namespace tbprof

@@ -12,14 +12,13 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostRows = 1000;
-// Samples of less than this share of what is counted, or fewer than these, leave the rest without a place: with more of
-// either what differs is their noise, and what places hold is scaled so that all of them are what is counted.
+// If samples stand for less than this share of the counted bytes, the rest has no place. Otherwise the difference is
+// noise of the samples, and the bytes of the places are scaled to the counted sum.
 constexpr double kLeastShare = 0.7;
-constexpr uint64_t kLeastSamples = 100;
 constexpr double kLeastOfPeak = 0.9;
-// Threads tell the process what they gathered about every 64 KiB.
+// Threads add their counts to the process's about every 64 KiB.
 constexpr int64_t kLeastRise = 512 * 1024;
-constexpr int64_t kLeastRiseShare = 100;  // of the peak: one in so many
+constexpr int64_t kLeastRiseShare = 100;  // 1 / n of the peak
 
 double Whole(int64_t bytes) { return static_cast<double>(std::max<int64_t>(bytes, 0)); }
 
@@ -32,7 +31,7 @@ void AddRow(HeldBytes row, Rows* rows) {
   AddSaturating(&entry->second.blocks, row.blocks);
 }
 
-// The largest first; those that hold nothing, or less than before, are left out.
+// The largest first; rows that hold nothing, or less than before, are left out.
 std::vector<HeldBytes> Sorted(const Rows& rows) {
   std::vector<HeldBytes> sorted;
   for (const auto& [key, row] : rows) {
@@ -43,7 +42,7 @@ std::vector<HeldBytes> Sorted(const Rows& rows) {
   return sorted;
 }
 
-// The last at or before a moment; `before` where there is none.
+// The last level at or before a moment; `before` if there is none.
 int64_t LevelAt(const std::vector<SampledHeap::Level>& levels, uint64_t ticks, int64_t before) {
   const auto after = std::ranges::upper_bound(levels, ticks, {}, &SampledHeap::Level::ticks);
   return after == levels.begin() ? before : std::prev(after)->bytes;
@@ -88,8 +87,8 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
   AddPeakToTrack(index);
 }
 
-// The highest level of a sample or of a free has its own time, and the peak is less than a few samples above it. A look
-// of the launcher's finds the peak some milliseconds later, when what made it may be gone.
+// The highest level of a sample or of a free has an exact time, and the peak is at most a few samples above it. The
+// launcher's counter sample finds the peak some milliseconds later, when its blocks may be released.
 ProcessMemories::Moment ProcessMemories::PeakMoment(const Identity& identity,
                                                     const std::vector<SampledHeap::Level>& levels, int64_t peak) const {
   const auto highest = std::ranges::max_element(levels, {}, &SampledHeap::Level::bytes);
@@ -105,7 +104,7 @@ ProcessMemories::Moment ProcessMemories::PeakMoment(const Identity& identity,
   return At(Whole(level) >= kLeastOfPeak * Whole(peak) ? sampled->ticks : highest->ticks);
 }
 
-// Counters at the launcher's looks, at samples and at frees of sampled blocks.
+// Levels of the launcher's counter samples, of allocation samples and of frees of sampled blocks.
 std::vector<SampledHeap::Level> ProcessMemories::LevelsOf(const Identity& identity) const {
   const int64_t shift = from_.heap.LevelsOf(identity).shift;
   std::vector<SampledHeap::Level> levels;
@@ -186,7 +185,7 @@ void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, 
   ScaleToPeak(identity, &sites, sum, sure, &memory);
   memory.at_peak = RowsOf(sites);
   if (!memory.growth) return;
-  // What is there at both moments has the same samples, so that only what came and went has noise.
+  // Blocks that are live at both moments have the same samples, so that only blocks that came or went add noise.
   auto grown = from_.sampled.At(identity, span.to.ticks);
   for (const auto& [site, held] : from_.sampled.At(identity, span.from.ticks)) {
     grown[site].bytes -= held.bytes;
@@ -195,20 +194,19 @@ void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, 
   memory.growth->rows = RowsOf(grown);
 }
 
-// How much there is in all is counted, and is no estimate.
+// The peak is counted, not estimated: the estimates are scaled to it.
 void ProcessMemories::ScaleToPeak(const Identity& identity, absl::flat_hash_map<uint32_t, SampledHeap::Held>* sites,
                                   double sum, double sure, HeldMemory* memory) {
   const ProcessFacts& facts = ImageOf(identity, &from_.facts);
   const bool from_start = facts.start_ticks >= from_.window.open && !memory->lower_bound;
   const int64_t begin = from_start ? 0 : from_.heap.LevelsOf(identity).begin_bytes;
   const double peak = Whole(memory->peak_bytes);
-  const bool enough = memory->samples >= kLeastSamples || sum >= kLeastShare * peak;
   if (!from_start) {
     memory->earlier_bytes = std::min(begin, memory->peak_bytes);
   }
-  const bool scales = sum > peak || (from_start && enough && sum >= kLeastShare * peak);
+  const bool scales = sum > peak || (from_start && sum >= kLeastShare * peak);
   if (!scales || sum <= 0) return;
-  // Large blocks are what they are, where there is room for all of them.
+  // Large blocks are not scaled, if the peak has room for all of them.
   const double estimated = sum - sure;
   const bool by_estimates = estimated > 0 && sure < peak;
   const double factor = by_estimates ? (peak - sure) / estimated : 1;
@@ -238,9 +236,9 @@ bool ProcessMemories::HasSteps(uint32_t index) const {
          timeline_.threads[timeline_.steps[0].thread].process == index;
 }
 
-// Between the ends of the first and the last regular step: what a program frees at its end is no sign of anything.
-// Where there are none, without the first tenth of the process's time in the window, and of one that ended by itself
-// without the last.
+// From the end of the first to the end of the last regular step: memory that a program frees at its end shows nothing.
+// Without such steps, the process's time in the window without the first tenth, and, if the process ended by itself,
+// without the last tenth.
 ProcessMemories::Span ProcessMemories::GrowthSpan(const Process& process, uint32_t index) const {
   Span span;
   if (HasSteps(index)) {
@@ -277,7 +275,7 @@ std::optional<bool> ProcessMemories::Grows(uint32_t index, const std::vector<Sam
   return RisesSteadily(FloorsOfSteps(in_steps, ends), std::max(kLeastRise, peak / kLeastRiseShare));
 }
 
-// The launcher's looks may have missed the moment.
+// The launcher's counter samples may have missed the peak.
 void ProcessMemories::AddPeakToTrack(uint32_t index) {
   const HeldMemory& memory = timeline_.processes[index].memory;
   for (CounterTrack& track : timeline_.counters) {

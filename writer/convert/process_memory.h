@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What filled the heap of each process: its peak, what was live at it by place, and what grew. From each block where
-// all were recorded, else from the samples.
+// The memory in the heap of each process: its peak, the live bytes at the peak by place, and the growth. From each
+// block if all were recorded, else from samples.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_CONVERT_PROCESS_MEMORY_H_
@@ -38,11 +38,11 @@ class ProcessMemories {
 
   ProcessMemories(const Sources& sources, Timeline* timeline) : from_(sources), timeline_(*timeline) {}
 
-  // Fills Process::memory, of a timeline with steps and counter tracks, to which it adds the peaks.
+  // Fills Process::memory. The timeline must have steps and counter tracks; the peaks are added to these tracks.
   void Add();
 
  private:
-  // Both as ticks and as times of the timeline.
+  // A moment as ticks and as time of the timeline.
   struct Moment {
     uint64_t ticks = 0;
     int64_t ps = 0;

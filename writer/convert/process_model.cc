@@ -10,10 +10,10 @@
 namespace tbprof {
 namespace {
 
-// Lines that are no thread's, and threads of which no more is known than that they called CUDA.
+// The limit of lines that belong to no thread, and of threads that are known only by their CUDA calls.
 constexpr size_t kMaxLines = 1000;
 
-using Order = std::vector<std::pair<uint64_t, Identity>>;  // by the ticks of their start
+using Order = std::vector<std::pair<uint64_t, Identity>>;  // sorted by start ticks
 
 template <typename Index>
 uint32_t Find(const Index& index, const Identity& identity, uint32_t none, std::pair<Identity, uint32_t>* last) {
@@ -49,7 +49,7 @@ void ProcessModel::AddProcesses(int wanted_rank, Ranks* ranks) {
   images_ = FindExecImages(facts_, order);
   for (const auto& [ticks, identity] : order) {
     Process process = MakeProcess(identity, *ranks);
-    // A fork child that has become another program by exec is one process with it.
+    // A fork child that became another program by exec is one process with it.
     if (HasForkedImage(identity)) {
       const uint32_t index = process_index_[images_.before[identity]];
       process_index_[identity] = index;
@@ -90,13 +90,13 @@ Process ProcessModel::MakeProcess(const Identity& identity, const Ranks& ranks) 
   return process;
 }
 
-// Whether the image was a fork child before its exec, which has no entry of its own.
+// Whether the image was a fork child before its exec. The fork child then has no entry of its own.
 bool ProcessModel::HasForkedImage(const Identity& identity) const {
   const auto before = images_.before.find(identity);
   return before != images_.before.end() && facts_.processes.at(before->second).forked;
 }
 
-// The first process, in the image that its last exec gave it: a shim or `env` before it is not the command.
+// Marks the first process, as the image of its last exec: a shim or `env` before it is not the command.
 void ProcessModel::MarkCommand() {
   if (timeline_.processes.empty()) return;
   uint32_t command = 0;
@@ -117,11 +117,11 @@ int ProcessModel::ParentOf(const Identity& identity, uint32_t index) const {
     const auto parent = process_index_.find({identity.segment, facts.parent_serial});
     if (parent != process_index_.end() && parent->second < index) return static_cast<int>(parent->second);
   }
-  // By number: the latest process with that pid that had begun before us. Never a later one: no circles.
+  // By pid: the latest process with that pid that began before this one. Never a later one: no cycles.
   int best = -1;
   for (uint32_t i = 0; i < index; ++i) {
     const Process& other = timeline_.processes[i];
-    // exec: the earlier image of the same process.
+    // The same pid: the earlier image of the process, before an exec.
     if ((other.pid == facts.parent_pid || other.pid == facts.pid) && other.pid != 0) best = static_cast<int>(i);
   }
   return best;
@@ -158,7 +158,7 @@ bool ProcessModel::IsMainThread(const ThreadFacts& thread, const ProcessFacts& p
   return thread.tid == (process.has_last ? process.last.pid : process.pid);
 }
 
-// exec keeps the process's first thread: the line of the fork child goes on.
+// exec keeps the process's first thread: the line of the fork child continues.
 bool ProcessModel::ContinueThread(const Identity& identity, const Identity& owner) {
   if (!HasForkedImage(owner) || !IsMainThread(facts_.threads[identity], facts_.processes[owner])) return false;
   const auto known = main_threads_.find(images_.before[owner]);
@@ -197,7 +197,7 @@ uint32_t ProcessModel::LineOf(uint32_t process, const std::string& name) {
 uint32_t ProcessModel::LineOfThread(uint32_t process, int32_t tid, uint64_t ticks) {
   const auto known = threads_of_tid_.find({process, tid});
   if (known == threads_of_tid_.end()) return LineOf(process, StrCat("thread ", tid));
-  // Numbers are used again: the one that was there then, else the latest that had begun.
+  // tids are reused: the thread that lived at the time, else the latest that had begun.
   const ThreadLife* best = &known->second.front();
   for (const ThreadLife& thread : known->second) {
     if (thread.start <= ticks && ticks <= thread.end) return thread.index;
@@ -230,7 +230,7 @@ uint32_t ProcessModel::ProcessOfInterest(const std::map<uint32_t, int64_t>& devi
   return at;
 }
 
-// The latest where several lived equally long; -1: there is none.
+// The latest of the children that lived longest; -1: there is none.
 int ProcessModel::LongestChildOf(uint32_t process) const {
   const auto life = [](const Process& one) { return one.end_ps - one.start_ps; };
   int child = -1;
@@ -246,7 +246,7 @@ int ProcessModel::LongestChildOf(uint32_t process) const {
   return child;
 }
 
-// The image that its own last exec gave it.
+// The image of the process's own last exec.
 uint32_t ProcessModel::LastImageOf(uint32_t process) const {
   for (uint32_t i = 0; i < timeline_.processes.size(); ++i) {
     const Process& other = timeline_.processes[i];

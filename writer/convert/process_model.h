@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes and threads of the window that is shown, and the lines of the host: from the identities of a spool to
-// indices into the timeline. A fork child and the program that it execs are one process with one main thread.
+// The processes and threads of the shown window, and the lines of the host: maps the identities of a spool to indices
+// into the timeline. A fork child and the program that it execs are one process with one main thread.
 //
-// Process: converter, one thread. Untrusted: all that processes and threads reported.
+// Process: converter, one thread. Untrusted: everything that processes and threads reported.
 #ifndef TBPROF_WRITER_CONVERT_PROCESS_MODEL_H_
 #define TBPROF_WRITER_CONVERT_PROCESS_MODEL_H_
 
@@ -36,27 +36,27 @@ class ProcessModel {
   // Fills Timeline::threads.
   void AddThreads(HostEvents* events);
 
-  // kNoProcess, kNoLine: not in what is shown.
+  // kNoProcess, kNoLine: not shown.
   uint32_t IndexOfProcess(const Identity& identity);
   uint32_t IndexOfThread(const Identity& identity);
   const std::map<Identity, uint32_t>& processes() const { return process_index_; }
   const absl::flat_hash_map<Identity, uint32_t>& threads() const { return thread_index_; }
   const ExecImages& images() const { return images_; }
 
-  // A fork child that became another program later: exec took its heap and its threads away.
+  // A fork child that later became another program: exec discarded its heap and its threads.
   bool IsForkedImage(const Identity& identity) const {
     return facts_.processes.at(identity).forked && images_.after.contains(identity);
   }
-  // Whether a thread goes on on the line of such a one.
+  // Whether the thread continues on the line of such a fork child's thread.
   bool IsContinued(const Identity& thread) const { return continued_.contains(thread); }
 
-  // The thread that had the number at the time; a line of its own where none is known. kNoLine: there are too many.
+  // The thread that had `tid` at `ticks`; a separate line if none is known. kNoLine: there are too many.
   uint32_t LineOfThread(uint32_t process, int32_t tid, uint64_t ticks);
-  // A line that is no thread's, made if need be; likewise.
+  // A line that belongs to no thread, created if needed; kNoLine: there are too many.
   uint32_t LineOf(uint32_t process, const std::string& name);
 
-  // Whose steps are shown: the process that used a device most, else the command, or where that only waits for a child
-  // (a shell, a launcher), the child that lived longest. `device_ps`: time on devices by process.
+  // The process whose steps are shown: the process that used a device most; else the command, or, if that only waits
+  // for a child (a shell, a launcher), the child that lived longest. `device_ps`: time on devices by process.
   uint32_t ProcessOfInterest(const std::map<uint32_t, int64_t>& device_ps) const;
 
  private:
@@ -82,13 +82,13 @@ class ProcessModel {
   ExecImages images_;
   std::map<Identity, uint32_t> process_index_;
   absl::flat_hash_map<Identity, uint32_t> thread_index_;
-  // The last that were looked up: mostly they are requested again.
+  // The latest lookups: most lookups repeat the one before.
   std::pair<Identity, uint32_t> last_process_{{}, kNoProcess};
   std::pair<Identity, uint32_t> last_thread_{{}, kNoLine};
   std::map<Identity, uint32_t> main_threads_;  // of fork children before their exec
   std::set<Identity> continued_;
   std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadLife>> threads_of_tid_;
-  std::map<std::pair<uint32_t, std::string>, uint32_t> lines_;  // that are no thread's
+  std::map<std::pair<uint32_t, std::string>, uint32_t> lines_;  // that belong to no thread
 };
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The modules of each process in a spool, those that a fork child has of its parents included, and the names of
+// The modules of each process in a spool, including those that a fork child has from its parents, and the names of
 // addresses in them.
 //
 // Process: converter, one thread. Untrusted: paths, addresses and the files of modules.
@@ -25,7 +25,7 @@ class ProcessModules {
   ProcessModules(const SpoolFacts* facts, StringTable* strings) : facts_(*facts), strings_(*strings) {}
 
   const ModuleMap& Of(const Identity& process);
-  // Of one that has them from elsewhere.
+  // Sets the modules of a process whose modules come from another source.
   void Set(const Identity& process, const std::vector<Module>& modules);
   // `function (file:line)` of the call that returns to the address.
   StringId NameOfCall(const Identity& process, uint64_t return_address);

@@ -23,7 +23,7 @@ using Drops = std::array<uint64_t, kDropCauses>;
 template <typename Fact>
 void AddDropsOf(const Fact& first, const Fact& last, Drops* drops) {
   for (uint32_t cause = 0; cause < kDropCauses; ++cause) {
-    // Only a hostile target lets counters run backwards.
+    // Only a hostile target has counters that run backwards.
     if (last.dropped[cause] > first.dropped[cause]) (*drops)[cause] += last.dropped[cause] - first.dropped[cause];
   }
 }
@@ -45,7 +45,7 @@ void AddDrops(const ProcessModel& model, const SpoolFacts& facts, Timeline* time
     const bool shown = model.processes().contains({identity.segment, thread.process_serial});
     if (shown && thread.has_last) AddDropsOf(thread.first, thread.last, &drops);
   }
-  // The counts of a segment are in each of its processes.
+  // Each process of a segment has the counts of the whole segment.
   std::set<uint32_t> segments;
   for (const auto& [identity, index] : model.processes()) {
     const ProcessFacts& process = facts.processes.at(identity);
@@ -59,7 +59,7 @@ void AddDrops(const ProcessModel& model, const SpoolFacts& facts, Timeline* time
   }
 }
 
-// What is missing of the spool.
+// Adds warnings about missing data of the spool.
 void AddSpoolWarnings(const WarningsInput& input, const SpoolFacts& facts, Timeline* timeline) {
   std::vector<std::string>& warnings = timeline->warnings;
   for (const std::string& cut : input.window.cuts) warnings.push_back(cut);
@@ -75,7 +75,7 @@ void AddSpoolWarnings(const WarningsInput& input, const SpoolFacts& facts, Timel
     }
   }
   for (const std::string& note : facts.notes) warnings.push_back(note);
-  // What the launcher noted is in the spool as well when the session has ended.
+  // After the end of a session the spool contains the launcher's notes, too.
   for (const std::string& note : input.request.warnings) {
     if (std::find(warnings.begin(), warnings.end(), note) == warnings.end()) warnings.push_back(note);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The warnings of a profile: what is missing in it and why, what was cut, what tbprof could not see.
+// The warnings of a profile: missing data and its causes, cut data, and activity that tbprof could not see.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_CONVERT_PROFILE_WARNINGS_H_
@@ -24,11 +24,11 @@ struct WarningsInput {
   const CaptureWindow& window;
   const ProcessModel& model;
   const Ranks& ranks;
-  uint32_t families;  // that were recorded
+  uint32_t families;  // the recorded ones
 };
 
-// Fills Timeline::drops, warnings, notes, errors, unrecorded, and the state of each process. Of a timeline that is
-// finished but for these.
+// Fills Timeline::drops, warnings, notes, errors, unrecorded, and the state of each process. Everything else in the
+// timeline must be finished.
 void AddProfileWarnings(const WarningsInput& input, AnnotationLines* annotations, GpuBuilder* gpu, SpoolFacts* facts,
                         Timeline* timeline);
 

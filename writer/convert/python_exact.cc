@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-// Of forks within forks.
+// The limit of forks within forks.
 constexpr int kDeepestParents = 64;
 constexpr size_t kMostCachedCodes = 1u << 20;
 
@@ -27,14 +27,14 @@ uint32_t PythonExact::Take(const Identity& process, const Identity& thread, cons
     ++timeline_.corrupt_records;
     return 0;
   }
-  // Says only which stack is current.
+  // The record only marks the current stack.
   if (frames.empty()) return 0;
   const uint32_t stack = StackOfFrames(process, found.ticks, frames);
   if (found.number != 0) Define({thread, found.number}, stack);
   return stack;
 }
 
-// What is outside of a frame whose code object is not known may not be its caller.
+// Frames outside of a frame with an unknown code object are left out: they may not be its callers.
 uint32_t PythonExact::StackOfFrames(const Identity& process, uint64_t ticks, std::string_view frames) {
   struct KnownFrame {
     KnownCode code;
@@ -75,9 +75,9 @@ bool PythonExact::CodeAt(const Identity& process, uint64_t address, uint64_t tic
   return true;
 }
 
-// A fork child has the code objects that its parent had when it was forked.
+// A fork child has the code objects that its parent had at the fork.
 bool PythonExact::FindCode(Identity process, uint64_t address, uint64_t ticks, KnownCode* found) const {
-  uint64_t begin = 0, end = UINT64_MAX;  // of the time for which the process at hand answers
+  uint64_t begin = 0, end = UINT64_MAX;  // the period for which the current process's code objects apply
   for (int depth = 0; depth < kDeepestParents; ++depth) {
     const auto facts = facts_.processes.find(process);
     if (facts == facts_.processes.end()) return false;
@@ -85,7 +85,7 @@ bool PythonExact::FindCode(Identity process, uint64_t address, uint64_t ticks, K
     if (codes != facts->second.python_codes.end()) {
       const auto next = std::upper_bound(codes->second.begin(), codes->second.end(), ticks,
                                          [](uint64_t at, const PythonCodeAt& code) { return at < code.ticks; });
-      // Of an ancestor what came after the fork does not end it.
+      // A code object that an ancestor got after the fork does not end the period.
       const bool ends = next != codes->second.end() && (depth == 0 || next->ticks <= begin);
       if (ends) end = std::min(end, next->ticks);
       if (next != codes->second.begin()) {
@@ -161,7 +161,7 @@ uint32_t PythonExact::PlaceOf(uint32_t reference) {
   return place = known->second;
 }
 
-// Of files of one name the second and later are given with their directories.
+// If files have the same name, the second and later ones are given with their directories.
 StringId PythonExact::LabelOf(uint32_t final_place) {
   if (final_place == 0) return 0;
   place_labels_.resize(place_stacks_.size());

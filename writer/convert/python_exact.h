@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python stacks that hooks have read in the target (PythonStack records), for the records of the same thread that
-// refer to them by number.
+// The Python stacks that hooks read in the target (PythonStack records). Other records of the same thread refer to them
+// by number.
 //
 //   PythonExact python(&facts, &stacks, &timeline);
 //   python.Take(process, thread, record);                       // each PythonStack record
@@ -9,11 +9,11 @@
 //   totals.Count(..., python.PlaceOf(event.python), ...);
 //   python.Finish();                                            // after the last record
 //
-// A thread goes from chunk to chunk, and the spool may have a later chunk in front of the rest of an earlier one: a
-// record may come before the stack that it refers to. Until Finish such a reference is an open one (IsOpen); it becomes
-// a stack by StackOf and a place by FinalPlace.
+// A thread moves from chunk to chunk, and the spool may have a later chunk before the rest of an earlier one: a record
+// may come before the stack that it refers to. Until Finish such a reference is open (IsOpen); StackOf converts it to a
+// stack, and FinalPlace to a place.
 //
-// A place is the innermost frame alone: a line of a function. Places number from 1.
+// A place is the innermost frame alone: a line of a function. Places are numbered from 1.
 //
 // Process: converter, one thread. Untrusted: all of the records. Memory: bounded by the limits below.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_EXACT_H_
@@ -34,10 +34,10 @@
 
 namespace tbprof {
 
-// Of all processes together.
+// Limits of all processes together.
 inline constexpr size_t kMostExactStacks = 1u << 20;  // entries of PythonTimeline::stacks
-// References are to the latest stacks of a thread, which records a stack again after a second: of older ones as many
-// are kept as are recorded between two that many apart.
+// References are to recent stacks of a thread, which records a stack again after a second. At least this many of the
+// latest numbers are kept, and at most twice as many.
 inline constexpr size_t kMostKnownNumbers = 1u << 19;
 inline constexpr size_t kMostOpenReferences = 1u << 20;
 
@@ -47,39 +47,39 @@ struct PythonExactLimits {
 
 class PythonExact {
  public:
-  // All must outlive this. `limits`: as they are but in tests.
+  // All must outlive this. `limits`: the defaults except in tests.
   PythonExact(const SpoolFacts* facts, PythonStacks* stacks, Timeline* timeline, const PythonExactLimits& limits = {})
       : facts_(*facts), stacks_(*stacks), timeline_(*timeline), limits_(limits) {}
 
-  // Of kind PythonStack. Returns an index into PythonTimeline::stacks; 0: it has no frame, or none that is known.
+  // Takes a PythonStack record. Returns an index into PythonTimeline::stacks; 0: no frame, or none that is known.
   uint32_t Take(const Identity& process, const Identity& thread, const RecordView& record);
 
-  // What a record means by PythonStackRecord::number: an index into PythonTimeline::stacks, or an open reference; 0:
-  // nothing.
+  // Converts PythonStackRecord::number in a record to an index into PythonTimeline::stacks, or to an open reference; 0:
+  // no stack.
   uint32_t ReferenceTo(const Identity& thread, uint32_t number);
   static bool IsOpen(uint32_t reference) { return (reference & kOpen) != 0; }
-  // Of a reference its place; of an open one the reference itself; 0 of 0.
+  // The place of a reference; an open reference is returned unchanged; 0 for 0.
   uint32_t PlaceOf(uint32_t reference);
 
-  // After the last record. Adds what is not known to the notes, and makes Event::python of the open references of all
+  // Call after the last record. Adds notes on missing stacks, and resolves open references in Event::python of all
   // events.
   void Finish();
-  // Likewise after the last. Of a reference the stack; 0: it is not in the spool.
+  // The stack of a reference; 0: it is not in the spool. Call after the last record.
   uint32_t StackOf(uint32_t reference) const {
     if (!IsOpen(reference)) return reference;
     return open_[reference & ~kOpen].stack;
   }
-  // Of what PlaceOf returned.
+  // The place for a result of PlaceOf. Call after the last record.
   uint32_t FinalPlace(uint32_t place) { return IsOpen(place) ? PlaceOf(StackOf(place)) : place; }
-  // `train.py:42 remember`, another one for each place; of 0 it is 0.
+  // `train.py:42 remember`, a different label for each place; 0 for 0.
   StringId LabelOf(uint32_t final_place);
-  // A stack with the place innermost; 0 of 0.
+  // A stack with the place as its innermost frame; 0 for 0.
   uint32_t StackOfPlace(uint32_t final_place) const { return place_stacks_[final_place]; }
 
  private:
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
-  // A code object while it lay at its address.
+  // A code object, and the time for which it lay at its address.
   struct KnownCode {
     uint64_t from = 0, until = 0;  // ticks
     const PythonCode* code = nullptr;
@@ -102,7 +102,7 @@ class PythonExact {
   using Numbers = absl::flat_hash_map<ThreadNumber, uint32_t>;
 
   uint32_t StackOfFrames(const Identity& process, uint64_t ticks, std::string_view frames);
-  // False: none is known.
+  // Returns false if no code object is known.
   bool CodeAt(const Identity& process, uint64_t address, uint64_t ticks, KnownCode* found);
   bool FindCode(Identity process, uint64_t address, uint64_t ticks, KnownCode* found) const;
   // An index into PythonTimeline::stacks; 0: there are too many.
@@ -114,18 +114,18 @@ class PythonExact {
   PythonStacks& stacks_;
   Timeline& timeline_;
   const PythonExactLimits limits_;
-  absl::flat_hash_map<std::pair<Identity, uint64_t>, KnownCode> codes_;  // by address: the one that was looked up last
-  // By caller, code object and instruction: what Add has returned.
+  absl::flat_hash_map<std::pair<Identity, uint64_t>, KnownCode> codes_;  // by address: the latest lookup
+  // By caller, code object and instruction: the results of Add.
   absl::flat_hash_map<std::tuple<uint32_t, const PythonCode*, int32_t>, uint32_t> frames_;
   size_t added_ = 0;
   Numbers numbers_, older_numbers_;
   absl::flat_hash_map<ThreadNumber, uint32_t> open_numbers_;  // index into open_
   std::vector<OpenReference> open_;
   absl::flat_hash_map<std::pair<uint32_t, int32_t>, uint32_t> places_;  // by function and line
-  std::vector<uint32_t> place_stacks_{0};                               // by place: a stack that has it innermost
-  std::vector<uint32_t> stack_places_;                                  // by stack; 0: not asked for yet
+  std::vector<uint32_t> place_stacks_{0};                               // by place: a stack with it innermost
+  std::vector<uint32_t> stack_places_;                                  // by stack; 0: not looked up yet
   std::vector<StringId> place_labels_;                                  // by place; likewise
-  absl::flat_hash_map<StringId, StringId> label_files_;                 // the file that has a label to itself
+  absl::flat_hash_map<StringId, StringId> label_files_;                 // by label: the only file that uses it
   uint64_t cut_ = 0, left_out_ = 0, lost_ = 0;
 };
 

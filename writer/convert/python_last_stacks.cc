@@ -15,12 +15,12 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostProcesses = 16;
-constexpr size_t kMostThreads = 16;  // of a process
-constexpr size_t kNotedThreads = 4;  // likewise, in the profile's notes
+constexpr size_t kMostThreads = 16;  // per process
+constexpr size_t kNotedThreads = 4;  // per process, in the profile's notes
 constexpr size_t kNotedFrames = 12;
 constexpr size_t kLongestName = 100;
 
-// Whether the program had no chance to print where it was.
+// Whether the program had no chance to print a traceback.
 bool EndedWithoutTraceback(const Process& process) {
   switch (process.exit_signal) {
     case 0:
@@ -51,13 +51,13 @@ void AddNotes(Timeline* timeline) {
   }
 }
 
-// The core file of a process; null: there is none that was read.
+// The core file of a process; null: none was read.
 const CoreDump* CoreOf(const Timeline& timeline, uint32_t process) {
   const auto found = std::ranges::find(timeline.cores, process, &CoreDump::process);
   return found != timeline.cores.end() && found->source == CoreSource::kRead ? &*found : nullptr;
 }
 
-// In place of the samples of the same threads.
+// Replaces the samples of the same threads.
 void TakeStacksOf(const CoreDump& core, std::vector<PythonLastStack>* stacks) {
   std::vector<PythonLastStack> exact;
   for (const CoreThreadStacks& thread : core.threads) {
@@ -88,7 +88,7 @@ void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, c
     std::vector<PythonLastStack> found;
     for (const auto& [thread, sample] : samples) {
       if (timeline->threads[thread].process != index || sample.stack == 0 || sample.ticks > end) continue;
-      // Those that ended before are not what the process was doing.
+      // Threads that ended before do not show the process's activity at its end.
       if (timeline->threads[thread].end_ps < process.end_ps) continue;
       found.push_back({thread, sample.stack, facts.clock.DurationPs(end - sample.ticks)});
     }
@@ -99,7 +99,7 @@ void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, c
     if (found.empty()) continue;
     if (++processes > kMostProcesses) break;
     found.resize(std::min(found.size(), kMostThreads));
-    // The command is what the user asks about first.
+    // The command comes first, because the user asks about it first.
     std::vector<PythonLastStack>& all = timeline->python.last_stacks;
     all.insert(process.is_command ? all.begin() : all.end(), found.begin(), found.end());
   }
@@ -108,7 +108,7 @@ void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, c
 
 std::string PythonThreadText(const Thread& thread) {
   if (thread.is_main) return "main thread";
-  // One of which nothing else is known.
+  // A thread of which only the tid is known.
   if (thread.is_line) return thread.name;
   return thread.name.empty() ? StrCat("thread ", thread.tid) : StrCat(PrintableUtf8(thread.name), "/", thread.tid);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The last sampled stack of each thread of the processes that a signal ended: fills PythonTimeline::last_stacks. It is
-// where the thread was seen last, never proof of where it was when the signal came. Where Timeline::cores has the stack
-// that it had then, that one takes its place.
+// The last sampled stack of each thread of the processes that a signal ended: fills PythonTimeline::last_stacks. It
+// shows where the thread was seen last, not where it was when the signal came. If Timeline::cores has the stack at the
+// end of the process, that stack replaces it.
 //
-// A process that ended by itself, or by SIGINT, printed a traceback where it wanted to. SIGTERM and SIGHUP are how a
-// program ends its workers: they count for the command alone.
+// A process that ended by itself, or by SIGINT, could print a traceback. Programs end their workers with SIGTERM and
+// SIGHUP: these signals count for the command alone.
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_LAST_STACKS_H_
@@ -33,15 +33,15 @@ struct PythonLastSample {
 void AddPythonLastStacks(const CaptureWindow& window, const SpoolFacts& facts, const ProcessModel& model,
                          const std::map<uint32_t, PythonLastSample>& samples, Timeline* timeline);
 
-// When a process ended; 0: not known, or not within what is shown.
+// When a process ended; 0: not known, or outside of the shown time.
 uint64_t EndTicksInWindow(const CaptureWindow& window, const SpoolFacts& facts, const ProcessFacts& process,
                           bool is_command);
 
 // `main thread`, `Loader-3/1235`, `thread 1235`.
 std::string PythonThreadText(const Thread& thread);
 
-// `f (a.py:12) < main (a.py:40)`, the innermost first, without functions that only start others; at most `most_frames`,
-// then ` < ...`. Empty: it has no frames.
+// `f (a.py:12) < main (a.py:40)`, innermost first, without functions that only start others; after `most_frames` frames
+// ` < ...`. Empty: there are no frames.
 std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t most_frames);
 
 }  // namespace tbprof

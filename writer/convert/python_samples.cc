@@ -17,7 +17,7 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
-// Of --sample-rate=100, where no status tells the interval.
+// The interval of --sample-rate=100, for processes whose status has no interval.
 constexpr uint32_t kUsualIntervalUs = 10'000;
 constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
@@ -86,7 +86,7 @@ void PythonSamples::TakeName(const Frame& frame) {
   names_[{owner, fact.tid}] = frame.payload.substr(sizeof(fact), kLongestName);
 }
 
-// The system uses numbers again: the name is that of the latest thread with that number.
+// tids are reused: the name belongs to the latest thread with that tid.
 void PythonSamples::NameThreads() {
   std::map<std::pair<uint32_t, int32_t>, uint32_t> latest;
   for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
@@ -152,7 +152,7 @@ void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner
   run.interval_us =
       interval_us == 0 ? kUsualIntervalUs : std::clamp(interval_us, kShortestIntervalUs, kLongestIntervalUs);
   run.stack = stacks_.StackOf(process, frame);
-  // A state without frames, of another interpreter, says nothing.
+  // A thread state without frames, of another interpreter, is no evidence.
   if (PythonLastSample& last = last_[thread]; run.last >= last.ticks && run.stack != 0) last = {run.last, run.stack};
   Line& line = lines_[thread];
   if (runs_ >= most_runs_) {
@@ -200,8 +200,8 @@ void PythonSamples::Count(const RawRun& run, Line* line) {
   if (run.collecting) AddSaturating(&tally.collecting_ps, time_ps(run.on_cpu));
 }
 
-// Those of a thread that can be: one stack at a time. A thread has a state for each interpreter that it was in, of
-// which only one has frames; entries of the others, without frames, overlap and go.
+// Keeps the entries of a thread that are possible: one stack at a time. A thread has a state for each interpreter that
+// it was in, and only one has frames; overlapping entries of the others, without frames, are removed.
 void PythonSamples::RemoveOverlaps(std::vector<RawRun>* runs) {
   const auto starts_before = [](const RawRun& a, const RawRun& b) { return a.first < b.first; };
   std::stable_sort(runs->begin(), runs->end(), starts_before);
@@ -216,7 +216,7 @@ void PythonSamples::RemoveOverlaps(std::vector<RawRun>* runs) {
     }
   }
   *runs = with_frames;
-  uint64_t last = 0;  // of the others
+  uint64_t last = 0;  // end of the latest kept run of `others`
   for (const RawRun& run : others) {
     const auto next = std::upper_bound(with_frames.begin(), with_frames.end(), run, starts_before);
     const bool meets_next = next != with_frames.end() && run.last >= next->first;
@@ -273,7 +273,7 @@ void PythonSamples::AddProcesses() {
     if (process.process == kNoProcess) continue;
     const PythonStatusFact& status = facts.status;
     process.sampling = SamplingOf(status.state);
-    // Of a process that could never be read only the hooks know whether it runs Python.
+    // If a process could never be read, only the hooks know whether it runs Python.
     const auto known = facts_.processes.find({identity.first, identity.second});
     const bool has_python = known != facts_.processes.end() && !known->second.python.empty();
     if (process.sampling == PythonSampling::kRefused && status.minor == 0 && !has_python) continue;
@@ -290,7 +290,7 @@ void PythonSamples::AddProcesses() {
                    [](const PythonProcess& a, const PythonProcess& b) { return a.process < b.process; });
 }
 
-// One line for all processes with the same reason. Where nothing can be done about it, it is no warning.
+// One line for all processes with the same reason. A reason that the user cannot change is no warning.
 void PythonSamples::AddNotes() {
   struct Group {
     const PythonProcess* first;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From the sampled Python stacks of a spool to Timeline::python: checks each entry, finds its thread, cuts it to the
-// window, adds it up by stack, and makes runs and spans of it. How sampling went in each process, and what it could not
-// do, go to the timeline, too.
+// window, adds it up by stack, and makes runs and spans. The sampling status of each process and its problems are added
+// to the timeline, too.
 //
 //   PythonSamples python(&window, &facts, &model, &stacks, &timeline);
 //   python.Take(frame);             // each frame of the second pass
@@ -35,7 +35,7 @@ inline constexpr size_t kMostPythonRuns = 2u << 20;
 
 class PythonSamples {
  public:
-  // All must outlive this. `most_runs`: kMostPythonRuns but in tests.
+  // All must outlive this. `most_runs`: kMostPythonRuns except in tests.
   PythonSamples(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, PythonStacks* stacks,
                 Conservation* conservation, Timeline* timeline, size_t most_runs = kMostPythonRuns)
       : window_(*window),
@@ -46,9 +46,9 @@ class PythonSamples {
         stacks_(*stacks),
         most_runs_(most_runs) {}
 
-  // Passes over frames that are neither samples nor names of threads.
+  // Ignores frames that are neither samples nor names of threads.
   void Take(const Frame& frame);
-  // `most_bytes`: of spans in the xplane file. Returns how many they take.
+  // `most_bytes`: limit of the spans in the xplane file. Returns the bytes that they take.
   uint64_t Finish(uint64_t most_bytes);
 
  private:
@@ -56,7 +56,7 @@ class PythonSamples {
     uint64_t first = 0, last = 0;  // ticks
     uint32_t interval_us = 0;
     uint32_t stack = 0, samples = 0, on_cpu = 0;
-    bool collecting = false;  // in all of them that were on CPU
+    bool collecting = false;  // garbage was collected in all samples that were on CPU
   };
   struct Line {
     std::vector<RawRun> runs;
@@ -66,11 +66,11 @@ class PythonSamples {
   void TakeSamples(const Frame& frame);
   void TakeName(const Frame& frame);
   void TakeSample(const PythonProcessFacts& process, uint32_t owner, const PythonSample& sample, bool collecting);
-  // False: none of its samples lies in the window.
+  // Returns false if none of its samples lies in the window.
   bool CutToWindow(RawRun* run) const;
   void RemoveOverlaps(std::vector<RawRun>* runs);
   void FinishThread(uint32_t thread, Line* line);
-  // Where the program gave the system no name.
+  // Names the threads to which the program gave no system name.
   void NameThreads();
   void Count(const RawRun& run, Line* line);
   void AddProcesses();
@@ -83,8 +83,8 @@ class PythonSamples {
   Timeline& timeline_;
   PythonStacks& stacks_;
   std::map<uint32_t, Line> lines_;                             // by index into Timeline::threads
-  std::map<uint32_t, uint64_t> taken_;                         // samples, by index into Timeline::processes
-  std::map<uint32_t, PythonLastSample> last_;                  // likewise
+  std::map<uint32_t, uint64_t> taken_;                         // number of samples, by index into Timeline::processes
+  std::map<uint32_t, PythonLastSample> last_;                  // by index into Timeline::threads
   std::map<std::pair<uint32_t, int32_t>, std::string> names_;  // by index into Timeline::processes and tid
   size_t most_runs_, runs_ = 0;
   uint64_t corrupt_ = 0, left_out_ = 0;

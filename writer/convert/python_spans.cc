@@ -6,7 +6,7 @@
 namespace tbprof {
 namespace {
 
-// A sample or two may be lost without a break.
+// One or two lost samples do not end a span.
 constexpr int64_t kLongestGapInHalfPeriods = 5;
 
 bool IsGap(const PythonRun& before, const PythonRun& after) {
@@ -17,7 +17,7 @@ bool IsGap(const PythonRun& before, const PythonRun& after) {
 uint64_t LengthOf(const PythonSpan& span) { return static_cast<uint64_t>(span.duration_ps); }
 uint64_t StartOf(const PythonSpan& span) { return static_cast<uint64_t>(span.start_ps); }
 
-// What contains another comes first.
+// A span that contains another comes first.
 bool StartsBefore(const PythonSpan& a, const PythonSpan& b) {
   if (a.start_ps != b.start_ps) return a.start_ps < b.start_ps;
   if (a.duration_ps != b.duration_ps) return a.duration_ps > b.duration_ps;
@@ -104,7 +104,7 @@ void PythonSpans::Keep(const PythonSpan& span, std::vector<PythonSpan>* spans) {
     return;
   }
   spans->push_back(span);
-  // Seldom, so that its cost is no matter.
+  // Trim runs seldom, so that its cost does not matter.
   if (++kept_ > 2 * most_spans_) Trim();
 }
 

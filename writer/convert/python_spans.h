@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spans of the timeline from runs of sampled stacks: what consecutive samples have in common, from the outermost frame
-// on, is one span. A gap of more than 2.5 periods ends all spans. Within a budget of bytes: the shortest go first.
+// Spans of the timeline from runs of sampled stacks: each frame that consecutive samples share, from the outermost on,
+// is one span. A gap of more than 2.5 periods ends all spans. Within a budget of bytes: the shortest spans are removed
+// first.
 //
 // Process: converter, one thread. Memory: bounded by twice the budget.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_SPANS_H_
@@ -17,11 +18,11 @@
 
 namespace tbprof {
 
-// Of a span in the xplane file.
+// The size of a span in the xplane file.
 inline constexpr uint64_t kPythonSpanBytes = 36;
 
-// Sets from_ps and to_ps of the runs of a thread: half a period around its samples, less where the next is nearer, and
-// no more than [0, duration_ps].
+// Sets from_ps and to_ps of the runs of a thread: half a period around its samples, less if the next run is nearer, and
+// within [0, duration_ps].
 void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs);
 
 class PythonSpans {
@@ -31,7 +32,7 @@ class PythonSpans {
 
   // Fills PythonTimeline::threads[index].spans from its runs. Call for each index once, ascending.
   void Add(size_t index);
-  // After the last: what the budget leaves, in order. Bytes of it in the file.
+  // Call after the last Add: keeps the spans that the budget allows, in order. Returns their bytes in the file.
   uint64_t Finish();
 
  private:
@@ -39,7 +40,7 @@ class PythonSpans {
     uint32_t function = 0;
     uint32_t samples = 0;
     int64_t start_ps = 0;
-    std::vector<std::pair<int32_t, uint32_t>> lines;  // with the samples at each
+    std::vector<std::pair<int32_t, uint32_t>> lines;  // (line, samples at it)
   };
 
   void Open(uint32_t function, int64_t at_ps);
@@ -51,7 +52,7 @@ class PythonSpans {
   uint64_t most_spans_;
   uint64_t kept_ = 0;
   LengthCut cut_;
-  std::vector<OpenSpan> open_;  // the first `depth_` of them
+  std::vector<OpenSpan> open_;  // only the first `depth_` entries are open
   size_t depth_ = 0;
 };
 

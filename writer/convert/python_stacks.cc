@@ -64,7 +64,7 @@ uint32_t PythonStacks::StackOf(const PythonProcessFacts& process, uint32_t frame
     known.stacks.resize(process.frames.size(), kUnknown);
     known.stacks[0] = 0;
   }
-  // From the outermost that is not known yet inwards.
+  // Adds the frames that are not known yet, from the outermost inwards.
   std::vector<uint32_t> missing;
   uint32_t at = frame;
   for (; known.stacks[at] == kUnknown; at = process.frames[at].parent) missing.push_back(at);

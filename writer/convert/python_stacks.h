@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The frames of all processes of a spool as functions and stacks of the timeline: workers of one program share theirs.
+// The Python frames of all processes of a spool as functions and stacks of the timeline. Workers of one program share
+// them.
 //
-// Process: converter, one thread. Memory: bounded by that of PythonFacts.
+// Process: converter, one thread. Memory: bounded by the size of PythonFacts.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_STACKS_H_
 #define TBPROF_WRITER_CONVERT_PYTHON_STACKS_H_
 
@@ -26,7 +27,7 @@ class PythonStacks {
 
   // Index into PythonTimeline::functions.
   uint32_t FunctionOf(const PythonCode& code);
-  // Index into PythonTimeline::stacks; 0: it is not there, and nothing may be added.
+  // Returns an index into PythonTimeline::stacks; 0: the stack is not there, and `may_grow` is false.
   uint32_t Add(const PythonStack& frame, bool may_grow = true);
 
  private:

@@ -27,7 +27,7 @@ PythonTotals PythonSums::Of(const std::vector<const std::vector<PythonTally>*>& 
   PythonTotals totals;
   std::vector<PythonFunctionTotal> functions(python_.functions.size());
   std::vector<PythonLineTotal> lines = lines_, own_lines = lines_;
-  // The tally that a function or a line was last counted for: a recursive one counts once.
+  // The latest tally that each function or line was counted for: a recursive function counts once.
   std::vector<const PythonTally*> counted(functions.size()), counted_lines(lines.size());
   for (const std::vector<PythonTally>* const rows : tallies) {
     for (const PythonTally& tally : *rows) {
@@ -79,7 +79,7 @@ PythonTotals PythonSums::OfThreads(const std::vector<const PythonThread*>& threa
 std::vector<uint32_t> StacksWithoutLines(const PythonTimeline& python) {
   std::vector<uint32_t> same(python.stacks.size());
   absl::flat_hash_map<std::pair<uint32_t, uint32_t>, uint32_t> first;
-  // A parent stands before its children.
+  // A parent comes before its children.
   for (uint32_t i = 1; i < python.stacks.size(); ++i) {
     same[i] = first.try_emplace({same[python.stacks[i].parent], python.stacks[i].function}, i).first->second;
   }

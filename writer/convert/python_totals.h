@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sampled Python stacks add up to: functions and lines by self and total time, for some threads or for groups of
-// them, in the whole window or in parts of it.
+// Sums of sampled Python stacks: functions and lines by self and total time, for some threads or groups of threads, in
+// the whole window or in parts of it.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_TOTALS_H_
@@ -34,7 +34,7 @@ struct PythonFunctionTotal {
   PythonSamplesTotal total;  // it was in the stack, however often
 };
 
-// A line that was executed, in a function.
+// An executed line of a function.
 struct PythonLineTotal {
   uint32_t function = 0;  // index into PythonTimeline::functions
   int32_t line = -1;      // -1: not known
@@ -44,14 +44,14 @@ struct PythonLineTotal {
 struct PythonTotals {
   PythonSamplesTotal all;
   PythonSamplesTotal without_frames;           // of `all`
-  PythonSamplesTotal importing;                // likewise: the import of a module was in the stack
+  PythonSamplesTotal importing;                // of `all`: the import of a module was in the stack
   std::vector<PythonFunctionTotal> functions;  // sorted by self.wall_ps descending
   std::vector<PythonLineTotal> lines;          // likewise
-  // Likewise, of files of the program's own: `self` counts what libraries did that it called.
+  // Likewise, of the program's own files: `self` includes the library code that the line called.
   std::vector<PythonLineTotal> own_lines;
 };
 
-// Adds up what threads have in common. One is made for all of them: it looks at each stack.
+// Adds up samples by function and line. One object serves all threads, because the constructor visits each stack.
 class PythonSums {
  public:
   // Must outlive this.
@@ -64,11 +64,11 @@ class PythonSums {
  private:
   const PythonTimeline& python_;
   std::vector<PythonOrigin> origins_;    // of functions
-  std::vector<PythonLineTotal> lines_;   // without their numbers
+  std::vector<PythonLineTotal> lines_;   // without sums
   std::vector<uint32_t> line_of_stack_;  // index into lines_
 };
 
-// For each stack the first that has the same functions, whatever their lines.
+// For each stack the first stack that has the same functions, whatever their lines.
 std::vector<uint32_t> StacksWithoutLines(const PythonTimeline& python);
 
 }  // namespace tbprof

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kPsPerSecond = 1e12;
 constexpr size_t kMaxReports = kMaxWorld;
 constexpr size_t kMaxText = 300;
-constexpr double kMostSkewNs = 10e9;  // of the clocks of two machines
+constexpr double kMostSkewNs = 10e9;  // between the clocks of two machines
 constexpr uint64_t kMostNs = uint64_t{1} << 62;
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / kPsPerSecond; }
@@ -52,7 +52,7 @@ Json PlaceJson(const RankPlace& place) {
           {"function", ValidUtf8(place.function)}};
 }
 
-// Members of one object, each null where it is absent or of another type.
+// The members of one object, with a default for members that are absent or of another type.
 class Members {
  public:
   explicit Members(const Json& json) : json_(json) {}
@@ -188,7 +188,7 @@ std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_
   if (!json.is_object()) return reports;
   const auto by_rank = json.find("by_rank");
   const uint64_t start = Members(json).Get("start_unix_ns", origin_unix_ns);
-  // A run of the same name may have left its files there.
+  // The summary may be from an earlier run of the same name.
   const double end = static_cast<double>(start) + 1e9 * std::max(Members(json).Get("wall_s", 0.0), 0.0);
   if (end + kMostSkewNs < static_cast<double>(run_start_unix_ns)) return reports;
   if (by_rank != json.end() && by_rank->is_array()) {
@@ -200,7 +200,7 @@ std::vector<RankReport> RankReportsOfSummary(const std::string& summary, uint64_
     }
     return reports;
   }
-  // Of an earlier tbprof: who is there, and nothing else.
+  // A summary of an earlier tbprof has only the list of ranks.
   const auto ranks = json.find("ranks");
   if (ranks == json.end() || !ranks->is_array()) return reports;
   for (size_t i = 0; i < std::min<size_t>(ranks->size(), kMaxReports); ++i) {

@@ -44,7 +44,7 @@ void FillWaits(const Timeline& timeline, RankReport* report) {
   }
 }
 
-// Where its steps spend most, but for waits for other ranks.
+// The busiest place is where the rank's steps spend most time, except for waits for other ranks.
 void FillVerdict(const Timeline& timeline, RankReport* report) {
   const Verdict& verdict = timeline.verdict;
   report->cause = verdict.cause;
@@ -78,7 +78,7 @@ std::string ExitText(int exit_code, int exit_signal, bool out_of_memory) {
                   out_of_memory ? " (out of memory)" : "");
   }
   if (exit_code < 0) return "ended, exit status not known";
-  // What a shell makes of the signal that ended its child.
+  // A shell returns 128 + the signal that ended its child.
   const int signal = exit_code > 128 && exit_code < 160 ? exit_code - 128 : 0;
   const char* name = signal != 0 ? sigabbrev_np(signal) : nullptr;
   return StrCat("exit status ", exit_code, name != nullptr ? StrCat(" (128 + SIG", name, ")") : std::string());
@@ -161,7 +161,7 @@ std::vector<std::string> RankWarnings(const Timeline& timeline) {
   }
   std::stable_sort(failed.begin(), failed.end(),
                    [](const RankReport* a, const RankReport* b) { return a->end_ps < b->end_ps; });
-  // Clocks of two machines do not decide what came first.
+  // The clocks of two machines do not show which rank failed first.
   const bool in_order =
       std::none_of(failed.begin(), failed.end(), [](const RankReport* report) { return report->of_other_launcher; });
   const size_t named = failed.size() <= kMaxNamedFailures ? failed.size() : kMaxNamedFailures - 1;
@@ -176,7 +176,7 @@ std::vector<std::string> RankWarnings(const Timeline& timeline) {
     texts.push_back(
         StrCat(rest.size(), " further ranks failed: ", TruncateUtf8(RankList(rest), 60), " (summary.json: by_rank)"));
   }
-  // A run in which all went well needs none.
+  // A run without failures needs no such warning.
   const bool command_failed = timeline.exit_signal != 0 || timeline.exit_code > 0;
   if (!not_known.empty() && (command_failed || !failed.empty())) {
     texts.push_back(StrCat("rank ", TruncateUtf8(RankList(not_known), 60),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The ranks of a run side by side: what each did, how it ended, which is the slowest.
+// The ranks of a run side by side: the activity of each, how it ended, and the slowest one.
 //
 //   FillRankReport(&timeline);                        // the numbers of the timeline's own rank, in timeline.by_rank
 //   for (const std::string& text : RankWarnings(timeline)) ...
@@ -24,7 +24,7 @@ bool HasFailed(const RankReport& report);
 
 void FillRankReport(Timeline* timeline);
 
-// Replaces the report of the same rank, or adds it in its place.
+// Replaces the report of the same rank, or inserts it in order of rank.
 void PutRankReport(RankReport report, std::vector<RankReport>* reports);
 
 struct RankTotals {
@@ -35,7 +35,7 @@ struct RankTotals {
 };
 RankTotals TotalsOf(const std::vector<RankReport>& reports);
 
-// By the median of their steps; null where fewer than two ranks have steps.
+// By the median length of their steps; null if fewer than two ranks have steps.
 struct RankSpeeds {
   const RankReport* slowest = nullptr;
   const RankReport* fastest = nullptr;
@@ -43,8 +43,8 @@ struct RankSpeeds {
 };
 RankSpeeds SpeedsOf(const std::vector<RankReport>& reports);
 
-// Ranks that failed, the first to fail first, and those that were started again. At most a line for each of the first
-// few; the rest are counted in one.
+// Ranks that failed, in the order of their failures, and ranks that were started again. At most one line for each of
+// the first few; one line counts the rest.
 std::vector<std::string> RankWarnings(const Timeline& timeline);
 
 }  // namespace tbprof

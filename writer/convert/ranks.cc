@@ -75,7 +75,7 @@ std::map<int, std::vector<Ranks::RankProcess>> Ranks::FindProcesses() {
 
 void Ranks::AddReports() {
   for (auto& [rank, processes] : FindProcesses()) {
-    // What a window shows is what was so at its close.
+    // A window shows the state at its close.
     for (RankProcess& process : processes) {
       if (!window_.HasEnded(process.end_ticks, *facts_)) process.end_ticks = 0;
     }
@@ -114,7 +114,7 @@ void Ranks::AddReports() {
             [](const RankReport& a, const RankReport& b) { return a.rank < b.rank; });
 }
 
-// Of the ranks that this launcher's command was to have.
+// Finds the missing ranks among those that this launcher's command should have.
 void Ranks::FindMissing(const std::set<int>& ranks, int local_world_size, int group) {
   const int world = timeline_->world_size;
   RankChoice choice;
@@ -123,11 +123,11 @@ void Ranks::FindMissing(const std::set<int>& ranks, int local_world_size, int gr
   int first = 0;
   int last = world - 1;
   if (local_world_size > 0 && local_world_size < world) {
-    // Both are numbers that a process names: their product may be more than an int holds.
+    // A process reports both numbers: their product may exceed an int.
     first = static_cast<int>(std::min<int64_t>(int64_t{group} * local_world_size, world));
     last = std::min(first + local_world_size, world) - 1;
   }
-  // One launcher per rank.
+  // With one launcher per rank, only the rank of this launcher can be missing.
   if (session_.rank >= 0 && session_.scheduler == scheduler_) first = last = session_.rank;
   for (int rank = first; rank <= last; ++rank) {
     if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) && ranks.count(rank) == 0) {
@@ -136,8 +136,6 @@ void Ranks::FindMissing(const std::set<int>& ranks, int local_world_size, int gr
   }
 }
 
-// One file per rank: its reader pairs the steps of several files, and takes those of two ranks in one file for one
-// sequence. A process belongs to the rank it names, else to its nearest ancestor's.
 void Ranks::Choose(int wanted, std::vector<std::pair<uint64_t, Identity>>* order) {
   Find();
   std::map<Identity, int> rank_of;

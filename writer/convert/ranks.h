@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which processes belong to which rank, which ranks are missing, and which one a profile shows: one file per rank,
-// because its reader pairs the steps of several files, and takes those of two ranks in one file for one sequence.
+// Assigns processes to ranks, finds missing ranks, and selects the rank that a profile shows: one file per rank,
+// because the file's reader pairs the steps of several files, and takes the steps of two ranks in one file for one
+// sequence.
 //
 // Process: converter, one thread. Untrusted: the ranks that processes report.
 #ifndef TBPROF_WRITER_CONVERT_RANKS_H_
@@ -27,18 +28,19 @@ class Ranks {
   Ranks(const SessionFacts& session, const CaptureWindow& window, SpoolFacts* facts, Timeline* timeline)
       : session_(session), window_(window), facts_(facts), timeline_(timeline) {}
 
-  // Leaves the processes of the selected rank in `order` (kAnyRank: of the lowest, and of none); a process belongs to
-  // the rank it names, else to its nearest ancestor's. Sets the ranks of the timeline and their reports.
+  // Leaves only the processes of the selected rank in `order` (kAnyRank: of the lowest rank, and of no rank). A process
+  // belongs to the rank that it names, else to the rank of its nearest ancestor. Sets the ranks of the timeline and
+  // their reports.
   void Choose(int wanted, std::vector<std::pair<uint64_t, Identity>>* order);
 
-  // Of the rank variables of an image. Of several schedulers in a spool the first of the table counts: under `srun
-  // torchrun` the number that Slurm gave to torchrun is none of the ranks.
+  // The rank by the rank variables of an image. If a spool has several schedulers, the first of the table counts: under
+  // `srun torchrun` the number that Slurm gave to torchrun is not a rank.
   RankFacts OwnRankOf(const ProcessFacts& image) const;
-  // That ran on when the command ended.
+  // The ranks that still ran when the command ended.
   const std::set<int>& unended() const { return unended_; }
 
  private:
-  // The processes of a rank that no other process of it started, each with all images that it ran.
+  // A process that no other process of its rank started, with all images that it ran.
   struct RankProcess {
     int32_t pid = 0;
     int local_rank = -1;
@@ -58,7 +60,7 @@ class Ranks {
   const CaptureWindow& window_;
   SpoolFacts* const facts_;
   Timeline* const timeline_;
-  int scheduler_ = -1;  // of wire/ranks.h
+  int scheduler_ = -1;  // index into the table of wire/ranks.h
   std::set<int> unended_;
 };
 

@@ -7,13 +7,13 @@
 namespace tbprof {
 namespace {
 
-constexpr double kLongestPs = 4e18;  // of what damaged records say
+constexpr double kLongestPs = 4e18;  // limit for damaged records
 
 int64_t Common(const PythonRun& run, int64_t from_ps, int64_t to_ps) {
   return std::max<int64_t>(0, std::min(run.to_ps, to_ps) - std::max(run.from_ps, from_ps));
 }
 
-// By the samples, of a part of what the run stands for.
+// The CPU time by samples, for a part of the time that the run stands for.
 double BySamples(const PythonRun& run, int64_t common_ps) {
   const double whole = static_cast<double>(std::max<int64_t>(run.to_ps - run.from_ps, 1));
   return static_cast<double>(run.period_ps) * run.on_cpu * static_cast<double>(common_ps) / whole;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU time of samples of Python. A sample says whether the thread ran at all since the one before, and a thread
-// that waits and wakes for a moment did; how long it ran is what the kernel counts of it.
+// The CPU time of Python samples. A sample shows only whether the thread ran at all since the sample before, which is
+// true even for a thread that waits and wakes for a moment; the kernel's count shows how long it ran.
 //
-//   MeasureCpuOfSamples(&timeline);   // behind runs and usage
+//   MeasureCpuOfSamples(&timeline);   // after runs and usage are filled
 //
 // Process: converter. A pure function of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_SAMPLE_CPU_H_
@@ -13,8 +13,8 @@
 
 namespace tbprof {
 
-// Between two points of a thread's usage its CPU time goes to the runs there, by the samples in which it ran. Tallies
-// follow. What lies outside of the points stays as it is.
+// The CPU time between two points of a thread's usage is distributed to the runs there, by the samples in which the
+// thread ran. Tallies are adjusted. Runs outside of the points stay unchanged.
 void MeasureCpuOfSamples(Timeline* timeline);
 
 }  // namespace tbprof

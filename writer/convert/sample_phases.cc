@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// Samples of a run lie at equal distances, from its first to its last.
+// The samples of a run have equal distances, from its first to its last.
 uint32_t SamplesBefore(const PythonRun& run, int64_t at_ps) {
   if (at_ps <= run.first_ps || run.samples == 0) return 0;
   if (at_ps > run.last_ps) return run.samples;
@@ -24,12 +24,12 @@ int64_t TimePs(int64_t period_ps, uint64_t samples) {
   return __builtin_mul_overflow(period_ps, samples, &time_ps) ? INT64_MAX : time_ps;
 }
 
-// Samples of one run after another, added up by stack for each phase.
+// Adds up the samples of runs by stack, for each phase.
 class Division {
  public:
   void Add(const PythonRun& run, SamplePhase phase, uint32_t begin, uint32_t end) {
     if (begin >= end) return;
-    // Those on the CPU are spread evenly; the parts add up to the whole.
+    // The samples that were on CPU are spread evenly over the run; the parts add up to the whole.
     const auto on_cpu_before = [&](uint32_t samples) { return uint64_t{run.on_cpu} * samples / run.samples; };
     const uint64_t on_cpu = on_cpu_before(end) - on_cpu_before(begin);
     const auto cpu_before = [&](uint32_t samples) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The samples of a thread by what the program did meanwhile: regular steps, other steps (warm-up, evaluation), or what
-// lies before, between and behind them. By time alone, so that workers that have no steps of their own are divided,
-// too.
+// Divides the samples of a thread by the program's phase at their time: regular steps, other steps (warm-up,
+// evaluation), or the time before, between and after steps. Only time counts, so that workers without steps are
+// divided, too.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_SAMPLE_PHASES_H_
@@ -20,11 +20,11 @@ namespace tbprof {
 
 enum class SamplePhase : uint8_t { kSteps, kIrregularSteps, kOutside };
 inline constexpr size_t kSamplePhases = 3;
-std::string_view SamplePhaseName(SamplePhase phase);  // as summary.json has it
+std::string_view SamplePhaseName(SamplePhase phase);  // the name in summary.json
 
 class SamplePhases {
  public:
-  // Of each phase, sorted by stack.
+  // One per phase, sorted by stack.
   using Tallies = std::array<std::vector<PythonTally>, kSamplePhases>;
   using NativeTallies = std::array<std::vector<NativeTally>, kSamplePhases>;
 
@@ -32,9 +32,9 @@ class SamplePhases {
 
   // False: the steps are not known.
   bool known() const { return known_; }
-  // What its runs hold: samples beyond their limit are in no phase.
+  // The samples in the thread's runs: samples beyond the limit of runs are in no phase.
   Tallies Of(const PythonThread& thread) const;
-  // What its points hold: likewise.
+  // The samples in the thread's points: samples beyond the limit of points are in no phase.
   NativeTallies Of(const NativeThread& thread) const;
   SamplePhase At(int64_t at_ps) const;
 

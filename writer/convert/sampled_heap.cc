@@ -8,9 +8,9 @@
 namespace tbprof {
 namespace {
 
-// Fork children of fork children.
+// The limit of forks within forks.
 constexpr int kMostForks = 8;
-// A block of four intervals has a sample but for one time in 55.
+// A block of four intervals has no sample once in 55 times.
 constexpr double kSureIntervals = 4;
 
 }  // namespace
@@ -33,7 +33,7 @@ void SampledHeap::TakeSample(const Identity& process, const AllocationSampleReco
 
 void SampledHeap::TakeFree(const Identity& process, uint8_t flags, const SampledFreeRecord& freed) {
   OfProcess& of = processes_[process];
-  // What is dropped here would seem to be live.
+  // If a free is dropped here, its block seems to be live.
   const bool dropped = !HasRoom();
   if (dropped || (flags & kRecordNotFollowed) != 0) ++of.not_followed;
   if (dropped) return;
@@ -43,7 +43,7 @@ void SampledHeap::TakeFree(const Identity& process, uint8_t flags, const Sampled
 
 void SampledHeap::Finish() {
   for (auto& [process, of] : processes_) {
-    // At one moment what went comes first: only then is its address given out again.
+    // At the same tick frees come first: an address is allocated again only after its free.
     std::stable_sort(of.events.begin(), of.events.end(), [](const Event& a, const Event& b) {
       return a.ticks != b.ticks ? a.ticks < b.ticks : a.kind < b.kind;
     });
@@ -60,7 +60,7 @@ SampledHeap::Live SampledHeap::LiveAt(const Identity& process, uint64_t ticks, i
   }
   const auto of = processes_.find(process);
   if (of == processes_.end()) return live;
-  // realloc's, until it is known whether it could.
+  // Freed blocks, from which a failed realloc restores its block.
   absl::flat_hash_map<uint64_t, const Event*> gone;
   for (const Event& event : of->second.events) {
     if (event.ticks > ticks) break;
@@ -85,13 +85,13 @@ SampledHeap::Live SampledHeap::LiveAt(const Identity& process, uint64_t ticks, i
 
 SampledHeap::Held SampledHeap::HeldBy(const Event& sample) {
   const auto size = static_cast<double>(std::min<uint64_t>(sample.size, uint64_t{1} << 48));
-  // Of a spool without intervals: what its sampling points stand for.
+  // A spool without intervals: the sample stands for the weight of its sampling points.
   if (sample.interval == 0) {
     const auto weight = static_cast<double>(sample.weight);
     return {weight, size > 0 ? weight / size : 1, 0, 1};
   }
   const double intervals = size / static_cast<double>(sample.interval);
-  // Of no bytes: none stands for it.
+  // A block of 0 bytes: no sample stands for it.
   const double probability = -std::expm1(-intervals);
   if (probability <= 0) return {0, 0, 0, 1};
   return {size / probability, 1 / probability, intervals >= kSureIntervals ? size / probability : 0, 1};

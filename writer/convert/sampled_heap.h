@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which sampled blocks were there at a moment, and what they stand for.
+// The sampled blocks that were live at a moment, and the bytes that they stand for.
 //
-// A block of `size` bytes has a sample with the probability 1 - exp(-size / interval), so a sample stands for `size` by
-// that: of blocks of several intervals the size itself, of small ones about an interval.
+// A block of `size` bytes has a sample with the probability 1 - exp(-size / interval), so a sample stands for `size`
+// divided by that probability: for a block of several intervals the size itself, for a small block about an interval.
 //
 //   heap.TakeSample(process, sample, site);   // each AllocationSample
 //   heap.TakeFree(process, freed);            // each SampledFree
@@ -27,7 +27,7 @@ namespace tbprof {
 
 class SampledHeap {
  public:
-  // Of all processes together: 64 MB of them.
+  // The limit of all processes together: 64 MB.
   static constexpr size_t kMostEvents = 1u << 20;
 
   struct Held {
@@ -43,16 +43,16 @@ class SampledHeap {
 
   explicit SampledHeap(const SpoolFacts* facts) : facts_(*facts) {}
 
-  // `site`: a number that At has it by.
+  // `site`: the number under which At returns it.
   void TakeSample(const Identity& process, const AllocationSampleRecord& sample, uint32_t site);
   void TakeFree(const Identity& process, uint8_t flags, const SampledFreeRecord& freed);
   void Finish();
 
-  // By site, what was there just after `ticks`. A fork child has what its parent had when it began.
+  // The blocks that were live just after `ticks`, by site. A fork child has the blocks that its parent had at the fork.
   absl::flat_hash_map<uint32_t, Held> At(const Identity& process, uint64_t ticks) const;
-  // Of the process alone, in order of time: the live bytes at samples and frees.
+  // The live bytes of the process alone, at samples and frees, in order of time.
   std::vector<Level> LevelsOf(const Identity& process) const;
-  // Blocks of the process whose free will not have been recorded: there was no room for them.
+  // The number of blocks of the process whose free was not recorded, because there was no room for them.
   uint64_t NotFollowed(const Identity& process) const;
 
  private:

@@ -28,7 +28,7 @@ Number Valid(Number number) {
   return number;
 }
 
-// Whether the value is of the field's kind and fits; otherwise the field stays as it is.
+// Returns whether the value has the field's type and fits; otherwise the field is unchanged.
 bool Read(const nlohmann::json& value, bool* field) {
   if (value.is_boolean()) *field = value.get<bool>();
   return value.is_boolean();
@@ -98,7 +98,7 @@ absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path) {
   bool found = false;
   while ((*reader)->Next(&frame)) {
     WindowFact window;
-    if (frame.part != 0) break;  // all of this is in the main file
+    if (frame.part != 0) break;  // everything that is needed is in the main file
     if (frame.type == FrameType::kWindow && frame.Read(&window)) {
       if (window.event == WindowEvent::kOpened && summary.windows.size() < kMaxWindows) {
         summary.windows.push_back({window.number});

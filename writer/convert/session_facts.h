@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session record: what the launcher knows at the start of a session, as the JSON of the spool's first frame. Its
-// members are rows of wire/settings.def.
+// The session record: the facts that the launcher knows at the start of a session, as the JSON of the spool's first
+// frame. Its members are rows of wire/settings.def.
 //
-// Process: launcher (formats) and converter (parses). Untrusted: members may be missing or of another kind.
+// Process: launcher (formats) and converter (parses). Untrusted: members may be missing or of another type.
 #ifndef TBPROF_WRITER_CONVERT_SESSION_FACTS_H_
 #define TBPROF_WRITER_CONVERT_SESSION_FACTS_H_
 
@@ -24,7 +24,7 @@ struct SessionOptions {
 #include "wire/settings.def"
 };
 
-// The `high` of each row.
+// The maximum (`high`) of each option.
 struct OptionMaximum {
 #define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) static constexpr type name = high;
 #include "wire/settings.def"
@@ -35,9 +35,9 @@ struct SessionFacts : SessionOptions {
 #include "wire/settings.def"
 };
 
-// Bytes that are no UTF-8 are replaced.
+// Replaces bytes that are not valid UTF-8.
 std::string FormatSession(const SessionFacts& facts);
-// An error where the text is no description of a session.
+// Returns an error if the text does not describe a session.
 absl::StatusOr<SessionFacts> ParseSession(std::string_view json);
 
 }  // namespace tbprof

@@ -16,7 +16,7 @@ struct KindName {
   std::string_view name;
 };
 
-// Of what is made, whether it has an event or not.
+// Counts of calls made, with or without an event.
 constexpr KindName kMadeCounts[] = {
     {ConservedKind::kBlock, "allocations"},     {ConservedKind::kIo, "io_calls"},
     {ConservedKind::kLock, "lock_waits"},       {ConservedKind::kThreadCall, "thread_calls"},
@@ -38,7 +38,7 @@ class Measurer {
   }
 
  private:
-  // What was made is not known where it was lost.
+  // A count is left out if it is unknown, or if the counts of its row do not add up.
   void AddMade() {
     for (const KindName& wanted : kMadeCounts) {
       for (const ConservedRow& row : timeline_.conservation) {
@@ -70,7 +70,7 @@ class Measurer {
     amounts_.counts.push_back({"copied_bytes", static_cast<double>(bytes)});
   }
 
-  // Sampled ones have a time, and no count that repeats.
+  // Sampled operations have a time, but no reproducible count.
   void AddOperations() {
     std::map<std::string_view, StepOperation> by_name;
     double calls = 0;
@@ -110,7 +110,7 @@ class Measurer {
 
 void MeasureStepAmounts(Timeline* timeline) {
   const bool known = timeline->step_source != StepSource::kNone && timeline->step_source != StepSource::kWholeCapture;
-  // Totals of more than the steps are of have nothing to be divided by.
+  // Totals that cover more than the timeline cannot be divided by its steps.
   if (known && timeline->totals_ps == 0) Measurer(timeline).Measure();
 }
 

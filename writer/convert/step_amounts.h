@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fills in Timeline::step_amounts from its totals.
+// Fills Timeline::step_amounts from the totals of the timeline.
 //
-// Process: converter. When: behind the steps and all totals. A pure function of the timeline.
+// Process: converter. When: after the steps and all totals. A pure function of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_STEP_AMOUNTS_H_
 #define TBPROF_WRITER_CONVERT_STEP_AMOUNTS_H_
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which steps a profile shows: those that the program marks, else those of PyTorch, else those that repeat; where none
-// are found, the capture as one, because TensorBoard's pages need a step.
+// Selects the steps that a profile shows: the steps that the program marks, else PyTorch's, else sequences that repeat;
+// if none are found, the whole capture as one step, because TensorBoard's pages need a step.
 //
-// Process: converter. Of a timeline whose events are finished.
+// Process: converter. The events of the timeline must be finished.
 #ifndef TBPROF_WRITER_CONVERT_STEP_CHOICE_H_
 #define TBPROF_WRITER_CONVERT_STEP_CHOICE_H_
 
@@ -15,9 +15,9 @@
 namespace tbprof {
 
 struct StepRequest {
-  uint32_t process = 0;     // whose steps: index into Timeline::processes
+  uint32_t process = 0;     // the process of the steps: index into Timeline::processes
   std::string marker;       // --step-marker; empty: the usual names
-  bool events_cut = false;  // to the profile's size: what is left repeats nothing
+  bool events_cut = false;  // events were cut to the profile's size: the rest shows no repetition
 };
 
 // Fills Timeline::steps and their source.

@@ -29,7 +29,7 @@ void BlockedLines::TakeRow(uint32_t owner, const ThreadBlockedRow& row) {
   const uint32_t thread = model_.LineOfThread(owner, row.tid, row.first_ticks);
   if (thread == kNoLine) return;
   ++count_;
-  // Those outside of the window are a share of the whole.
+  // The samples outside of the window are removed in proportion to their time.
   const uint64_t first = std::max(row.first_ticks, window_.open);
   const uint64_t last = std::min(row.last_ticks, window_.close - 1);
   const double share = row.last_ticks == row.first_ticks

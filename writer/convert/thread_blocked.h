@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From samples of blocked threads in a spool to Timeline::blocked.
+// From the samples of blocked threads in a spool to Timeline::blocked.
 //
 //   BlockedLines blocked(&window, &facts, &model, &timeline);
 //   blocked.Take(frame);        // each frame of the second pass
 //   blocked.Finish();           // once
 //
-// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostBlockedRuns; later ones are left out, so
-// that shares of such a run are those of its earlier part.
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostBlockedRuns; later runs are left out, and
+// shares then cover only the earlier part of the recording.
 #ifndef TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
 #define TBPROF_WRITER_CONVERT_THREAD_BLOCKED_H_
 
@@ -31,7 +31,7 @@ class BlockedLines {
   BlockedLines(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline)
       : window_(*window), facts_(*facts), model_(*model), timeline_(*timeline) {}
 
-  // Passes over all frames but kThreadBlocked.
+  // Ignores all frames except kThreadBlocked.
   void Take(const Frame& frame);
   void Finish();
 

@@ -21,7 +21,7 @@ std::string StemOfThreadName(std::string_view name) {
 ThreadGroupKey GroupOfThread(const Timeline& timeline, uint32_t index) {
   const Thread& thread = timeline.threads[index];
   const Process& process = timeline.processes[thread.process];
-  // The digit of `python3` is no number of a thread.
+  // The digit of `python3` is not the number of a thread.
   const bool is_unnamed = thread.name == process.name;
   return {process.name, process.forked, thread.is_main,
           thread.is_main ? "main"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that do the same: main threads, or those whose names differ in their numbers only; of processes of one name.
+// Threads that do the same: main threads, or threads whose names differ only in numbers, of processes with one name.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_THREAD_GROUPS_H_
@@ -25,7 +25,8 @@ struct ThreadGroupKey {
 };
 ThreadGroupKey GroupOfThread(const Timeline& timeline, uint32_t thread);
 
-// `Worker-12`, `Worker_3`, `Worker`: `Worker`. `Thread-3 (load)`, as Python calls a thread of `load`: `Thread (load)`.
+// `Worker-12`, `Worker_3` and `Worker` give `Worker`. `Thread-3 (load)`, Python's name for a thread of `load`, gives
+// `Thread (load)`.
 std::string StemOfThreadName(std::string_view name);
 
 // `2 forked processes python3`, `threads Loader (4)`.
@@ -37,7 +38,7 @@ struct ThreadGroup : ThreadGroupKey {
   std::vector<const Samples*> members;
 };
 
-// In the order of their first members. `threads` must outlive them.
+// In the order of their first members. `threads` must outlive the groups.
 template <typename Samples>
 std::vector<ThreadGroup<Samples>> GroupThreads(const Timeline& timeline, const std::vector<Samples>& threads) {
   std::vector<ThreadGroup<Samples>> groups;

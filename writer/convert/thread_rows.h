@@ -16,7 +16,7 @@
 
 namespace tbprof {
 
-// Calls `visit(owner, row)`, `owner` being an index into Timeline::processes; of a process that is not shown, nothing.
+// Calls `visit(owner, row)` for each row, with an index into Timeline::processes. Ignores processes that are not shown.
 template <typename Row, typename Visit>
 void ForEachThreadRow(const Frame& frame, ProcessModel* model, uint64_t* corrupt, Visit&& visit) {
   ThreadUsageFact fact;

@@ -18,7 +18,7 @@ constexpr uint64_t kMostNs = uint64_t{1} << 62;
 constexpr uint64_t kPsPerNs = 1000;
 constexpr int64_t kPsPerUs = 1'000'000;
 constexpr size_t kMostUnknown = 1u << 16;  // threads
-constexpr double kFirstDistanceNs = 1e8;   // twice what the launcher makes
+constexpr double kFirstDistanceNs = 1e8;   // twice the launcher's distance
 
 int64_t PsOf(uint64_t ns) {
   return static_cast<int64_t>(std::min<uint64_t>(ns, static_cast<uint64_t>(INT64_MAX) / kPsPerNs) * kPsPerNs);
@@ -67,14 +67,14 @@ void UsageLines::TakeRow(uint32_t owner, const ThreadUsageRow& row) {
     if (row.ticks > line.before.ticks) line.before = point;
   } else if (row.ticks >= window_.close) {
     if (line.after.ticks == 0 || row.ticks < line.after.ticks) line.after = point;
-  } else if (points_ < 2 * most_points_) {  // more only if there are so many threads
+  } else if (points_ < 2 * most_points_) {  // exceeds most_points_ only with very many threads
     Add(point, &line.points);
     if (points_ > most_points_) Thin();
   }
 }
 
-// Once they are thinned: what is nearer to the one before the last takes the place of the last, and what comes too late
-// goes.
+// After thinning: a point that is too near to the last but one replaces the last; a point that is older than the last
+// is discarded.
 void UsageLines::Add(const Point& point, std::vector<Point>* points) {
   const size_t size = points->size();
   if (distance_ > 0 && size >= 2) {
@@ -111,7 +111,7 @@ std::vector<UsageLines::Point> UsageLines::TakePoints(Line* line) const {
   if (line->after.ticks != 0) all.push_back(line->after);
   *line = {};
   std::stable_sort(all.begin(), all.end(), [](const Point& a, const Point& b) { return a.ticks < b.ticks; });
-  // Two samplers may read one thread, and one may be held up between the reading and the time.
+  // Two samplers may read one thread, and one may be delayed between reading the count and reading the time.
   std::vector<Point> rising;
   for (const Point& point : all) {
     if (!rising.empty() &&
@@ -128,7 +128,7 @@ std::vector<UsageLines::Point> UsageLines::TakePoints(Line* line) const {
     return Point{at, Between(a.cpu_ns, b.cpu_ns, share), Between(a.run_delay_ns, b.run_delay_ns, share), a.major_faults,
                  a.minor_faults};
   };
-  // What lies before and behind the window ends at its borders.
+  // A first or last point outside of the window is interpolated to its border.
   if (rising.size() >= 2 && rising.front().ticks < window_.open) rising.front() = cut(0, window_.open);
   if (rising.size() >= 2 && rising.back().ticks >= window_.close) {
     rising.back() = cut(rising.size() - 2, std::max(window_.close - 1, rising[rising.size() - 2].ticks));
@@ -152,7 +152,7 @@ void UsageLines::AddLimits() {
   for (const auto& [identity, index] : model_.processes()) {
     const Process& process = timeline_.processes[index];
     if (!process.is_command) continue;
-    // The latest image of the command that has them.
+    // The latest image of the command that has limits.
     if (const auto* its = facts_.cpu_limits.Of(identity.segment, identity.serial); its != nullptr) limits = its;
   }
   if (limits == nullptr) return;

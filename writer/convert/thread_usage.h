@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the counts of threads' CPU time in a spool to Timeline::usage, and from the limits of CPUs to
-// Timeline::cpu_limits.
+// From the CPU time of threads in a spool to Timeline::usage, and from the limits of CPUs to Timeline::cpu_limits.
 //
 //   UsageLines usage(&window, &facts, &model, &timeline);
 //   usage.Take(frame);        // each frame of the second pass
 //   usage.Finish();           // once
 //
-// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostUsagePoints, beyond which they are thinned:
-// all threads alike, by time.
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostUsagePoints; beyond it the points of all
+// threads are thinned alike, by time.
 #ifndef TBPROF_WRITER_CONVERT_THREAD_USAGE_H_
 #define TBPROF_WRITER_CONVERT_THREAD_USAGE_H_
 
@@ -30,12 +29,12 @@ inline constexpr size_t kMostUsagePoints = 1u << 20;
 
 class UsageLines {
  public:
-  // All must outlive this. `most_points`: kMostUsagePoints but in tests.
+  // All must outlive this. `most_points`: kMostUsagePoints except in tests.
   UsageLines(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, Timeline* timeline,
              size_t most_points = kMostUsagePoints)
       : window_(*window), facts_(*facts), model_(*model), timeline_(*timeline), most_points_(most_points) {}
 
-  // Passes over all frames but kThreadUsage.
+  // Ignores all frames except kThreadUsage.
   void Take(const Frame& frame);
   void Finish();
 
@@ -46,15 +45,15 @@ class UsageLines {
   };
   struct Line {
     std::vector<Point> points;  // within the window
-    Point before, after;        // the nearest outside of it; ticks 0: none
+    Point before, after;        // the nearest points outside of it; ticks 0: none
   };
 
-  // Where a thread is not known, it has a line if it has samples: that is seen at the end.
+  // An unknown thread has a line only if it has samples, which is known at the end.
   using Unknown = std::pair<uint32_t, int32_t>;  // index into Timeline::processes, tid
 
   void ListKnown();
   void TakeRow(uint32_t owner, const ThreadUsageRow& row);
-  // Null: there are too many.
+  // Null: there are too many threads or lines.
   Line* FindLine(uint32_t owner, const ThreadUsageRow& row);
   void Add(const Point& point, std::vector<Point>* points);
   void Thin();
@@ -71,7 +70,7 @@ class UsageLines {
   std::map<Unknown, Line> unknown_;
   absl::flat_hash_set<Unknown> known_;
   size_t most_points_, points_ = 0;
-  uint64_t distance_ = 0;  // of a thread's points, at least, in ticks
+  uint64_t distance_ = 0;  // the least distance of a thread's points, in ticks
   uint64_t corrupt_ = 0;
 };
 

@@ -51,7 +51,7 @@ namespace {
 constexpr size_t kMostGraphNodes = 1u << 20;
 constexpr uint64_t kProgressBytes = 16u << 20;
 
-// One chunk, by the indices of its thread and process in the timeline.
+// A chunk, with the indices of its thread and process in the timeline.
 struct Place {
   uint32_t segment;
   Identity thread, process;
@@ -62,7 +62,7 @@ class Builder {
  public:
   Builder(const TimelineRequest& request, const ProgressFunction& progress) : request_(request), progress_(progress) {}
 
-  // `pass_over`: as ReadSpoolFacts.
+  // `pass_over`: as in ReadSpoolFacts.
   absl::StatusOr<Timeline> Build(bool pass_over) {
     if (absl::Status status = ReadFacts(pass_over); !status.ok()) return status;
     model_.AddProcesses(request_.rank, &ranks_);
@@ -101,11 +101,11 @@ class Builder {
     return std::move(timeline_);
   }
 
-  // Whether the chunks had damage that the facts say nothing of.
+  // Whether the chunks had damage that the first pass did not find.
   bool FoundDamage() const { return reader_ != nullptr && reader_->damaged_bytes() > facts_.damaged_bytes; }
 
  private:
-  // The first pass: what the spool says about processes, threads and windows.
+  // The first pass: the facts about processes, threads and windows.
   absl::Status ReadFacts(bool pass_over) {
     auto opened = SpoolReader::Open(request_.spool, request_.extent);
     if (!opened.ok()) return opened.status();
@@ -129,7 +129,7 @@ class Builder {
                          static_cast<int64_t>(session_.page_cost_ns * 1000)};
     timeline_.ranks_recorded = session_.ranks;
     families_ = session_.families;
-    // Other windows, open at the same time, may have wanted more.
+    // Other windows that were open at the same time may have requested more families.
     less_than_recorded_ = facts_.window_found && (families_ & ~facts_.families) != 0;
     if (facts_.window_found) families_ &= facts_.families;
     timeline_.counts_allocator = (families_ & kFamilyMalloc) != 0;
@@ -178,7 +178,7 @@ class Builder {
     if (HasBlocks() && place.owner != kNoProcess) heap_.TakeBlocks(frame, chunk, place.process);
     uint64_t ignored = 0, records = 0;
     if (place.line == kNoLine || place.owner == kNoProcess) {
-      // Of a process or thread that had ended before the timeline begins, or of a thread of the library's.
+      // The process or thread ended before the timeline begins, or the thread belongs to the library.
       const bool counts = window_.whole_run && (place.owner != kNoProcess || IsOfRank(place.process));
       const bool passed = !counts && place.owner == kNoProcess;
       ForEachRecord(frame, &chunk, &ignored, [&](const RecordView& record) {
@@ -207,12 +207,12 @@ class Builder {
     timeline_.processes[place.owner].records += records;
   }
 
-  // --malloc=exact: chunks are read for blocks first, and for the Python stacks among them.
+  // --malloc=exact: each chunk is first read for blocks, and for the Python stacks among them.
   bool HasBlocks() const { return session_.malloc_stamp_every > 0; }
 
   static bool IsLayout(const RecordView& record) { return ClassOf(record.tag.kind) == RecordClass::kLayout; }
 
-  // Whether what becomes of a record of a thread or process without a line is counted where it is taken.
+  // Whether a record of this kind is counted where it is taken, even without a line for its thread or process.
   static bool IsFollowed(ConservedKind kind) {
     return kind == ConservedKind::kAnnotation || kind == ConservedKind::kTorch || IsGpu(kind);
   }
@@ -271,10 +271,10 @@ class Builder {
     gpu_call_stacks_.Take(place.line, stack.ticks, python_exact_.ReferenceTo(place.thread, stack.number));
   }
 
-  // `counts`: in the totals, though no event of it is shown.
+  // `counts`: the record is in the totals, though no event of it is shown.
   void TakeUnshown(const Place& place, bool counts, const RecordView& record, ConservedKind kind) {
     if (GpuBuilder::IsGpu(record.tag.kind)) return TakeGpu(place, record, kind);
-    // A range may be ended by a thread that is there.
+    // A thread that is shown may end the range.
     if (record.tag.kind == RecordKind::kAnnotation) return TakeAnnotation(place, record, kind);
     SpanRecord span;
     if (!counts || !record.ReadSpan(&span) || span.start + span.ticks < span.start) return;
@@ -303,7 +303,7 @@ class Builder {
     }
   }
 
-  // Whether the file is of that process' rank, for one that has no place in it.
+  // Whether a process without a place in the file belongs to the rank of the file.
   bool IsOfRank(const Identity& identity) {
     if (timeline_.rank < 0) return true;
     const int rank = ranks_.OwnRankOf(ImageOf(identity, &facts_)).rank;
@@ -363,7 +363,7 @@ class Builder {
     if (!torch_memory_.Take(place.owner, place.line, record)) ++timeline_.corrupt_records;
   }
 
-  // Beyond the bound kernels belong to what launched their graph.
+  // Beyond the limit, kernels are assigned to the call that launched their graph.
   void TakeGraphNode(const Place& place, const RecordView& record) {
     GpuGraphNodeRecord made;
     if (!record.Read(&made) || !IsInWindow(made.ticks)) return;
@@ -385,7 +385,7 @@ class Builder {
     events_.Keep(place.line, event);
   }
 
-  // What the dropped parts held, where the totals are those of the whole run.
+  // Adds the totals of dropped parts, if the totals cover the whole run.
   void AddDroppedTotals() {
     const auto for_each = [&](const auto& rows, const auto& take) {
       for (const auto& row : rows) {
@@ -394,7 +394,7 @@ class Builder {
         if (owner != kNoProcess || IsOfRank(identity)) take(identity, owner, row);
       }
     };
-    // What is in use in any window may have been allocated long before.
+    // Memory that is in use in a window may have been allocated long before it.
     for_each(facts_.gpu_memory, [&](const Identity& identity, uint32_t owner, const GpuMemoryRow& row) {
       gpu_.TakeDroppedMemory(identity, owner, row.memory);
     });
@@ -408,12 +408,13 @@ class Builder {
     });
   }
 
-  // What exact events have left of the budget, or a small part of it: they are never fewer for the sake of samples.
+  // Samples get the bytes that exact events left of the budget, and at least a small part of it: exact events are never
+  // removed for samples.
   void AddSampled() {
     constexpr uint64_t kLeastShare = 16;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     const uint64_t left = most - std::min(most, timeline_.expected_bytes);
-    // Before the last samples, which they take the place of.
+    // Before python_.Finish: exact stacks replace the last samples.
     AddCores(window_, facts_, {&python_stacks_, native_.stacks(), &modules_}, &model_, &timeline_);
     const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
     AddCoreNotes(&timeline_);
@@ -473,7 +474,7 @@ class Builder {
                      });
   }
 
-  // All of PyTorch's work was expected to have a name of an operation.
+  // The expected size includes the name of an operation for all of PyTorch's work; nested work has none.
   void NameOfOperations() {
     const uint64_t without = kTextStatBytes * NameOperations(&timeline_).nested;
     timeline_.expected_bytes -= std::min(timeline_.expected_bytes, without);
@@ -487,8 +488,8 @@ class Builder {
   SessionFacts session_;
   CaptureWindow window_;
   Timeline timeline_;
-  uint32_t families_ = 0;            // that are shown
-  bool less_than_recorded_ = false;  // what is not of families_ is left out
+  uint32_t families_ = 0;            // families that are shown
+  bool less_than_recorded_ = false;  // records of other families are left out
 
   Ranks ranks_{session_, window_, &facts_, &timeline_};
   EventTypes types_{&facts_, &timeline_};

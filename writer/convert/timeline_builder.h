@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From a spool to a timeline: decodes, checks, joins processes and threads, cuts to the window, keeps within the
-// budget, names addresses. Everything in a spool is taken as hostile: what makes no sense is counted and left out.
+// budget, names addresses. A spool is hostile input: invalid content is counted and left out.
 //
 //   auto timeline = BuildTimeline({.spool = path}, [](uint64_t done, uint64_t total) {});
 //
@@ -27,23 +27,23 @@ inline constexpr int kAnyRank = -1;
 struct TimelineRequest {
   std::string spool;
   SpoolExtent extent;                         // how much of it to read
-  uint32_t window = 0;                        // number of the window to show: 0 the run's own
+  uint32_t window = 0;                        // number of the window to show; 0: the run's own
   uint64_t max_profile_size = 64u << 20;      // bytes of the xplane file to aim at
   std::string host;                           // overrides the session's
   std::string step_marker;                    // a regular expression, likewise
-  uint64_t part_from_ns = 0, part_to_ns = 0;  // of the window, from its beginning; 0: all of it
-  uint64_t agreed_start_unix_ns = 0;          // of several captures at the same time; 0: there is none
-  // Of several ranks in one spool, the one to show: the processes that say so, and their descendants. kAnyRank: the
-  // lowest, with what belongs to none (torchrun itself); Timeline::further_ranks then names the others.
+  uint64_t part_from_ns = 0, part_to_ns = 0;  // part of the window, from its begin; 0: all of it
+  uint64_t agreed_start_unix_ns = 0;          // start of several simultaneous captures; 0: none
+  // The rank to show, if a spool has several: the processes that report it, and their descendants. kAnyRank: the lowest
+  // rank, with the processes of no rank (torchrun itself); Timeline::further_ranks then has the other ranks.
   int rank = kAnyRank;
-  std::vector<std::string> warnings;  // of the launcher, not in the spool
-  bool recovered = false;             // the launcher is gone: say so
-  ExamineProgram examine = nullptr;   // what a program's file says
+  std::vector<std::string> warnings;  // from the launcher, not in the spool
+  bool recovered = false;             // the launcher is gone: adds a warning
+  ExamineProgram examine = nullptr;   // reads facts from a program's file
 };
 
 using ProgressFunction = std::function<void(uint64_t done, uint64_t total)>;
 
-// What a spool says of itself. Reads all of it.
+// The facts of a spool about its session. Reads the main file of the spool.
 struct SpoolSummary {
   std::string logdir, run, host;
   bool run_exclusive = true;
@@ -57,7 +57,7 @@ struct SpoolSummary {
     bool published = false;
     bool replaced = false;
   };
-  std::vector<SpoolWindow> windows;  // that were opened
+  std::vector<SpoolWindow> windows;  // all that were opened
 };
 absl::StatusOr<SpoolSummary> ReadSpoolSummary(const std::string& path);
 

@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-// What the bars may take of the file: 1 MB, and no more than the operations that are in it.
+// The limits of the bars in the file: 1 MB, and no more bars than recorded operations.
 constexpr size_t kFewestBars = 64, kMostBars = 40'000;
 // A process with so much work beside its main thread's that it has more is one in a thousand threads.
 constexpr size_t kMostLines = 64;
@@ -31,7 +31,7 @@ double WeightAt(const std::vector<TorchWeight>& weights, int64_t ps) {
   return above == weights.begin() ? 1 : std::prev(above)->weight;
 }
 
-// By operation, the longest first. `events`: how many they come from.
+// By operation, the longest first. `events`: the number of recorded events that they come from.
 std::vector<Missing> MissingTimes(const Timeline& timeline, uint32_t process, size_t* events) {
   const std::vector<TorchWeight>& weights = timeline.processes[process].torch.weights;
   absl::flat_hash_map<StringId, double> times;
@@ -82,7 +82,7 @@ std::vector<EstimateLine> TorchEstimates(const Timeline& timeline, uint32_t proc
   for (const Missing& each : missing) all += each.ps;
   for (const Pause& pause : pauses) room += static_cast<double>(pause.length_ps);
   if (all <= 0 || room <= 0) return {};
-  // Threads that work at the same time, and pauses too many to be used, need further lines.
+  // Work of several threads at the same time, and pauses beyond the limit, need further lines.
   const auto count = static_cast<size_t>(std::min<double>(kMostLines, std::ceil(all / room)));
   std::vector<EstimateLine> lines(count);
   const double fit = std::min(1.0, static_cast<double>(count) * room / all);
@@ -105,7 +105,7 @@ std::vector<EstimateLine> TorchEstimates(const Timeline& timeline, uint32_t proc
     }
   }
   const double share = static_cast<double>(torch.recorded) / static_cast<double>(torch.recorded + torch.skipped);
-  // In the letters that an operation's name may have.
+  // Only characters that are allowed in the name of an operation.
   lines[0].note = absl::StrFormat(
       "PyTorch_operations_are_sampled/%.*f_percent_recorded/times_are_extrapolated/occurrences_are_not:Sampled",
       share < 0.1 ? 1 : 0, 100 * share);

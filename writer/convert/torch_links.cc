@@ -17,8 +17,9 @@ struct Place {
   uint32_t thread = 0, event = 0;
 };
 
-// Numbers are reported before they are taken: operations that take none have that of the next that does. So of all that
-// have a node's number it is the last, and of what is nested in it with the same number the outermost.
+// PyTorch reports a number before it is taken: operations that take none have the number of the next operation that
+// does. The forward operation is therefore the last one with a node's number, and, of nested ones with the same number,
+// the outermost.
 struct ForwardOperation {
   Place place;
   int64_t start_ps = -1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which operation of the forward pass a node of PyTorch's backward pass belongs to, whatever threads they run on, for
-// arrows between them.
+// Finds the operation of the forward pass for each node of PyTorch's backward pass, across threads, for arrows between
+// them.
 //
-// Process: converter. Bounded: beyond kMostLinks the shortest nodes have none.
+// Process: converter. Bounded: beyond kMostLinks the shortest nodes have no link.
 #ifndef TBPROF_WRITER_CONVERT_TORCH_LINKS_H_
 #define TBPROF_WRITER_CONVERT_TORCH_LINKS_H_
 
@@ -22,7 +22,7 @@ class TorchLinks {
  public:
   explicit TorchLinks(const Timeline& timeline);
 
-  // Of an event: from 1 up, the same for an operation and its nodes, unique otherwise; 0: it has no link.
+  // The link of an event: from 1 up, the same for an operation and its nodes, otherwise unique; 0: it has no link.
   uint32_t Of(uint32_t thread, size_t event) const {
     const auto found = links_.find({thread, static_cast<uint32_t>(event)});
     return found == links_.end() ? 0 : found->second;

@@ -20,7 +20,7 @@ void Thin(std::vector<TensorMemory>* reports, size_t groups) {
   });
 }
 
-// The name of the outermost of PyTorch's operations around a time.
+// The name of PyTorch's outermost operation at a time.
 StringId OperationAt(const Timeline& timeline, uint32_t index, int64_t time_ps) {
   constexpr int kMostLooks = 256;
   if (index >= timeline.threads.size()) return 0;
@@ -36,7 +36,7 @@ StringId OperationAt(const Timeline& timeline, uint32_t index, int64_t time_ps) 
   return 0;
 }
 
-// A stack that the thread's samples have at a time; 0: there is none.
+// The stack of the thread's samples at a time; 0: there is none.
 uint32_t PythonStackAt(const Timeline& timeline, uint32_t index, int64_t time_ps) {
   const PythonThread* const thread = timeline.python.OfThread(index);
   if (thread == nullptr) return 0;
@@ -45,7 +45,7 @@ uint32_t PythonStackAt(const Timeline& timeline, uint32_t index, int64_t time_ps
   return std::prev(after)->stack;
 }
 
-// What was there at the highest report: by operation, and by the line that the thread was sampled at.
+// The live memory at the highest report: by operation, and by the sampled stack of the thread.
 DeviceMemory PeakOf(const Timeline& timeline, const std::vector<TensorMemory>& reports, bool complete) {
   const auto highest = std::ranges::max_element(reports, {}, &TensorMemory::allocated);
   DeviceMemory device;
@@ -119,7 +119,7 @@ std::vector<TensorMemory> TorchMemory::Finish(const Timeline& timeline, const st
   std::vector<TensorMemory> all;
   for (auto& [key, of_device] : devices_) {
     auto& [reports, thinned] = of_device;
-    // Threads are read one after the other.
+    // Threads are read one after the other, so the reports are not in order of time.
     std::stable_sort(reports.begin(), reports.end(),
                      [](const TensorMemory& a, const TensorMemory& b) { return a.time_ps < b.time_ps; });
     absl::flat_hash_map<uint64_t, size_t> live;

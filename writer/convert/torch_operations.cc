@@ -20,16 +20,16 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxPart = 64, kMaxPath = 192;
-// Names with numbers in them make a path of each.
+// Names that contain numbers would make one path for each number.
 constexpr size_t kMaxPaths = 1u << 14;
-// Of copies of copies; they may be cyclic in a file.
+// The limit of copies of copies, which may be cyclic in a file.
 constexpr int kMostCopies = 8;
 constexpr std::string_view kOptimizer = "Optimizer.", kForward = "forward", kBackward = "backward";
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// In the letters that an operation's name may have.
+// Keeps only characters that are allowed in the name of an operation.
 std::string Part(std::string_view text) {
   std::string part;
   for (const char c : text.substr(0, kMaxPart)) {
@@ -38,7 +38,7 @@ std::string Part(std::string_view text) {
   return part;
 }
 
-// Of a name that a program gives, whatever it puts around it.
+// The part for a name from the program, without the characters that the program puts around it.
 std::string ScopePart(std::string_view text) {
   const std::string part = Part(text);
   const size_t first = part.find_first_not_of('_');
@@ -57,7 +57,8 @@ std::string Path(std::string_view name, std::string_view separator, std::string 
   }
 }
 
-// The right side of the colon: what the tables sum by. Capitals within a word that begins small are no type to them.
+// The right side of the colon, by which the tables sum. They do not accept capitals within a type that begins with a
+// small letter.
 std::string TypeOf(std::string_view path) {
   std::string type;
   for (const char c : path.substr(path.rfind('/') + 1)) type += IsLetter(c) || IsDigit(c) ? c : '_';
@@ -82,19 +83,19 @@ bool IsOwnScope(const EventType& type) {
          (type.name.starts_with(kOptimizer) || IsLoaderNext(type.origin, type.name));
 }
 
-// Empty: none that is worth a part of a path.
+// Empty: the name adds nothing useful to a path.
 std::string ScopeOf(const EventType& type, const StepNames& steps) {
   if (IsLoaderNext(type.origin, type.name)) return "dataloader";
   const std::string_view name = type.name;
   if (IsOwnScope(type)) {
-    // `Optimizer.step#SGD.step`: what is done, and by which.
+    // `Optimizer.step#SGD.step`: the action, and the optimizer.
     const size_t end = std::min(name.find('#'), name.size());
     std::string_view which = name.substr(std::min(end + 1, name.size()));
     which = which.substr(0, which.rfind('.'));
     return StrCat(Part(name.substr(0, end)), which.empty() ? "" : "/", Part(which));
   }
   if (steps.Match(name)) return "";
-  // Behind it torch.autograd.profiler.emit_nvtx's text of each call.
+  // Cuts off the text that torch.autograd.profiler.emit_nvtx appends for each call.
   return Path(name.substr(0, name.find(", seq = ")), "/", ScopePart);
 }
 
@@ -124,7 +125,7 @@ class Namer {
   NamedOperations NameAll() {
     FindUsualLevels();
     const bool any_work = std::any_of(kinds_.begin(), kinds_.end(), [](Kind kind) { return kind >= Kind::kOperation; });
-    // Scopes alone are of use to what was launched in them.
+    // Scopes alone are useful only for work that was launched in them.
     if (!any_work && timeline_->gpu_streams.empty()) return counts_;
     auto node = timeline_->graph_nodes.begin();
     for (uint32_t i = 0; i < timeline_->threads.size(); ++i) {
@@ -144,7 +145,8 @@ class Namer {
       for (GpuStream& stream : timeline_->gpu_streams) {
         for (GpuEvent& event : stream.events) {
           if (event.kind != GpuEventKind::kKernel || event.value == 0) continue;
-          // What a graph does is known where it is captured; who launches it may be a loop around it all.
+          // The operation of a graph's kernels is known where the graph is captured; the launch may be in a loop around
+          // everything.
           if (const StringId operation = MadeIn(stream.process, event.value); operation != 0)
             event.operation = operation;
         }
@@ -154,22 +156,22 @@ class Namer {
   }
 
  private:
-  // kOwnScope: of PyTorch itself, which names the purpose of the operations in it.
+  // kOwnScope: a scope of PyTorch itself, which names the purpose of the operations in it.
   enum class Kind : uint8_t { kNone, kScope, kOwnScope, kOperation, kNode };
 
   struct Frame {
     int64_t end = 0;
-    StringId scope = 0;      // the path of the ranges around and this
-    StringId operation = 0;  // that what is launched here belongs to; 0: by `type` and `scope`
+    StringId scope = 0;      // the path of the ranges around and of this one
+    StringId operation = 0;  // of work that is launched here; 0: by `type` and `scope`
     uint16_t type = 0;       // of the innermost operation
     bool in_work = false;    // of PyTorch
     bool in_node = false;
-    bool own = false;        // kOwnScope is around
-    bool forward = false;    // it takes part in automatic differentiation
-    bool in_loader = false;  // whose time has a row of its own, as a stage of the input
+    bool own = false;        // within a kOwnScope
+    bool forward = false;    // takes part in automatic differentiation
+    bool in_loader = false;  // its time has a row of its own, as a stage of the input
   };
 
-  // What the thread does of these is a stage of the input, which has a row of its own.
+  // The thread loads or pins batches: this work is a stage of the input, which has a row of its own.
   struct InputRoles {
     bool loads = false, pins = false;
   };
@@ -182,9 +184,9 @@ class Namer {
     return {threads.loader == static_cast<int>(index), std::ranges::binary_search(threads.pinning, index)};
   }
 
-  // Where recording began amid the work of a thread: what comes first may be parts of an operation that is not
-  // recorded, and would have rows that are none of its program's. Until one that is mostly the outermost where that is
-  // known.
+  // Recording may begin in the middle of a thread's work: the first events may be parts of an operation that is not
+  // recorded, and would get rows that are not the program's. They count as parts until an event whose type is mostly
+  // the outermost where that is known.
   class Midway {
    public:
     explicit Midway(const std::vector<TorchWeight>& weights) : weights_(weights) {}
@@ -195,7 +197,7 @@ class Namer {
       }
       return unsure_;
     }
-    // Long enough for it to be over.
+    // Whether the operation that is not recorded may still be running.
     bool IsNew(int64_t start_ps) const { return unsure_ && start_ps - since_ps_ < kLongOperationPs; }
     void End() { unsure_ = false; }
 
@@ -288,7 +290,7 @@ class Namer {
     while (!nodes.empty()) TakeNode(&nodes, thread->process, &open);
   }
 
-  // What work that is begun here belongs to; 0: nothing.
+  // The operation of work that is launched here; 0: none.
   StringId OperationIn(Frame* frame) {
     if (frame->operation == 0) frame->operation = frame->in_work ? Operation(*frame) : Range(frame->scope);
     return frame->operation;
@@ -310,7 +312,8 @@ class Namer {
     if (operation != 0) made_in_.emplace(std::pair(process, made.node), operation);
   }
 
-  // A copy is made where the graph is instantiated, which does not show what it does.
+  // A copied node is made where the graph is instantiated, which does not show its operation: follows it to the
+  // original.
   StringId MadeIn(uint32_t process, uint64_t node) const {
     for (int copies = 0; copies < kMostCopies; ++copies) {
       const auto original = originals_.find({process, node});
@@ -324,7 +327,7 @@ class Namer {
     return 0;
   }
 
-  // The path of a range within others.
+  // The path of a range within `around`.
   StringId Below(StringId around, uint16_t type) {
     const auto [known, added] = below_.try_emplace({around, type}, around);
     if (!added) return known->second;
@@ -354,7 +357,7 @@ class Namer {
     return known;
   }
 
-  // What is launched in a program's ranges and in no operation.
+  // The operation of work that is launched in a program's ranges and in no operation.
   StringId Range(StringId scope) {
     if (scope == 0) return 0;
     StringId& known = ranges_[scope];
@@ -362,7 +365,7 @@ class Namer {
     return known;
   }
 
-  // With its type. A name begins with a letter, a digit or a dot; one has a meaning of its own.
+  // Adds the type to a path. A name must begin with a letter, a digit or a dot; `Iterator` has a special meaning.
   StringId Intern(const std::string& path) {
     const bool good = !path.empty() && (IsLetter(path[0]) || IsDigit(path[0]) || path[0] == '.') && path != "Iterator";
     return timeline_->strings.Intern(StrCat(good ? "" : "op/", path, ":", TypeOf(path)));
@@ -370,7 +373,7 @@ class Namer {
 
   Timeline* timeline_;
   std::vector<Kind> kinds_;
-  std::vector<int64_t> outermost_;  // how much more often it is the outermost than a part of another
+  std::vector<int64_t> outermost_;  // how often it is the outermost, less how often it is nested
   std::vector<std::string> scopes_;
   absl::flat_hash_map<std::pair<StringId, uint16_t>, StringId> below_;
   absl::flat_hash_map<std::tuple<StringId, uint16_t, bool>, StringId> operations_;
@@ -379,7 +382,7 @@ class Namer {
   absl::flat_hash_map<uint64_t, StringId> of_calls_;
   std::map<uint32_t, InputThreads> input_threads_;                          // of each process
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, StringId> made_in_;    // (process, node of a graph)
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> originals_;  // of copies, likewise
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint64_t> originals_;  // (process, copy) to original node
   NamedOperations counts_;
 };
 
@@ -388,8 +391,8 @@ class Namer {
 std::string OperationOfName(std::string_view name) {
   const size_t colon = name.find(':');
   if (colon == std::string_view::npos || colon == 0 || colon + 1 == name.size()) return "";
-  // `aten::mm` and `phase: load` are no such names. A type is one of TensorFlow's, with capitals, or of JAX's, which
-  // may have anything in brackets behind it and any name before it.
+  // `aten::mm` and `phase: load` are not of this form. A type is one of TensorFlow's, with capitals, or of JAX's, which
+  // may have anything in brackets after it and any name before it.
   const size_t bracket = std::min(name.find('[', colon + 1), name.size());
   const std::string_view type = name.substr(colon + 1, bracket - colon - 1);
   if (type.empty() || IsDigit(type[0])) return "";

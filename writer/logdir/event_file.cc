@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kHeaderBytes = 12;  // length, checksum of the length
 constexpr size_t kFooterBytes = 4;   // checksum of the data
 constexpr size_t kMaxTagBytes = 256;
-// No record of that size can be a message: protobuf ends at 2 GiB.
+// A record of this size cannot be a message: protobuf is limited to 2 GiB.
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 31;
 
 uint32_t Mask(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xA282EAD8; }
@@ -56,7 +56,7 @@ class Reader {
   }
 
  private:
-  // True: the end of what TensorBoard reads was reached. False: the limit was.
+  // Returns true at the end of what TensorBoard reads, and false at the limit.
   bool ReadRecords(uint64_t* offset, uint64_t limit) {
     while (true) {
       const uint64_t start = *offset;
@@ -91,8 +91,8 @@ class Reader {
     if (length > kMaxRecordBytes) return Corrupt("a record's length is over 2 GiB");
     const uint64_t data = start + kHeaderBytes;
     if (file_.size() - data < length + kFooterBytes) return Step::kTruncated;
-    // The checksum first: only what passes it is parsed. Of a record beyond one read, its beginning: the time, the
-    // step and the first tag are there.
+    // Only data that passes the checksum is parsed. If a record is larger than one read, only its beginning is parsed:
+    // it contains the time, the step and the first tag.
     std::string_view event;
     bool fits_window = length + kFooterBytes <= FileWindow::kMaxRead;
     if (!fits_window) CountTrace(file_.Read(data + length - kMaxTagBytes, kMaxTagBytes));
@@ -116,7 +116,7 @@ class Reader {
     return Step::kRecord;
   }
 
-  // False: it could not be read.
+  // Returns false if the data could not be read.
   bool Fits(uint64_t data, uint64_t length, bool* fits) {
     uint32_t crc = 0;
     for (uint64_t at = 0; at < length;) {
@@ -132,12 +132,12 @@ class Reader {
     return true;
   }
 
-  // Records carry no mark, but a length with a fitting checksum at a wrong place is one in 2^32; with fitting data,
-  // none.
+  // Records have no marker. At a wrong position, a length matches its checksum with a probability of 1 in 2^32; length
+  // and data together never match in practice.
   bool FindRecord(uint64_t from, uint64_t* found) {
-    // A file made to cost time holds a fitting length every twelve bytes.
+    // A hostile file may have a matching length every twelve bytes: the budget limits the time.
     uint64_t budget = 4 * limits_.part;
-    std::string copy;  // reading on moves the window
+    std::string copy;  // further reads move the window
     for (uint64_t base = from; base + kHeaderBytes <= file_.size(); base += copy.size() - (kHeaderBytes - 1)) {
       copy = file_.Read(base, 64 << 10);
       if (copy.size() < kHeaderBytes) return false;
@@ -160,7 +160,7 @@ class Reader {
     return false;
   }
 
-  // The name of a summary's plugin is at its end, behind what can be megabytes.
+  // The plugin's name is at the end of a summary, possibly after megabytes of data.
   void CountTrace(std::string_view end) {
     constexpr std::string_view kTrace = "graph_run_metadata";
     const size_t at = end.find(kTrace);
@@ -212,7 +212,7 @@ class Reader {
       while (value.Next()) {
         if (value.number() == 1 && value.type() == 2) {
           tag = value.bytes();
-          break;  // what is behind it can be megabytes
+          break;  // the fields after it can be megabytes
         }
       }
       if (value.malformed()) return false;
@@ -283,13 +283,13 @@ std::string EventFileWriter(std::string_view name) {
   const size_t dot = rest.find('.');
   if (dot == std::string_view::npos || !digits(rest.substr(0, dot))) return "";
   rest.remove_prefix(dot + 1);
-  // The host may hold dots; `.<pid>.<number>` is the first pair of numbers behind it, a user's suffix comes last.
+  // The host may contain dots. `.<pid>.<number>` is the first pair of numbers after it; a user's suffix comes last.
   for (size_t at = rest.find('.'); at != std::string_view::npos; at = rest.find('.', at + 1)) {
     const size_t second = rest.find('.', at + 1);
     if (second == std::string_view::npos) break;
     const size_t end = std::min(rest.find('.', second + 1), rest.size());
     if (digits(rest.substr(at + 1, second - at - 1)) && digits(rest.substr(second + 1, end - second - 1))) {
-      // An address, 10.0.0.1, is such a pair too: the last one of all counts.
+      // An address such as 10.0.0.1 contains such pairs as well: the last pair counts.
       std::string_view behind = rest.substr(end);
       if (behind.size() > 1 && digits(behind.substr(1, std::min(behind.find('.', 1), behind.size()) - 1))) continue;
       return std::string(rest.substr(0, second));

@@ -47,7 +47,7 @@ std::string LittleEndian(T value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-// One TFRecord with an Event{wall_time = 1, file_version = 3}.
+// One TFRecord with an Event; field numbers: wall_time = 1, file_version = 3.
 std::string EmptyEventsFile(double wall_time) {
   constexpr std::string_view kVersion = "brain.Event:2";
   const std::string event =
@@ -62,7 +62,7 @@ bool HoldsFileEndingIn(int directory_fd, std::string_view suffix) {
   return found;
 }
 
-// Whether a file of this disk that could be written has its place there: nothing is found out by waiting for it.
+// Whether this file system allocates a file's space when it is written: waiting for the disk then reveals nothing more.
 bool ReportsAtOnce(int fd) {
   struct statfs facts;
   if (fstatfs(fd, &facts) != 0) return false;
@@ -71,13 +71,14 @@ bool ReportsAtOnce(int fd) {
   return std::find(std::begin(kDisks), std::end(kDisks), static_cast<uint32_t>(facts.f_type)) != std::end(kDisks);
 }
 
-// A file in a directory, complete or not at all. An existing one is left alone.
+// Writes a file, completely or not at all. An existing file is not changed.
 absl::Status WriteSmallFile(int directory, const std::string& name, std::string_view bytes, const std::string& path) {
   absl::StatusOr<FileDescriptor> fd = CreateFile(directory, name, path);
   if (!fd.ok()) return fd.status();
   absl::Status status = WriteAll(fd->get(), bytes, path);
   if (ReportsAtOnce(fd->get())) {
-    // The command waits for this. The disk gets it now, and at the latest with the first profile.
+    // The command waits for this write. The transfer to the disk starts now and ends at the latest with the first
+    // profile.
     sync_file_range(fd->get(), 0, 0, SYNC_FILE_RANGE_WRITE);
   } else if (status.ok()) {
     status = Sync(fd->get(), path);
@@ -86,23 +87,23 @@ absl::Status WriteSmallFile(int directory, const std::string& name, std::string_
   return status;
 }
 
-// Old plugins (up to 2.20) look for profiles only beside an events file.
+// Plugins up to 2.20 look for profiles only next to an events file.
 void WriteEmptyEventsFile(int logdir_fd, const std::string& logdir, const std::string& host) {
   constexpr std::string_view kSuffix = ".profile-empty";
   if (HoldsFileEndingIn(logdir_fd, kSuffix)) return;
   timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  // A spool may name any host: no path, no name of a directory that lies there.
+  // A spool may contain any host name: it must not be a path or the name of an existing directory.
   const std::string name = StrCat("events.out.tfevents.", now.tv_sec, ".", HostNameFrom(host), kSuffix);
   const double wall_time = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
-  // Current plugins do without it: no reason to fail.
+  // Current plugins do not need this file, so an error is ignored.
   WriteSmallFile(logdir_fd, name, EmptyEventsFile(wall_time), StrCat(logdir, "/", name)).IgnoreError();
 }
 
 constexpr std::string_view kProbePrefix = ".tbprof-probe-";
 constexpr time_t kAbandonedAfterSeconds = 60;
 
-// Probes of a tbprof that was killed at it. The age protects those of a living one.
+// Removes the probe files of a tbprof that was killed during a probe. The age protects the files of a running one.
 void SweepProbes(int directory_fd) {
   ForEachEntry(directory_fd, [&](const char* name) {
     struct stat info;
@@ -115,7 +116,7 @@ void SweepProbes(int directory_fd) {
   });
 }
 
-// Who we are on the file system of a directory: a server may map root to nobody. -1: one who cannot write there.
+// The uid of new files in a directory: a server may map root to nobody. -1: the caller cannot write there.
 uid_t OwnerOfNewFiles(int directory) {
   const std::string name = StrCat(kProbePrefix, getpid(), "-", RandomHex(8));
   const absl::StatusOr<FileDescriptor> file = CreateFile(directory, name, name);
@@ -125,7 +126,7 @@ uid_t OwnerOfNewFiles(int directory) {
   return known ? facts.st_uid : static_cast<uid_t>(-1);
 }
 
-// Whether the caller, root or the owner of the directory above has made a directory that the user has not named.
+// Checks that a directory that the user has not named was made by the caller, root or the owner of the directory above.
 absl::Status CheckOwner(int directory, const struct stat& above, const std::string& path) {
   struct stat facts;
   if (fstat(directory, &facts) != 0) return ErrnoStatus(errno, "cannot open the directory", path);
@@ -136,10 +137,10 @@ absl::Status CheckOwner(int directory, const struct stat& above, const std::stri
       StrCat(path, " belongs to uid ", facts.st_uid, ": it is used only where it is named"));
 }
 
-// What will be done for real at the end, so that its failure shows before the program runs for hours: a file made where
-// profiles are staged, moved to where they are published.
+// Tries the operations of publishing, so that a failure shows before the program runs for hours: creates a file where
+// profiles are staged, and moves it to where they are published.
 absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, const std::string& profile_path) {
-  // A link or a file there is refused now, not worked around: it was there before us.
+  // A link or a file with this name is refused now, and not replaced by another name: it existed before tbprof.
   struct stat found;
   const std::string hidden_path = StrCat(logdir, "/", kHiddenDirectory);
   if (fstatat(logdir_fd, kHiddenDirectory, &found, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(found.st_mode)) {
@@ -153,7 +154,7 @@ absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, con
     if (!staging.ok()) return staging.status();
     SweepProbes(staging->get());
     status = WriteSmallFile(staging->get(), name, "tbprof\n", StrCat(logdir, "/", hidden, "/", name));
-    // Another tbprof removes the directory when it was the last to use it.
+    // Another tbprof removes the directory if it was the last to use it.
     if (absl::IsNotFound(status)) continue;
     if (!status.ok()) break;
     const std::string path = StrCat(profile_path, "/", name);
@@ -190,7 +191,7 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
       StrAppend(&out, "/", part);
       continue;
     }
-    // The parent of a linked directory is that of its target.
+    // The parent of a linked directory is the parent of its target.
     struct stat info;
     char resolved[PATH_MAX];
     if (lstat(out.c_str(), &info) == 0 && S_ISLNK(info.st_mode) && realpath(out.c_str(), resolved) != nullptr) {

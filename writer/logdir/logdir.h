@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The logdir as TensorBoard finds it: <logdir>/plugins/profile/<run>/<host>.xplane.pb. Everything about names,
-// probing, temporary files and publishing is here and nowhere else.
+// The logdir as TensorBoard reads it: <logdir>/plugins/profile/<run>/<host>.xplane.pb. Names, probing, temporary files
+// and publishing are handled only here.
 //
 // Process: launcher (probe, names) and converter (publish). Not thread-safe.
 #ifndef TBPROF_WRITER_LOGDIR_LOGDIR_H_
@@ -23,101 +23,103 @@
 
 namespace tbprof {
 
-// Absolute, normalised (`.`/`..`/doubled slashes), without a trailing `plugins` or `plugins/profile`, which users give
-// by mistake. A `scheme://` is InvalidArgument with the two ways that work.
+// Makes the path absolute, normalises it (`.`/`..`/doubled slashes), and removes a trailing `plugins` or
+// `plugins/profile`, which users append by mistake. A `scheme://` gives InvalidArgument with the two ways that work.
 absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std::string& working_directory);
 
-// Makes the directory levels and tries a real create + write (on a file server: + fsync) + rename + unlink from
-// <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile.
-// The error has absolute path, cause, uid, owner and mode. Also writes `.gitignore` (in a logdir it made) and the
-// empty `events.out.tfevents.<seconds>.<host>.profile-empty` file once.
-// On the way to the logdir only links of the caller and root are followed, below `no_links_below` (a prefix of the
-// path, if not empty) and beneath the logdir none.
+// Creates the directory levels and tries a real create + write (on a file server: + fsync) + rename + unlink from
+// <logdir>/.tbprof, where profiles are staged, to <logdir>/plugins/profile. The error contains the absolute path,
+// cause, uid, owner and mode. Also writes `.gitignore` (in a logdir that it created) and the empty
+// `events.out.tfevents.<seconds>.<host>.profile-empty` file once. On the way to the logdir, only links of the caller
+// and root are followed. Below `no_links_below` (a prefix of the path, if not empty) and beneath the logdir, no link is
+// followed.
 absl::Status PrepareLogdir(const std::string& logdir, const std::string& host, const std::string& no_links_below = "");
 absl::Status PrepareLogdir(FileDescriptor logdir, const std::string& path, const std::string& host, bool made = false);
 
-// The logdir, resolved once and held: what is published beneath the descriptor stays in the directory that was checked,
-// whatever is renamed or linked since.
+// The logdir, resolved once and held open: files published beneath the descriptor stay in the directory that was
+// checked, whatever is renamed or linked later.
 struct LogDirectory {
   FileDescriptor fd;  // O_PATH
-  std::string path;   // as it was given
-  std::string place;  // without links, when it was opened
+  std::string path;   // as given
+  std::string place;  // without links, at the time of opening
 
   static absl::StatusOr<LogDirectory> Open(const std::string& path, const std::string& no_links_below = "");
 };
 
-// <logdir>/.tbprof, where raw records and profiles on their way lie: made if missing, 0755. Where that cannot be kept
-// from other users, or is no directory, a `.tbprof-XXXXXX`. *name becomes its name. `fresh`: such a one at once.
+// Opens <logdir>/.tbprof, which holds raw records and profiles that are not yet published; creates it (0755) if it is
+// missing. If it cannot be protected from other users, or is not a directory, opens a `.tbprof-XXXXXX` instead. *name
+// is set to the name. `fresh`: opens a `.tbprof-XXXXXX` at once.
 absl::StatusOr<FileDescriptor> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name,
                                                    bool fresh = false);
 inline constexpr char kHiddenDirectory[] = ".tbprof";
 bool IsHiddenDirectory(std::string_view name);
 
-// `YYYY_MM_DD_HH_MM_SS`, local time: what every writer uses, newest first in TensorBoard's list.
+// `YYYY_MM_DD_HH_MM_SS`, local time: the format of every writer. TensorBoard lists the newest first.
 std::string RunNameFor(time_t when);
 
-// This machine's name, fit for a file name and for TensorBoard's `hosts` parameter: no `/ , :`, not a reserved word,
+// This machine's name, valid as a file name and for TensorBoard's `hosts` parameter: no `/ , :`, not a reserved word,
 // valid UTF-8, not empty.
 std::string HostName();
-// Any text (a host named in a spool) made fit in the same way.
+// Makes any text (a host named in a spool) valid in the same way.
 std::string HostNameFrom(std::string_view text);
 
-// How the files of several ranks of one launcher are distinguished.
+// How the files of several ranks of one launcher are named.
 enum class RankNames {
-  kHosts,   // each is a host of TensorBoard's list: <host>_r<rank>, a single one as well
-  kClient,  // the first is <host>, the others <host>.r<rank>: a client puts its own name of the host in front
+  kHosts,   // each rank is a host of TensorBoard's list: <host>_r<rank>, also a single rank
+  kClient,  // the first is <host>, the others <host>.r<rank>: a client prepends its own name of the host
 };
 
 // A capture's directory while it is being made. It appears under its final name only when Publish succeeds.
 class RunDirectory {
  public:
-  // `exclusive`: the name is ours alone: `_2`, `_3`... is appended on collision. Otherwise (a name given by the user)
-  // the directory is shared and the *file stem* is made unique: <host> becomes <host>_<pid>-<4 hex>. Behind it stands
-  // the rank wherever it is known, `_r<rank>`. `path` is what the directory that `logdir` holds is called in messages.
+  // `exclusive`: the run's name must be unused: `_2`, `_3`... is appended on collision. Otherwise (a name given by the
+  // user) the directory is shared and the *file stem* is made unique: <host> becomes <host>_<pid>-<4 hex>. The rank, if
+  // known, is appended to the stem: `_r<rank>`. `path` is the path of `logdir` in messages.
   static absl::StatusOr<std::unique_ptr<RunDirectory>> Create(int logdir, const std::string& path,
                                                               const std::string& run, bool exclusive,
                                                               const std::string& host, int rank,
                                                               const std::vector<int>& further_ranks = {},
                                                               RankNames names = RankNames::kHosts);
-  ~RunDirectory();  // removes what was not published
+  ~RunDirectory();  // removes files that were not published
 
-  // false: what is published need not survive a power cut, and no disk is waited for.
+  // `durable` false: published files need not survive a power cut, and nothing waits for the disk.
   void set_durable(bool durable) { durable_ = durable; }
 
   const std::string& run() const { return run_; }
   const std::string& path() const { return path_; }     // absolute final path of the directory
   int profile_fd() const { return profile_fd_.get(); }  // <logdir>/plugins/profile
   const std::string& host() const { return host_; }     // the file stem in use
-  // The stem of the file of one of the ranks that Create was given.
+  // The file stem of one of the ranks that were passed to Create.
   std::string HostOf(int rank) const;
-  // `xplane.pb`, `r1.xplane.pb`: what a client appends to its name of the host. `stem` is HostOf(the first rank).
+  // `xplane.pb`, `r1.xplane.pb`: the part that a client appends to its name of the host. `stem` is HostOf(the first
+  // rank).
   static std::string NameForClient(std::string_view file_name, std::string_view stem);
 
-  // Writes one output, named after `timeline.host`, which is a HostOf.
-  // Under a temporary name (never ending in `.xplane.pb`), verifies it. Nothing visible
-  // yet: TensorBoard takes every directory of plugins/profile for a run, so the files wait in <logdir>/.tbprof/staging.
-  // Returns the bytes that it takes: where these are more than `most_bytes`, nothing is kept of it.
+  // Writes one output, named after `timeline.host` (a result of HostOf), under a temporary name (never ending in
+  // `.xplane.pb`), and verifies it. Nothing is visible yet: TensorBoard lists every directory of plugins/profile as a
+  // run, so the files wait in <logdir>/.tbprof/staging. Returns the size in bytes; an output larger than `most_bytes`
+  // is discarded.
   absl::StatusOr<uint64_t> Write(const Output& output, const Timeline& timeline, uint64_t most_bytes = UINT64_MAX);
-  // What was made elsewhere, e.g. on another machine: `fill` appends it. Not verified.
+  // Writes a file that was made elsewhere, e.g. on another machine: `fill` appends its bytes. It is not verified.
   absl::StatusOr<uint64_t> WriteBytes(const std::string& file_name, const std::function<absl::Status(Sink&)>& fill);
-  // The same for text that is no row of the table (summary.json). In a shared directory the name gets `<stem>.` in
-  // front.
+  // Writes text that is not in the table of outputs (summary.json). In a shared directory the name gets the prefix
+  // `<stem>.`.
   absl::Status WriteText(const std::string& file_name, std::string_view text);
 
   using File = PublishedFile;
-  // Files from the given one on come before those that were written earlier.
+  // Moves the files from `index` on to the front, before the files that were written earlier.
   void PutFirst(size_t index);
-  // What was written so far, with the paths that it will have: for a summary that is published along.
+  // The files written so far, with their final paths: for a summary that is published with them.
   std::vector<File> written() const;
-  // Fsyncs, then renames everything into place without replacing anything (RENAME_NOREPLACE, else link + unlink).
+  // Fsyncs, then renames all files into place without replacing any (RENAME_NOREPLACE, else link + unlink).
   absl::StatusOr<std::vector<File>> Publish();
 
  private:
   RunDirectory() = default;
   struct Pending {
-    std::string name;  // final; in the staging directory it has `.tmp` behind it
+    std::string name;  // final name; in the staging directory it has the suffix `.tmp`
     File file;
-    FileDescriptor unsynced;  // to be fsynced before it is published; none: it was, or need not be
+    FileDescriptor unsynced;  // to be fsynced before publishing; none: already done or not needed
   };
   absl::Status OpenStaging();
   absl::Status Reserve(const std::string& run);
@@ -139,7 +141,7 @@ class RunDirectory {
   FileDescriptor profile_fd_;         // <logdir>/plugins/profile
   FileDescriptor hidden_fd_;          // <logdir>/.tbprof
   FileDescriptor staging_parent_fd_;  // <logdir>/.tbprof/staging
-  FileDescriptor staging_fd_;         // our directory in it, locked while we live
+  FileDescriptor staging_fd_;         // this object's directory in it, locked during the object's lifetime
   std::string hidden_name_, staging_name_;
   std::vector<Pending> pending_;
 };

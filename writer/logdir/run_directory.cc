@@ -41,13 +41,14 @@ bool Exists(int directory, const std::string& name) {
   return faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Of a run that several share: a link or a file of its name is no place for profiles.
+// For a run that several processes share: a link or a file of this name cannot hold profiles.
 bool IsDirectoryOrFree(int directory, const std::string& name) {
   struct stat facts;
   return fstatat(directory, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 ? errno == ENOENT : S_ISDIR(facts.st_mode);
 }
 
-// Staging directories whose owner is gone: their lock is free. The age protects those just being made.
+// Removes staging directories whose owner has ended: their lock is free. The age protects directories that are being
+// created.
 void SweepAbandoned(int staging_parent) {
   ForEachEntry(staging_parent, [&](const char* name) {
     if (name[0] == '.') return;
@@ -86,7 +87,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(int logdir, c
   if (!profile.ok()) return profile.status();
   directory->profile_fd_ = *std::move(profile);
 
-  // Reserving can lose its parent to another tbprof that tidies up.
+  // Another tbprof that cleans up can remove the parent during Reserve.
   absl::Status status;
   for (int attempt = 0; attempt < 100; ++attempt) {
     status = directory->OpenStaging();
@@ -99,7 +100,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(int logdir, c
   return directory;
 }
 
-// Another tbprof may remove the empty levels between our two calls.
+// Another tbprof may remove the empty levels between two calls.
 absl::Status RunDirectory::OpenStaging() {
   absl::Status status;
   bool fresh = false;
@@ -116,13 +117,13 @@ absl::Status RunDirectory::OpenStaging() {
     }
     if (absl::IsNotFound(status) || absl::IsAborted(status)) continue;
     if (fresh) break;
-    fresh = true;  // a repository may hold a link or a file there
+    fresh = true;  // a repository may contain a link or a file with this name
   }
   return status;
 }
 
-// The staging directory's name is the reservation: made exclusively, and only then is it checked that nothing was
-// published under that name before.
+// The name of the staging directory is the reservation. It is created exclusively, and only then checked against the
+// names that were published before.
 bool RunDirectory::Taken() const {
   if (exclusive_) return Exists(profile_fd_.get(), run_);
   const FileDescriptor shared(openat(profile_fd_.get(), run_.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
@@ -134,7 +135,7 @@ bool RunDirectory::Taken() const {
 std::string RunDirectory::HostOf(int rank) const {
   if (names_ == RankNames::kHosts) {
     const std::string ending = StrCat("_r", rank);
-    // `tbprof capture` names a launcher's file after its rank already.
+    // `tbprof capture` has already named a launcher's file after its rank.
     return rank < 0 || host_.ends_with(ending) ? host_ : StrCat(host_, ending);
   }
   return rank == rank_ ? host_ : StrCat(host_, ".r", rank);
@@ -158,7 +159,7 @@ absl::Status RunDirectory::Reserve(const std::string& named) {
     } else {
       run_ = run;
       host_ = attempt == 1 ? wanted_host : StrCat(wanted_host, "_", getpid(), "-", RandomHex(4));
-      // Of several ranks, those of two launchers may overlap.
+      // With several ranks, the ranks of two launchers may overlap.
       staging_name_ = StrCat(run_, "@", further_ranks_.empty() ? HostOf(rank_) : host_);
       if (staging_name_.size() > 200) {
         staging_name_ = StrCat(TruncateUtf8(staging_name_, 180), std::hash<std::string>()(staging_name_));
@@ -174,7 +175,7 @@ absl::Status RunDirectory::Reserve(const std::string& named) {
     staging_fd_ =
         FileDescriptor(openat(parent, staging_name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (staging_fd_.get() < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
-    // File systems without locks lose only the sweeping of what a killed process left.
+    // On file systems without locks, only the cleanup after a killed process is lost.
     flock(staging_fd_.get(), LOCK_EX | LOCK_NB);
     if (!Taken()) return absl::OkStatus();
     staging_fd_.Close();
@@ -189,7 +190,7 @@ RunDirectory::~RunDirectory() {
     RemoveFlatDirectory(staging_parent_fd_.get(), staging_name_);
   }
   if (staging_parent_fd_.get() < 0) return;
-  // Both fail, as they should, while anything is left in them.
+  // Both calls fail, as intended, while the directories are not empty.
   unlinkat(hidden_fd_.get(), "staging", AT_REMOVEDIR);
   unlinkat(logdir_fd_.get(), hidden_name_.c_str(), AT_REMOVEDIR);
 }
@@ -235,7 +236,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
         StrCat(pending.file.path, ": ", sink.bytes(), " bytes were written, ", info.st_size, " are there"));
   }
   if (status.ok() && output != nullptr && output->verify != nullptr) {
-    // By the descriptor: its name may lead elsewhere by now.
+    // Opened through the descriptor: the path may lead elsewhere by now.
     const std::string staged = StrCat("/proc/self/fd/", staging_fd_.get(), "/", temporary);
     absl::StatusOr<std::string> verified = output->verify(staged, *timeline);
     status = verified.status();
@@ -256,7 +257,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
   pending.file.bytes = sink.bytes();
   if (durable_) pending.unsynced = std::move(*fd);
   pending_.push_back(std::move(pending));
-  // Of many ranks there are as many files: not all of them stay open.
+  // Many ranks have as many files: not all of them stay open.
   constexpr size_t kMostOpen = 16;
   if (pending_.size() % kMostOpen == 0) {
     if (status = SyncPending(); !status.ok()) return status;
@@ -264,7 +265,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
   return sink.bytes();
 }
 
-// The first of them commits the journal for all: one wait for the disk instead of one for each.
+// The first fsync commits the journal for all files: one wait for the disk instead of one per file.
 absl::Status RunDirectory::SyncPending() {
   for (Pending& pending : pending_) {
     if (pending.unsynced.get() < 0) continue;
@@ -277,14 +278,14 @@ absl::Status RunDirectory::SyncPending() {
 
 namespace {
 
-// xprof lists no tools at all if it cannot make this file, as in a directory that belongs to another user.
+// xprof lists no tools if it cannot create this file, as in a directory that belongs to another user.
 void LeaveModuleMarker(int directory, const std::string& path) {
   constexpr char kName[] = "NO_MODULE.hlo_proto.pb";
   CreateFile(directory, kName, StrCat(path, "/", kName)).status().IgnoreError();
 }
 
-// What the viewer has computed from the files that were there before: statistics over all hosts. Without its version
-// file it recomputes the rest; a combined result under a name that it does not check would stay.
+// Removes the results that the viewer computed from the earlier files: statistics over all hosts. Without its version
+// file the viewer recomputes the others, but it does not check a combined result by name, so that would stay.
 void RemoveStaleCaches(int run_directory) {
   ForEachEntry(run_directory, [&](const char* entry) {
     const std::string_view name = entry;
@@ -327,11 +328,11 @@ absl::Status RunDirectory::PublishDirectory() {
     }
   }
   LeaveModuleMarker(staging_fd_.get(), path_);
-  // Behind the renames, so that what they changed goes to the disk with the files.
+  // After the renames, so that their changes reach the disk with the files.
   absl::Status synced = SyncPending();
   if (synced.ok() && durable_) synced = Sync(staging_fd_.get(), path_);
   if (!synced.ok()) return synced;
-  // Only a program that is not tbprof can have taken the name since.
+  // Only a program other than tbprof can have taken the name since.
   const std::string reserved = run_;
   for (int attempt = 2;; ++attempt) {
     const absl::Status status = MoveNoReplace(staging_parent_fd_.get(), staging_name_, profile_fd_.get(), run_, path_);

@@ -17,17 +17,17 @@ namespace tbprof {
 namespace {
 
 constexpr int kPrefixColumns = 8;  // `tbprof: `
-// The launcher adds two: where raw records are, and how to get a viewer.
+// The launcher adds two lines: where raw records are, and how to get a viewer.
 constexpr size_t kMostLines = 14;
 constexpr size_t kMostNotes = 7, kMostOfCrash = 5, kMostRanks = 5;
-// A thread that waits for so much of its life is idle.
+// A thread that waits for this share of its lifetime is idle.
 constexpr double kIdle = 0.95;
 
 Section Lead(const Timeline& timeline, size_t columns) {
   Section out;
   const std::string head = StrCat(OfRank(timeline, "rank ", ": "), "verdict: ");
   std::string verdict = StrCat(head, VerdictSentence(timeline));
-  // Where the third line has the place, too, none is better than half of it.
+  // If the third line shows the place as well, the verdict without the place is better than a truncated place.
   const bool has_place = BlockerLabel(timeline) == kWhereLabel;
   if (has_place && Utf8Columns(verdict) > columns)
     verdict = StrCat(head, VerdictSentence(timeline, /*with_place=*/false));
@@ -38,7 +38,7 @@ Section Lead(const Timeline& timeline, size_t columns) {
   return out;
 }
 
-// With how many of them do nothing but wait: these would fill every table of waits.
+// Includes the number of threads that only wait: they would fill every table of waits.
 std::string Counts(const Timeline& timeline) {
   size_t idle = 0;
   for (const Thread& thread : timeline.threads) {
@@ -66,7 +66,7 @@ void Append(Section* out, Section lines, size_t most) {
   for (size_t i = 0; i < std::min(lines.size(), most); ++i) out->push_back(std::move(lines[i]));
 }
 
-// What is cut first stands last.
+// The last lines are cut first.
 Section Details(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options,
                 size_t columns) {
   Section out;

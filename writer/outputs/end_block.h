@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the terminal shows at the end of a run and of each capture: four lines that answer (verdict, steps, blocker, how
-// to view), then at most ten more. SummaryText (summary.h) has all tables.
+// The text on the terminal at the end of a run and of each capture: four lines with the answer (verdict, steps,
+// blocker, how to view), then at most ten more. SummaryText (summary.h) has all tables.
 //
-// Process: converter. Pure function of the timeline and of what was published.
+// Process: converter. Pure function of the timeline and of the published files.
 #ifndef TBPROF_WRITER_OUTPUTS_END_BLOCK_H_
 #define TBPROF_WRITER_OUTPUTS_END_BLOCK_H_
 
@@ -14,11 +14,11 @@
 
 namespace tbprof {
 
-// Without the `tbprof: ` prefix and without newline.
+// Lines without the `tbprof: ` prefix and without newline.
 std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                   const SummaryOptions& options);
 
-// The verdict, and all tables behind it.
+// The verdict, followed by all tables.
 std::vector<std::string> FullSummary(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                      const SummaryOptions& options);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBufferBytes = 1 << 16;
 
-// One part of a line: what would end it, or the line, is replaced.
+// One part of a line. Characters that would end the part, or the line, are replaced.
 std::string Part(std::string_view text) {
   std::string part = PrintableUtf8(text);
   std::replace(part.begin(), part.end(), ';', ':');
@@ -38,7 +38,7 @@ std::map<uint32_t, uint64_t> SamplesByStack(const PythonThread& thread, const st
   return samples;
 }
 
-// Below a root of their own: they count CPU time, Python's samples count all time.
+// Native stacks have a root of their own: they count CPU time, while Python samples count all time.
 absl::Status AppendNative(const Timeline& timeline, Sink& sink, std::string* text) {
   const NativeTimeline& native = timeline.native;
   const std::vector<uint32_t> same = NativeStacksWithoutLines(native);

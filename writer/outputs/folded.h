@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sampled stacks as folded text, for flame graphs (flamegraph.pl, inferno, speedscope): a line per stack,
-// `process (pid);thread/tid;outermost frame;...;innermost frame samples`; native ones below `native process (pid)`.
+// Sampled stacks as folded text, for flame graphs (flamegraph.pl, inferno, speedscope). Each stack is one line:
+// `process (pid);thread/tid;outermost frame;...;innermost frame samples`. Native stacks start with
+// `native process (pid)`.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_FOLDED_H_

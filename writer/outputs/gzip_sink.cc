@@ -15,7 +15,7 @@ struct GzipSink::State {
 };
 
 GzipSink::GzipSink(Sink* out) : out_(out), state_(std::make_unique<State>()) {
-  // Level 1: events are so alike that the higher levels gain a tenth in size for twice the time. 16: gzip header.
+  // Level 1: events are so similar that higher levels save a tenth in size for twice the time. 16: gzip header.
   state_->ready = deflateInit2(&state_->stream, 1, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY) == Z_OK;
 }
 

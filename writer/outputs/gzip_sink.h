@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sink that compresses into another one, in bounded memory.
+// A sink that compresses into another sink, in bounded memory.
 #ifndef TBPROF_WRITER_OUTPUTS_GZIP_SINK_H_
 #define TBPROF_WRITER_OUTPUTS_GZIP_SINK_H_
 

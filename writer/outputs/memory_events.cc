@@ -18,9 +18,9 @@
 namespace tbprof {
 namespace {
 
-// The page draws 1000 points at most and parses all of them first.
+// The page draws at most 1000 points, but parses all of them first.
 constexpr size_t kMaxPerProcess = 4000;
-// Each is also a row of no time on the page of operations, which reads the same stat.
+// Each held row is also a row without time on the page of operations, which reads the same stat.
 constexpr size_t kMostLines = 50;
 constexpr std::string_view kHeldElsewhere = "not held by these places";
 constexpr std::string_view kEstimated = "estimated from samples";
@@ -29,14 +29,15 @@ constexpr std::string_view kEstimated = "estimated from samples";
 std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
   if (samples.size() <= kMaxPerProcess) return samples;
   const auto lower = [](const CounterSample& a, const CounterSample& b) { return a.value < b.value; };
-  // Of equals the first: when a peak was reached.
+  // Of equal samples, the first: the time at which a peak was reached.
   return KeepExtremes(samples, kMaxPerProcess / 2, [&](auto from, auto to) {
     return std::make_pair(std::min_element(from, to, lower), std::max_element(from, to, lower));
   });
 }
 
-// What places held at a peak, which is the moment that the page's table is about: it lists what has come until
-// then and not gone, by address. The level's own events have address 0, of which the last one is taken back.
+// Adds the bytes that places held at the peak. The page's table describes that moment: it lists, by address, what was
+// allocated before and not freed. The events of the level itself have address 0; an event without bytes removes the
+// last of them.
 void AddHeld(const Timeline& timeline, const CounterTrack& track, const std::vector<HeldBytes>& rows,
              std::vector<MemoryEvent>* events) {
   const auto highest = std::max_element(events->begin(), events->end(),
@@ -62,14 +63,14 @@ void AddHeld(const Timeline& timeline, const CounterTrack& track, const std::vec
   events->insert(std::next(highest), held.begin(), held.end());
 }
 
-// Of a line of Python `train.py:88 load_batch`; else of native code.
+// For a Python line `train.py:88 load_batch`; else the native place.
 std::string PlaceOf(const Timeline& timeline, const HeldBytes* row) {
   if (row == nullptr) return std::string(kHeldElsewhere);
   if (row->python != 0) return timeline.strings.Get(row->python);
   return row->frames.empty() ? std::string(kHeldElsewhere) : NativePlace(timeline, row->frames);
 }
 
-// Of a line of Python what it called; and whether the bytes are an estimate.
+// The native place that a Python line called, and whether the bytes are an estimate.
 std::string RegionOf(const Timeline& timeline, const MemoryEvent& event) {
   const HeldBytes* const row = event.row;
   if (row == nullptr) return "";
@@ -89,12 +90,12 @@ std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
     const std::string process = one ? "" : StrCat(" [", timeline.processes[event.process].pid, "]");
     return StrCat(device, ":", event.tensor->device, " (torch)", process);
   }
-  // The framework's allocator takes large pieces and hands them out itself: these are not tensors.
+  // A framework's allocator takes large pieces and divides them itself: these bytes are not tensors.
   if (event.device >= 0) {
     return StrCat("GPU:", timeline.gpu_devices[static_cast<size_t>(event.device)].number, " cudaMalloc (segments)");
   }
   const Process& it = timeline.processes[event.process];
-  // Counting began later than the process.
+  // A lower bound: counting began after the process started.
   return StrCat(event.lower_bound ? "host heap, at least: " : "host heap: ", ValidUtf8(it.name), " [", it.pid, "]");
 }
 
@@ -115,7 +116,7 @@ std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline, const HeldRows& 
     }
     std::vector<MemoryEvent> of_track;
     int64_t in_use = 0;
-    // The page's peak of the process's life; that of the window it finds itself.
+    // The peak of the process's lifetime. The page computes the peak of the window itself.
     auto peak = static_cast<int64_t>(std::llround(std::clamp(track.peak_before, 0.0, 9e18)));
     for (const CounterSample& sample : Thin(track.samples)) {
       const int64_t now = std::llround(std::clamp(sample.value, 0.0, 9e18));

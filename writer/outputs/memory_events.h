@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What TensorBoard's memory_profile page reads: changes of the bytes in use per allocator, thinned, made from the
-// counter tracks of the allocator and what PyTorch reports of tensors; and for the page's table of what is held at the
-// peak, what each line of Python, or else each native place, held then.
+// Events for TensorBoard's memory_profile page: thinned changes of the bytes in use per allocator, made from the
+// counter tracks of the allocator and PyTorch's reports of tensors. For the page's table of memory held at the peak:
+// the bytes that each Python line, or else each native place, held at that time.
 #ifndef TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 #define TBPROF_WRITER_OUTPUTS_MEMORY_EVENTS_H_
 
@@ -26,19 +26,19 @@ struct MemoryEvent {
   uint32_t process = 0;
   int device = -1;                       // as CounterTrack
   bool lower_bound = false;              // as CounterTrack
-  const TensorMemory* tensor = nullptr;  // of Timeline::tensor_memory, and then no counter's
-  uint64_t held = 0;                     // not 0: a number of its own, and `delta` is what was held at the peak
-  const HeldBytes* row = nullptr;        // of such a one: by what; null: by the rest
+  const TensorMemory* tensor = nullptr;  // in Timeline::tensor_memory; the event then comes from no counter
+  uint64_t held = 0;                     // number of a row held at the peak, and `delta` is its size; 0: no such row
+  const HeldBytes* row = nullptr;        // the place of such a row; null: the rest
 };
 
-// By process: what places held at its peak. Outlives the events that are made of it.
+// By process: the bytes that places held at its peak. Must outlive the events that are made from it.
 using HeldRows = std::vector<std::vector<HeldBytes>>;
 HeldRows RowsOfMemoryEvents(const Timeline& timeline);
 
-// In order of time.
+// Sorted by time.
 std::vector<MemoryEvent> MemoryEvents(const Timeline& timeline, const HeldRows& rows);
 
-// Adds one line if there is anything to show.
+// Adds one line if there are events.
 void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder& plane);
 
 }  // namespace tbprof

@@ -7,7 +7,7 @@
 namespace tbprof {
 namespace {
 
-// Frames that say how memory is had rather than who wanted it, and frames without a name.
+// Frames of an allocator or container, not of the code that requested memory; and frames without a name.
 bool IsPlumbing(std::string_view frame) {
   if (frame.find(" (") == std::string_view::npos) return true;
   for (const std::string_view word : {"alloc", "Alloc", "operator new", "::empty", "std::", "__gnu_cxx"}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Short texts of native stacks, for the terminal and tables: who wanted memory, not how it is had.
+// Short texts of native stacks, for the terminal and tables. They show the code that requested memory, not the
+// allocator.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_NATIVE_PLACE_H_
@@ -14,11 +15,11 @@
 
 namespace tbprof {
 
-// `at::(anonymous namespace)::relu(at::Tensor const&) (libtorch_cpu.so)` as `at::relu`; a file and line stay.
+// `at::(anonymous namespace)::relu(at::Tensor const&) (libtorch_cpu.so)` gives `at::relu`; a file and line stay.
 std::string ShortFrame(std::string_view frame);
 
-// Of frames, innermost first, the first two that are not of an allocator: `Fill (heap.cc:12) < main (heap.cc:40)`.
-// `frames` has one at least.
+// The two innermost frames that are not part of an allocator: `Fill (heap.cc:12) < main (heap.cc:40)`. `frames` is
+// innermost first and has at least one element.
 std::string NativePlace(const Timeline& timeline, const std::vector<StringId>& frames);
 
 }  // namespace tbprof

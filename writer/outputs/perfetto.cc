@@ -23,7 +23,7 @@
 namespace tbprof {
 namespace {
 
-// Text of JSON, with the quotes. The input must be valid UTF-8.
+// A JSON string, with its quotes. The input must be valid UTF-8.
 std::string Quoted(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
@@ -110,7 +110,7 @@ class Text {
     Put(static_cast<char>('0' + rest / 10 % 10));
     Put(static_cast<char>('0' + rest % 10));
   }
-  // Between events: the numbers of one event fit the margin.
+  // Called between events: the numbers of one event fit into the margin.
   void Flush() {
     if (status_.ok() && used_ > 0) status_ = sink_->Append({buffer_.data(), used_});
     used_ = 0;
@@ -183,7 +183,7 @@ class PerfettoWriter {
     first_ = false;
   }
 
-  // A pid is a label: namespaces and reuse give several processes the same one.
+  // A pid is only a label here: namespaces and reuse can give several processes the same pid.
   void ChoosePids() {
     std::set<int64_t> taken;
     for (const Process& process : timeline_.processes) {
@@ -301,7 +301,7 @@ class PerfettoWriter {
     if (link != 0) Flow(EndsTorchLink(type) ? "f\",\"bp\":\"e" : "s", start_ns, link, where, kBackward);
   }
 
-  // As the stats of the xplane file.
+  // The same texts as the stats of the xplane file.
   void PythonArgs(uint32_t stack) {
     std::string& text = python_[stack];
     const PythonStack& frame = timeline_.python.stacks[stack];
@@ -357,13 +357,13 @@ class PerfettoWriter {
       case ValueKind::kPayloadDouble: {
         const double number = DoubleOf(value);
         Arg("\"payload\":");
-        // JSON has no other numbers.
+        // JSON has no NaN and no infinity.
         return out_.Put(std::isfinite(number) ? absl::StrFormat("%.17g", number) : std::string("null"));
       }
     }
   }
 
-  // A track of its own: sampled spans do not nest with exact events.
+  // Python samples have a track of their own: sampled spans do not nest with exact events.
   void WritePython(const PythonThread& samples) {
     if (PythonSpanCount(timeline_, samples.thread) == 0) return;
     const std::string where = SampledTrack(samples.thread, 1'000'000'000, kPythonLine, "python");
@@ -395,7 +395,7 @@ class PerfettoWriter {
     }
   }
 
-  // Names the track; returns where its spans are. `first`: of the numbers of such tracks.
+  // Names the track; returns the fields that assign spans to it. `first`: the first number for such tracks.
   std::string SampledTrack(uint32_t index, int64_t first, std::string_view line, std::string_view category) {
     const Thread& thread = timeline_.threads[index];
     const int64_t tid = first + int64_t{index};
@@ -405,7 +405,7 @@ class PerfettoWriter {
     return StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", tid, ",\"cat\":\"", category, "\"");
   }
 
-  // Up to its name.
+  // Writes a span up to its name.
   void SampledSpan(int64_t start_ps, int64_t duration_ps, const std::string& where) {
     Begin();
     out_.Put("{\"ph\":\"X\",\"ts\":");

@@ -18,7 +18,7 @@ absl::Status WritePerfetto(const Timeline& timeline, Sink& sink);
 // Decompresses the file, checks its checksum and that the JSON is closed, and counts its events.
 absl::StatusOr<std::string> VerifyPerfetto(const std::string& path, const Timeline& timeline);
 
-// Whether what the track belongs to is in the timeline.
+// Whether the timeline contains the device or process of the track.
 inline bool IsShown(const Timeline& timeline, const CounterTrack& track) {
   return track.device >= 0 ? static_cast<size_t>(track.device) < timeline.gpu_devices.size()
                            : track.process < timeline.processes.size();

@@ -11,7 +11,8 @@
 namespace tbprof {
 namespace {
 
-// The lexical structure of JSON, streamed: strings closed, brackets matched. Counts the objects of the outer array.
+// Checks the lexical structure of JSON as a stream: strings are closed, brackets match. Counts the objects of the outer
+// array.
 class Scanner {
  public:
   bool Scan(const char* bytes, size_t size) {
@@ -90,7 +91,7 @@ absl::StatusOr<std::string> VerifyPerfetto(const std::string& path, const Timeli
       return absl::DataLossError(StrCat(path, ": the JSON is broken"));
     }
   }
-  // gzread reports a file that was cut only here.
+  // A truncated file is reported only here, by gzclose.
   if (gzclose(file.release()) != Z_OK || !scanner.Complete()) {
     return absl::DataLossError(StrCat(path, ": the file is cut"));
   }

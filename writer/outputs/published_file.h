@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A file of a run directory, as the summaries name it.
+// A published file of a run directory, for the summaries.
 //
 // Process: the converter and the launcher.
 #ifndef TBPROF_WRITER_OUTPUTS_PUBLISHED_FILE_H_

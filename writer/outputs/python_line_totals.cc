@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// Index of a line's entry, which is made if need be.
+// The entry of a line; created if it is missing.
 template <typename Entry>
 Entry& EntryOf(StringId python, absl::flat_hash_map<StringId, size_t>* indices, std::vector<Entry>* entries) {
   const auto [known, added] = indices->try_emplace(python, entries->size());
@@ -76,7 +76,7 @@ std::vector<HeapSite> HeapByPythonLine(const ExactHeap& heap, bool all) {
       continue;
     }
     HeapSite& line = EntryOf(site.python, &indices, &lines);
-    // Sites are in order: the first is the largest.
+    // Sites are sorted: the first site of a line is its largest.
     if (line.site == 0) line.site = site.site;
     line.calls += site.calls;
     line.bytes += site.bytes;
@@ -86,7 +86,7 @@ std::vector<HeapSite> HeapByPythonLine(const ExactHeap& heap, bool all) {
     AddSaturating(&line.peak_bytes, site.peak_bytes);
   }
   if (indices.empty()) return lines;
-  // As ExactHeap::sites, whose peaks are no order where records are lost.
+  // The order of ExactHeap::sites: by peak, except if records were lost.
   const bool by_peak = heap.lost == 0;
   std::stable_sort(lines.begin(), lines.end(), [&](const HeapSite& a, const HeapSite& b) {
     return by_peak && a.peak_bytes != b.peak_bytes ? a.peak_bytes > b.peak_bytes : a.bytes > b.bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lines of Python waited for, allocated and held: the sites of the timeline that are known to be a line's, added
-// up by it. What has no line is in none of these.
+// Waits, allocations and held memory by Python line: sums over the sites of the timeline that have a known line. The
+// totals by line do not include sites without a line.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_PYTHON_LINE_TOTALS_H_
@@ -20,11 +20,11 @@ struct PythonLineWait {
   int64_t total_ps = 0;
   int64_t longest_ps = 0;
 };
-// The longest first.
+// Longest first.
 std::vector<PythonLineWait> WaitsByPythonLine(const Timeline& timeline);
 
-// Timeline::wait_sites, of which those of one line and operation are one, whose `site` is the one that waited longest.
-// The longest first.
+// Timeline::wait_sites, with the sites of one line and operation merged; `site` is the one that waited longest. Sites
+// without a line stay separate. Longest first.
 std::vector<CallSiteTotal> WaitSitesByPythonLine(const Timeline& timeline);
 
 struct PythonLineAllocations {
@@ -32,11 +32,11 @@ struct PythonLineAllocations {
   uint64_t samples = 0;
   double bytes = 0;  // estimate
 };
-// The most bytes first.
+// Most bytes first.
 std::vector<PythonLineAllocations> AllocationsByPythonLine(const Timeline& timeline);
 
-// HeapSites of one line are one, whose `site` is that of them which held most. In the order of ExactHeap::sites; those
-// without a line stay where `all`.
+// HeapSites, with the sites of one line merged; `site` is the one that held most. In the order of ExactHeap::sites.
+// Sites without a line are kept only if `all`.
 std::vector<HeapSite> HeapByPythonLine(const ExactHeap& heap, bool all);
 
 }  // namespace tbprof

@@ -16,11 +16,11 @@
 namespace tbprof {
 namespace {
 
-// Frames of all stacks of a thread; a file of 100 threads opens.
+// Most frames in all stacks of a thread: a file with 100 threads still opens.
 constexpr uint64_t kMostFramesOfThread = 4'000'000;
 constexpr size_t kBufferBytes = 1 << 16;
 
-// A stack, and how long it was there. Stack 0: nothing was sampled, or there were no frames.
+// A stack and its duration. Stack 0: no sample, or no frames.
 using Weight = std::pair<uint32_t, int64_t>;
 
 std::string Quoted(std::string_view text) { return nlohmann::json(ValidUtf8(text)).dump(); }
@@ -70,7 +70,7 @@ class SpeedscopeWriter {
   }
 
  private:
-  // Behind those of Python.
+  // The native frames follow the Python frames.
   void WriteNativeFrames() {
     const NativeTimeline& native = timeline_.native;
     std::map<std::pair<StringId, StringId>, uint32_t> known;
@@ -87,7 +87,7 @@ class SpeedscopeWriter {
     }
   }
 
-  // CPU time, added up.
+  // CPU time, summed by stack.
   void WriteNative(const NativeThread& thread) {
     std::map<uint32_t, int64_t> sums;
     for (const NativeTally& tally : thread.tallies)
@@ -140,7 +140,7 @@ class SpeedscopeWriter {
     text_ += "]}";
   }
 
-  // Empty: there are too many, or samples that have no run.
+  // Returns an empty vector if there are too many frames, or if samples have no run.
   std::vector<Weight> InOrder(const PythonThread& thread, int64_t* start_ns) const {
     std::vector<Weight> weights;
     uint64_t frames = 0, samples = 0, tallied = 0;
@@ -201,14 +201,14 @@ class SpeedscopeWriter {
   absl::Status status_;
 };
 
-// Counts profiles, their stacks and weights, as a reader that keeps none of it.
+// Counts profiles, their stacks and weights without storing them.
 class Counter : public nlohmann::json_sax<nlohmann::json> {
  public:
   uint64_t profiles = 0, samples = 0, weights = 0, length = 0, weight = 0;
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return false; }  // below 0
+  bool number_integer(number_integer_t) override { return false; }  // negative
   bool number_unsigned(number_unsigned_t value) override {
     if (key_ == "weights") {
       ++weights;
@@ -230,7 +230,7 @@ class Counter : public nlohmann::json_sax<nlohmann::json> {
   }
   bool start_array(std::size_t) override {
     ++depth_;
-    // The outermost is `profiles`.
+    // The outermost array is `profiles`.
     samples += key_ == "samples" && depth_ == 3;
     return true;
   }

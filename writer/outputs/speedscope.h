@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sampled stacks for speedscope (https://www.speedscope.app): of Python a profile per thread, in order of time, and of
-// native code one, added up. Where a thread has more of Python's than a viewer opens, they are added up, too.
+// Sampled stacks for speedscope (https://www.speedscope.app). Each thread has one Python profile, in order of time, and
+// one native profile, summed by stack. If a thread has more Python stacks than a viewer can open, they are summed as
+// well.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_SPEEDSCOPE_H_

@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kPrefixColumns = 8;  // `tbprof: `
 constexpr size_t kNotes = 6;
-constexpr size_t kErrorLines = 6;  // of one
+constexpr size_t kErrorLines = 6;  // of one error or warning
 
 }  // namespace
 
@@ -51,7 +51,7 @@ std::string_view EscapeOf(Style style) {
 
 namespace {
 
-// The lengths that the budget of the file left; nothing where it left all.
+// The shortest length that the budget of the file kept; empty if it kept all.
 std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t all_from_ps) {
   if (shortest_ps == 0) return "";
   std::string text = StrCat(what, HumanTime(shortest_ps));
@@ -68,7 +68,7 @@ std::string EndText(const Timeline& timeline) {
   return "still running";
 }
 
-// The ranks together, the slowest, and those that failed. What follows in the block is of one rank.
+// Totals of all ranks, the slowest rank, and warnings about ranks. The rest of the block describes one rank.
 void AddRanks(const Timeline& timeline, Section* out) {
   if (timeline.by_rank.size() < 2) {
     for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
@@ -97,7 +97,7 @@ void AddRanks(const Timeline& timeline, Section* out) {
       {StrCat("below: rank ", timeline.rank, " alone; the others: summary.json (by_rank), hosts of the profile")});
 }
 
-// Whether the totals are those of the whole run, as the command's CPU time is.
+// Whether the totals cover the whole run, as the command's CPU time does.
 bool IsWholeRun(const Timeline& timeline) {
   const std::string& window = timeline.window;
   return window.empty() || window == "auto" || window == "all" || window == "end" || window.starts_with("last=");
@@ -105,7 +105,7 @@ bool IsWholeRun(const Timeline& timeline) {
 
 }  // namespace
 
-// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`; empty: there is nothing to say.
+// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`; empty: no steps to report.
 std::string StepsText(const Timeline& timeline) {
   std::string steps;
   if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
@@ -148,7 +148,7 @@ Section HeadlineSection(const Timeline& timeline, size_t columns) {
       StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
              Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   const std::string steps = StepsText(timeline);
-  // What the steps were taken from stands last, and must not be what a narrow line cuts.
+  // The source of the steps comes last, and a narrow line must not cut it.
   const bool fits = Utf8Columns(text) + 2 + Utf8Columns(steps) <= columns;
   if (!steps.empty() && fits) StrAppend(&text, "; ", steps);
   out.push_back({text});
@@ -192,7 +192,7 @@ double WholePs(const Timeline& timeline) {
   return static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
 }
 
-// Totals of a whole run are not those of the steps that are shown.
+// The totals of a whole run do not describe the steps that are shown.
 std::string InSteps(const Timeline& timeline, const GpuDevice& device) {
   if (timeline.totals_ps > 0 || device.busy_in_steps_share < 0) return "";
   return StrCat(" (", HumanPercent(device.busy_in_steps_share), " in steps)");
@@ -200,10 +200,10 @@ std::string InSteps(const Timeline& timeline, const GpuDevice& device) {
 
 }  // namespace
 
-// Of each GPU a heading, what was copied and waited for, and its longest kernels.
+// For each GPU a heading, its copies and waits, and its longest kernels.
 Section GpuSection(const Timeline& timeline, size_t columns) {
   Section out;
-  // With many of them one line each.
+  // With more than two GPUs, each has one line.
   const size_t kernel_rows = timeline.gpu_devices.size() > 2 ? 0 : timeline.gpu_devices.size() > 1 ? 2 : kTopRows;
   for (const GpuDevice& device : timeline.gpu_devices) {
     std::string text =
@@ -279,8 +279,8 @@ Section GpuSection(const Timeline& timeline, size_t columns) {
 
 namespace {
 
-// At the last blank that leaves the first part within the columns; the second is empty where all of it fits, or where
-// there is no such blank.
+// Splits at the last blank that makes the first part fit into the columns. The second part is empty if the whole text
+// fits, or if there is no such blank.
 std::pair<std::string, std::string> SplitAtBlank(const std::string& text, size_t columns) {
   if (Utf8Columns(text) <= columns) return {text, ""};
   size_t best = std::string::npos;
@@ -316,7 +316,7 @@ Section NoteSection(const Timeline& timeline, size_t columns) {
                ShortestDrawn(", on a GPU ", timeline.shortest_gpu_shown_ps, timeline.all_gpu_shown_from_ps)),
         Style::kWarning);
   }
-  // Workers of one program are one line.
+  // Workers of one program share one line.
   std::vector<std::pair<const Process*, size_t>> unseen;
   for (const Process& process : timeline.processes) {
     if (process.state == ProcessState::kRecorded) continue;
@@ -349,7 +349,8 @@ Section NoteSection(const Timeline& timeline, size_t columns) {
   }
   Section fitted;
   for (const Line& line : out) {
-    // Names and reasons are worth a second line; what went wrong, what its cause and the remedy take.
+    // Names and reasons may take a second line. Errors and warnings get as many lines as their cause and remedy need,
+    // up to kErrorLines.
     std::string rest = line.text;
     const size_t most = line.style == Style::kError || line.style == Style::kWarning ? kErrorLines : 2;
     for (size_t count = 1; !rest.empty(); ++count) {
@@ -358,7 +359,7 @@ Section NoteSection(const Timeline& timeline, size_t columns) {
         fitted.push_back({FitColumns(indented, columns), line.style});
         break;
       }
-      // The indent holds blanks, but no place to break.
+      // The indent contains blanks, but is not a place to break the line.
       auto [first, left] = SplitAtBlank(rest, count > 1 ? columns - 6 : columns);
       fitted.push_back({FitColumns(count > 1 ? StrCat("      ", first) : first, columns), line.style});
       rest = std::move(left);
@@ -377,7 +378,7 @@ Section CostSection(const Timeline& timeline, const SummaryOptions& options) {
     of_ranks += report.own_cost_seconds;
   }
   const double cost = ranks > 1 ? of_ranks : timeline.own_cost_seconds;
-  // What somebody who waits for the command has waited for us.
+  // The time that tbprof added to the user's wait for the command.
   if (options.seconds_before >= 0 && options.seconds_after >= 0) {
     out.push_back({StrCat("profile written ", HumanSeconds(options.seconds_after),
                           " after the command's end; tbprof's start took ", HumanSeconds(options.seconds_before))});
@@ -386,7 +387,7 @@ Section CostSection(const Timeline& timeline, const SummaryOptions& options) {
   std::string text = StrCat("tbprof's own cost in the program", ranks > 1 ? StrCat(" (", ranks, " ranks)") : "",
                             ": about ", HumanSeconds(cost), " of CPU");
   const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
-  // The system counts children that somebody has waited for: what the rest took is not in it.
+  // The system counts only children that were waited for: the CPU time of other children is not included.
   const bool known = timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && IsWholeRun(timeline);
   if (known && cpu > cost) {
     StrAppend(&text, " (", HumanPercent(cost / cpu), " of the command's)");
@@ -444,10 +445,10 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
     for (const Section& section : sections) count += section.size();
     return count;
   };
-  // What is cut first is what summary.json has in full. The command to view stays.
+  // Lines that summary.json contains in full are cut first. The command to view the profile stays.
   const size_t limit = static_cast<size_t>(std::max(options.max_lines, 1));
   while (lines() > limit) {
-    // Of several long tables each keeps its first rows.
+    // If several tables are long, each keeps its first rows.
     struct Table {
       Section* section;
       size_t least;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The summary of a capture, as text for the terminal and as JSON. Pure functions of the timeline and of what was
-// published.
+// The summary of a capture, as text for the terminal and as JSON. Pure functions of the timeline and of the published
+// files.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_H_
 #define TBPROF_WRITER_OUTPUTS_SUMMARY_H_
 
@@ -15,11 +15,12 @@ namespace tbprof {
 
 struct SummaryOptions {
   std::string logdir;   // absolute
-  std::string version;  // tbprof's; empty: not known
+  std::string version;  // tbprof's version; empty: unknown
   bool color = false;
   int width = 100;
   int max_lines = 30;
-  // Of a run that has ended: what tbprof took before the command, and since its end; negative: not known.
+  // For a run that has ended: the time that tbprof took before the command, and since the command's end; negative:
+  // unknown.
   double seconds_before = -1, seconds_after = -1;
 };
 
@@ -27,10 +28,11 @@ struct SummaryOptions {
 std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector<PublishedFile>& files,
                                      const SummaryOptions& options);
 
-// Raised where a field is taken away or changes its meaning; a field that is added leaves it.
+// Incremented if a field is removed or changes its meaning, but not if a field is added.
 inline constexpr int kSummarySchemaVersion = 1;
 
-// docs/summary.md, docs/summary.schema.json: a field that is not in the schema fails the test of summaries.
+// The fields are documented in docs/summary.md and docs/summary.schema.json: a field that is not in the schema fails
+// the test of summaries.
 std::string SummaryJson(const Timeline& timeline, const std::vector<PublishedFile>& files,
                         const SummaryOptions& options);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run did for each of its steps, in summary.json.
+// The machine, and the counts and operations of each step, for summary.json.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_AMOUNTS_H_

@@ -15,7 +15,7 @@
 namespace tbprof {
 
 nlohmann::ordered_json ConservationJson(const Timeline& timeline);
-// On one line; empty: nothing is known.
+// On one line; empty: there is no data.
 std::string ConservationStat(const Timeline& timeline);
 
 }  // namespace tbprof

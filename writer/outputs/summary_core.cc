@@ -88,7 +88,7 @@ void AddThread(const Timeline& timeline, const CoreThreadStacks& thread, size_t 
   const std::string native = NativeStackText(timeline, thread.native_stack, kShownFrames, in_python);
   const auto add = [&](const std::string& text) { out->push_back({FitColumns(text, columns, /*keep_end=*/false)}); };
   add(StrCat(kIndent, head, ": ", in_python ? python : native));
-  // Where the others wait is seen from Python.
+  // For threads that did not get the signal, the Python stack already shows where they wait.
   if (in_python && thread.got_signal && !native.empty()) add(StrCat(kIndent, kIndent, "in C: ", native));
 }
 

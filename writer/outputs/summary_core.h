@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// Of the first; empty: there is none.
+// Describes the first core file; empty: there is none.
 Section CoreSection(const Timeline& timeline, size_t columns);
 
 nlohmann::ordered_json CoresJson(const Timeline& timeline);

@@ -13,12 +13,12 @@
 namespace tbprof {
 namespace {
 
-// The line of Python first, if there is one.
+// The Python line comes first, if there is one.
 std::string PlaceOf(const Timeline& timeline, StringId python, const std::string& native) {
   return python == 0 ? native : StrCat(PrintableUtf8(timeline.strings.Get(python)), ", via ", native);
 }
 
-// Threads tell the process what they gathered about every 64 KiB.
+// Threads add their counts to the process's counts about every 64 KiB, so smaller peaks are inexact.
 std::string PeakText(int64_t bytes) {
   return bytes < 64 * 1024 ? "under 64 KiB" : HumanBytes(static_cast<double>(bytes));
 }
@@ -27,7 +27,7 @@ std::string ProcessLabel(const Process& process) {
   return StrCat(PrintableUtf8(process.name.empty() ? process.executable : process.name), " (", process.pid, ")");
 }
 
-// The process's own peak, though blocks from before the window belong to no place.
+// The peak of the whole process. It includes blocks from before the window, which belong to no place.
 std::string PeakOf(const Process& process) {
   const ExactHeap& heap = process.exact_heap;
   const AllocatorTotals& totals = process.allocator;
@@ -39,7 +39,7 @@ std::string PeakOf(const Process& process) {
   return StrCat("peak ", bytes(peak), " (", bytes(heap.peak_bytes), " since the start)");
 }
 
-// Of the process whose heap was largest, what --malloc=exact has seen.
+// The results of --malloc=exact for the process with the largest heap.
 void AddExactHeap(const Timeline& timeline, size_t columns, Section* out) {
   const Process* largest = nullptr;
   size_t recorded = 0;
@@ -123,7 +123,7 @@ Section HeapSection(const Timeline& timeline, size_t columns) {
       {StrCat("      ", counted == 1 ? "" : StrCat("largest: ", FitColumns(ProcessLabel(*largest), kNameColumns), ": "),
               HeapLevelText(*largest))});
   AddExactHeap(timeline, columns, &out);
-  // Different ways through the plumbing from one place are one line here; summary.json has them apart.
+  // Different allocator frames below one place are one line here; summary.json lists them separately.
   struct Place {
     std::string key, text;
     double bytes;
@@ -132,7 +132,7 @@ Section HeapSection(const Timeline& timeline, size_t columns) {
   for (const AllocationSiteTotal& site : timeline.allocation_sites) {
     if (site.frames.empty()) continue;
     const std::string native = NativePlace(timeline, site.frames);
-    // Sites are in order: that of the most bytes names the native function of a line.
+    // Sites are sorted: the site with the most bytes supplies the native function of a line.
     std::string key = site.python == 0 ? native : timeline.strings.Get(site.python);
     const auto known = std::find_if(places.begin(), places.end(), [&](const Place& place) { return place.key == key; });
     if (known != places.end()) {

@@ -10,7 +10,7 @@
 
 namespace tbprof {
 
-// Empty where no process allocated anything.
+// Empty if no process allocated anything.
 Section HeapSection(const Timeline& timeline, size_t columns);
 
 }  // namespace tbprof

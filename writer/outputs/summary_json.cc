@@ -54,7 +54,7 @@ Json Texts(const std::vector<std::string>& texts) {
   return out;
 }
 
-// Null where nobody counted: its family is not traced, or the allocator is not to be seen.
+// Null if allocations were not counted: their family is not traced, or the allocator is not visible.
 Json AllocatorJson(const Timeline& timeline, const Process& process) {
   const AllocatorTotals& totals = process.allocator;
   if (!timeline.counts_allocator || process.state != ProcessState::kRecorded) return nullptr;
@@ -87,7 +87,7 @@ void AddHeapNumbers(const HeapSite& site, bool known, Json* out) {
 
 Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
   if (!heap.recorded) return nullptr;
-  // Of a table with records missing, `allocations`, `releases`, `calls` and `bytes` are lower bounds.
+  // If records are missing, `allocations`, `releases`, `calls` and `bytes` are lower bounds.
   const bool known = heap.lost == 0;
   Json sites = Json::array();
   for (size_t i = 0; i < std::min(kMaxSites, heap.sites.size()); ++i) {
@@ -302,7 +302,7 @@ Json AllocationSites(const Timeline& timeline) {
   return out;
 }
 
-// By line of Python, where such lines are known: else the tables are empty.
+// Tables by Python line; empty if no lines are known.
 void AddPythonLines(const Timeline& timeline, Json* out) {
   Json waits = Json::array();
   for (const PythonLineWait& line : WaitsByPythonLine(timeline)) {
@@ -322,7 +322,7 @@ void AddPythonLines(const Timeline& timeline, Json* out) {
   (*out)["allocations_by_python_line"] = std::move(allocations);
 }
 
-// What was run, where and when.
+// The command, where it ran, and when.
 void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) {
   const bool ended = timeline.exit_code >= 0 || timeline.exit_signal != 0;
 
@@ -348,7 +348,7 @@ void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) 
   (*out)["complete"] = timeline.IsWhole() && timeline.errors.empty();
   (*out)["start_unix_ns"] = timeline.origin_unix_ns;
   (*out)["wall_s"] = Seconds(timeline.duration_ps);
-  // What the totals are about, where the timeline shows the end of it only.
+  // The time that the totals cover, if the timeline shows only the end of it.
   (*out)["totals_wall_s"] = KnownOrNull(timeline.totals_ps > 0, Seconds(timeline.totals_ps));
   (*out)["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
   (*out)["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
@@ -364,7 +364,7 @@ void AddFiles(const std::vector<PublishedFile>& files, Json* out) {
   }
 }
 
-// How much was recorded, how much of it is drawn, and what that cost.
+// How much was recorded, how much of it is drawn, and the cost of recording.
 void AddRecords(const Timeline& timeline, const SummaryOptions& options, Json* out) {
   uint64_t drawn = 0;
   for (const Thread& thread : timeline.threads) drawn += thread.events.size();

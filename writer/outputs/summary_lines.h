@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the parts of the terminal's summary share.
+// Shared parts of the terminal's summary.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_LINES_H_
@@ -21,7 +21,7 @@ namespace tbprof {
 
 inline constexpr size_t kTopRows = 5;
 
-enum class Style { kPlain, kHeading, kWarning, kError, kDim, kColumns };  // kColumns: names those of the rows below
+enum class Style { kPlain, kHeading, kWarning, kError, kDim, kColumns };  // kColumns: column names of the rows below
 
 struct Line {
   std::string text;
@@ -34,12 +34,12 @@ inline std::string Plural(uint64_t count, std::string_view one, std::string_view
   return StrCat(HumanCount(count), " ", count == 1 ? one : many);
 }
 
-// The text, with the rank that this timeline shows, where the run has several; else nothing.
+// The rank that this timeline shows, between `before` and `behind`, if the run has several ranks; else nothing.
 inline std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
   return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
 }
 
-// As many of the parts as there is room for, at least one.
+// Joins as many parts as fit into the columns, at least one.
 inline std::string Joined(std::string_view head, const std::vector<std::string>& parts, size_t columns) {
   std::string text(head);
   for (size_t i = 0; i < parts.size(); ++i) {

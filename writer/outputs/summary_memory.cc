@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostProcesses = 16;
 constexpr size_t kMostRows = 200;
 constexpr int64_t kLeastPeak = 1 << 20;
-constexpr double kLeastShare = 0.05;  // of the largest place, to be named
+constexpr double kLeastShare = 0.05;  // least share of the peak for the largest place to be named
 constexpr std::string_view kLabel = "memory: ";
 constexpr size_t kNameColumns = 24;
 
@@ -32,7 +32,7 @@ const PythonStack* FrameOf(const Timeline& timeline, const HeldBytes& row) {
   return frame.function < timeline.python.functions.size() ? &frame : nullptr;
 }
 
-// `train.py:88 (load_batch)`; without a line of Python `Fill (heap.cc:12) < main (heap.cc:40)`.
+// `train.py:88 (load_batch)`; without a Python line `Fill (heap.cc:12) < main (heap.cc:40)`.
 std::string PlaceText(const Timeline& timeline, const HeldBytes& row) {
   if (row.python == 0) return row.frames.empty() ? "?" : NativePlace(timeline, row.frames);
   std::string label = PrintableUtf8(timeline.strings.Get(row.python));
@@ -49,7 +49,7 @@ std::string ProcessName(const Process& process) {
                 process.pid, ")");
 }
 
-// By peak, highest first.
+// Sorted by peak, highest first.
 std::vector<const Process*> ByPeak(const Timeline& timeline) {
   std::vector<const Process*> processes;
   for (const Process& process : timeline.processes) {
@@ -130,14 +130,14 @@ Json RowJson(const Timeline& timeline, const HeldBytes& row, bool estimated) {
   return json;
 }
 
-// A row of what has no place: of how many blocks it is, is not known.
+// A row for bytes without a place; their number of blocks is unknown.
 Json OtherJson(std::string_view kind, int64_t bytes, bool estimated) {
   return {{"kind", kind},    {"python", nullptr},   {"file", nullptr},
           {"line", nullptr}, {"function", nullptr}, {"call_site", nullptr},
           {"bytes", bytes},  {"blocks", nullptr},   {"estimated", estimated}};
 }
 
-// The first, and what makes them add up to `whole`.
+// The first rows, and rows for the remaining bytes, so that the sum is `whole`.
 Json RowsJson(const Timeline& timeline, const std::vector<HeldBytes>& rows, int64_t whole, int64_t earlier,
               bool estimated) {
   Json json = Json::array();

@@ -27,14 +27,15 @@ constexpr size_t kMostProcesses = 1000;
 constexpr size_t kMostGroups = 100;
 constexpr size_t kShownFunctions = 3;
 constexpr size_t kLongestShownName = 60;
-// `main` and what starts it contain everything.
+// `main` and its callers contain everything: functions above this share are skipped.
 constexpr double kWholeShare = 0.99;
 constexpr double kLeastShownShare = 0.005;
-// From this share of the CPU time on the other threads have a line of their own.
+// Least share of the CPU time at which the other threads have a line of their own.
 constexpr double kLeastOtherCpu = 0.1;
-// A main thread with less does not do the work.
+// A main thread with a smaller share does not do the work.
 constexpr double kLeastMainCpu = 0.1;
-// Fewer say too little about a line or the steps; and a function that is less of a line does not explain it.
+// Fewer samples are not meaningful for a line or for the steps. A function with a smaller share of a line does not
+// explain it.
 constexpr uint64_t kLeastSamplesOfLine = 10;
 constexpr double kLeastShareOfLine = 0.25;
 
@@ -74,7 +75,8 @@ void SortByTotal(std::vector<NativeFunctionTotal>* functions) {
                            [](const NativeFunctionTotal& function) { return function.total.cpu_ps; });
 }
 
-// With its library where another one has a function of this name: two copies of OpenBLAS, of NumPy and of SciPy.
+// Includes the library if another library has a function of this name, such as the two copies of OpenBLAS of NumPy and
+// of SciPy.
 std::string ShownName(const Timeline& timeline, const NativeFunctionTotal& function,
                       const std::vector<NativeFunctionTotal>& functions) {
   const auto stack_of = [&](const NativeFunctionTotal& one) { return timeline.native.stacks[one.stack]; };
@@ -109,7 +111,7 @@ Json TotalsJson(const Timeline& timeline, NativeTotals totals) {
   return out;
 }
 
-// Null: the steps are not known.
+// Null: the steps are unknown.
 Json PhasesJson(const Timeline& timeline, const NativeSums& sums, const SamplePhases& phases,
                 const ThreadGroup<NativeThread>& group) {
   if (!phases.known()) return nullptr;
@@ -145,7 +147,8 @@ double ShareOf(int64_t part_ps, int64_t whole_ps) {
   return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
 }
 
-// The main thread whose Python is shown, else that of the steps; null: it has no samples.
+// The main thread whose Python stacks are shown, else the main thread of the process with the steps; null: it has no
+// samples.
 const NativeThread* ShownThread(const Timeline& timeline) {
   if (const PythonThread* const python = ShownPythonThread(timeline)) return timeline.native.OfThread(python->thread);
   const uint32_t counted = CountedProcess(timeline);
@@ -156,7 +159,7 @@ const NativeThread* ShownThread(const Timeline& timeline) {
   return nullptr;
 }
 
-// `self` and `total` of the functions that used most.
+// `self` and `total` shares of the functions that used most CPU time.
 void AddFunctions(const Timeline& timeline, NativeTotals totals, size_t columns, std::vector<std::string>* lines) {
   const auto part = [&](const NativeFunctionTotal& function, int64_t ps) {
     return StrCat(HumanPercent(ShareOf(ps, totals.all.cpu_ps)), " ", ShownName(timeline, function, totals.functions));

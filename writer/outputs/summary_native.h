@@ -16,16 +16,16 @@
 
 namespace tbprof {
 
-// Null: nothing is known, not even why.
+// Null: nothing is known, not even a reason.
 nlohmann::ordered_json NativeJson(const Timeline& timeline);
 
-// What used the CPU while a thread was at a line of Python; null: no sample is known to belong to it.
+// The functions that used the CPU while a thread was at a Python line; null: no sample is known to belong to the line.
 nlohmann::ordered_json NativeOfLineJson(const Timeline& timeline, const NativeSums& sums,
                                         const std::vector<NativeTally>& tallies);
-// `native: 61 % sgemm_kernel`; empty where samples are few, or of many functions.
+// `native: 61 % sgemm_kernel`; empty if there are few samples, or if they are spread over many functions.
 std::string NativeOfLineText(const Timeline& timeline, const NativeSums& sums, const std::vector<NativeTally>& tallies);
 
-// At most four lines: of the main thread in regular steps and of the others, else of all threads.
+// At most four lines: the main thread in regular steps and the other threads, else all threads together.
 std::vector<std::string> NativeText(const Timeline& timeline, size_t columns);
 
 }  // namespace tbprof

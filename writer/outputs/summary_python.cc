@@ -68,7 +68,7 @@ Json FunctionsJson(const Timeline& timeline, const std::vector<PythonFunctionTot
 
 Json LineOrNull(int32_t line) { return line >= 0 ? Json(line) : Json(nullptr); }
 
-// `native`: null for lines of the program's own, which count what libraries did, too.
+// `native`: null for the program's own lines, because their time includes libraries.
 Json LinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lines, size_t most,
                const NativeSums* sums = nullptr, const NativeByLine* native = nullptr) {
   Json out = Json::array();
@@ -88,7 +88,7 @@ Json LinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lin
   return out;
 }
 
-// Null: the steps are not known.
+// Null: the steps are unknown.
 Json PhasesJson(const Timeline& timeline, const PythonSums& sums, const NativeSums& native_sums,
                 const SamplePhases& phases, const ThreadGroup<PythonThread>& group) {
   if (!phases.known()) return nullptr;

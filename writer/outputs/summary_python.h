@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The member `python` of summary.json: where sampled Python stacks were.
+// The member `python` of summary.json: totals of the sampled Python stacks.
 //
 // Process: converter. A pure function of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_PYTHON_H_
@@ -17,7 +17,7 @@ namespace tbprof {
 // Null: no process with a Python interpreter is known.
 nlohmann::ordered_json PythonJson(const Timeline& timeline);
 
-// Of a stack: the innermost first, at most `most`.
+// The frames of a stack, innermost first, at most `most`.
 nlohmann::ordered_json PythonFramesJson(const Timeline& timeline, uint32_t stack, size_t most);
 uint64_t PythonStackDepth(const Timeline& timeline, uint32_t stack);
 

@@ -31,20 +31,20 @@ constexpr size_t kShownGroups = 2;
 constexpr size_t kShownLastStacks = 4;
 constexpr size_t kShownFrames = 20;
 constexpr std::string_view kIndent = "      ";
-// What contains everything says nothing.
+// A function above this share contains everything and is not shown.
 constexpr double kWholeShare = 0.99;
 constexpr double kLeastShownShare = 0.005;
-// From this share of the samples on a part has a line of its own.
+// Least share of the samples at which a part has a line of its own.
 constexpr double kLeastOutside = 0.1, kLeastImporting = 0.05, kLeastOtherCpu = 0.1, kLeastInLibraries = 0.1;
 constexpr int kShareColumns = 10;
-// Fewer say too little about the steps.
+// Fewer samples are not meaningful for the steps.
 constexpr uint64_t kLeastSamplesInSteps = 10;
 
 double ShareOf(int64_t part_ps, int64_t whole_ps) {
   return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
 }
 
-// `train.py`; of names that many folders have with the folder: `numpy/__init__.py`.
+// `train.py`; file names that many folders contain are shown with the folder: `numpy/__init__.py`.
 std::string ShortFile(std::string_view path) {
   const std::string_view base = BaseName(path);
   if (!base.starts_with("__") || base.size() == path.size()) return PrintableUtf8(base);
@@ -68,8 +68,7 @@ std::string FunctionText(const Timeline& timeline, uint32_t index) {
 
 double ImportingShare(const PythonTotals& totals) { return ShareOf(totals.importing.wall_ps, totals.all.wall_ps); }
 
-// `31 % train.py:42 remember` of the lines that took longest. Those of importlib are left out where imports have a part
-// of their own.
+// The lines that took longest. Lines of importlib are left out if imports have a part of their own.
 std::vector<PythonLineTotal> ShownLines(const PythonSums& sums, const PythonTotals& totals,
                                         const std::vector<PythonLineTotal>& lines) {
   std::vector<PythonLineTotal> shown;
@@ -92,7 +91,7 @@ std::vector<std::string> LineParts(const Timeline& timeline, const PythonSums& s
   return parts;
 }
 
-// One below the other, each with the native function that used most of its CPU time.
+// One row per line, with the native function that used most of the line's CPU time.
 void AddLines(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals, const NativeByLine& native,
               size_t columns, Section* out) {
   const NativeSums native_sums(timeline.native);
@@ -107,7 +106,7 @@ void AddLines(const Timeline& timeline, const PythonSums& sums, const PythonTota
   }
 }
 
-// What the program's own lines took together with the libraries that they call; empty where no library took much.
+// The time of the program's own lines including the libraries that they call; empty if the libraries took little time.
 std::string OwnLinesText(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals, size_t columns) {
   int64_t in_libraries_ps = totals.all.wall_ps;
   for (const PythonLineTotal& line : totals.lines) {
@@ -118,19 +117,19 @@ std::string OwnLinesText(const Timeline& timeline, const PythonSums& sums, const
   return Joined(StrCat(kIndent, "own lines: "), parts, columns);
 }
 
-// Functions by what they and those that they called took: the program's own where there are any, and none that only
-// starts others.
+// Functions by their time including the functions that they called: the program's own if there are any, but no function
+// that only starts others.
 std::vector<std::string> FunctionParts(const Timeline& timeline, const PythonSums& sums, const PythonTotals& totals) {
   std::vector<PythonFunctionTotal> functions;
   const auto add = [&](PythonOrigin origin) {
     for (const PythonFunctionTotal& function : totals.functions) {
       const double share = ShareOf(function.total.wall_ps, totals.all.wall_ps);
       if (sums.OriginOf(function.function) != origin || share < kLeastShownShare || share > kWholeShare) continue;
-      // The lines have it already; a module's body contains the program, or an import.
+      // A function without callees is already in the lines. A module's body contains the program, or an import.
       if (function.total.samples == function.self.samples) continue;
       const std::string& name = timeline.strings.Get(timeline.python.functions[function.function].name);
       if (name == "<module>") continue;
-      // Wrappers by decorators.
+      // Wrappers that decorators create.
       if (origin == PythonOrigin::kLibrary && name.find("<locals>") != std::string::npos) continue;
       functions.push_back(function);
     }
@@ -154,7 +153,7 @@ std::vector<std::string> FunctionParts(const Timeline& timeline, const PythonSum
   return parts;
 }
 
-// Threads that used CPU beside the one shown: they take the interpreter's lock, or prepare its data.
+// Threads other than the shown one that used CPU: they hold the interpreter's lock, or prepare the shown thread's data.
 void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const PythonThread* shown, size_t columns,
                      Section* out) {
   struct Row {
@@ -176,7 +175,8 @@ void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const Pyt
   for (size_t i = 0; i < std::min(kShownGroups, rows.size()); ++i) out->push_back({rows[i].text});
 }
 
-// How many samples ran says little: who runs for a moment between two of them and waits the rest counts as running.
+// The share of samples that ran is not shown: a thread that runs for a moment between two samples and waits for the
+// rest of the time counts as running.
 std::string SamplesText(const PythonTotals& totals) {
   return StrCat(Plural(totals.all.samples, "sample", "samples"), ", waits included");
 }
@@ -240,7 +240,7 @@ Section PythonSection(const Timeline& timeline, size_t columns) {
 
 Section PythonLastStacksSection(const Timeline& timeline, size_t columns) {
   std::vector<PythonLastStack> stacks = timeline.python.last_stacks;
-  // Those of core files have a section of their own.
+  // Stacks from core files have a section of their own.
   std::erase_if(stacks, [](const PythonLastStack& last) { return last.exact; });
   if (stacks.empty()) return {};
   const Thread& first = timeline.threads[stacks[0].thread];

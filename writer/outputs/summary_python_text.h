@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The terminal's lines about sampled Python stacks.
+// Lines about sampled Python stacks, for the terminal.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_PYTHON_TEXT_H_
@@ -12,15 +12,15 @@
 
 namespace tbprof {
 
-// The main thread that PythonSection is about; null: no main thread was sampled.
+// The main thread that PythonSection shows; null: no main thread was sampled.
 const PythonThread* ShownPythonThread(const Timeline& timeline);
 
-// The lines of source that took longest in the main thread whose steps are shown, else in the one with the most
-// samples; of its regular steps where they are known. Then functions, what lies outside of the steps, and other threads
-// that used CPU. Empty: no main thread was sampled.
+// The source lines that took longest in the main thread whose steps are shown, else in the main thread with the most
+// samples; only in its regular steps if these are known. Then functions, time outside the regular steps, and other
+// threads that used CPU. Empty: no main thread was sampled.
 Section PythonSection(const Timeline& timeline, size_t columns);
 
-// Where the threads of a process that a signal ended were seen last. Empty: there is none.
+// The last sampled stacks of the threads of a process that a signal ended. Empty: there is none.
 Section PythonLastStacksSection(const Timeline& timeline, size_t columns);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of the terminal's texts that both the end block and the full summary show.
+// Sections of the terminal's texts that both the end block and the full summary show.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_SECTIONS_H_
@@ -17,7 +17,8 @@ namespace tbprof {
 
 // The terminal's escape sequence; empty: none.
 std::string_view EscapeOf(Style style);
-// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`, `steps unknown: why`; empty: there is nothing to say.
+// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`, `steps unknown: why`; empty: no steps to
+// report.
 std::string StepsText(const Timeline& timeline);
 // Wall and CPU time, how the command ended, ranks, processes, steps, input.
 Section HeadlineSection(const Timeline& timeline, size_t columns);
@@ -26,7 +27,7 @@ Section GpuSection(const Timeline& timeline, size_t columns);
 Section NoteSection(const Timeline& timeline, size_t columns);
 Section CostSection(const Timeline& timeline, const SummaryOptions& options);
 Section FileSection(const std::vector<PublishedFile>& files);
-// How to look at the profile.
+// How to view the profile.
 Section ViewSection(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options);
 
 }  // namespace tbprof

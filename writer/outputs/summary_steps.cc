@@ -20,7 +20,7 @@ constexpr int kPercentiles[] = {1, 5, 10, 25, 50, 75, 90, 95, 99};
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
-// Nearest rank: the smallest length that at least so many percent of the steps do not exceed.
+// Nearest rank: the smallest length that at least `percent` percent of the steps do not exceed.
 int64_t Percentile(const std::vector<int64_t>& sorted, int percent) {
   const size_t rank = (sorted.size() * static_cast<size_t>(percent) + 99) / 100;
   return sorted[std::max<size_t>(rank, 1) - 1];
@@ -115,7 +115,7 @@ Json StepsJson(const Timeline& timeline) {
     sum += Seconds(step.end_ps - step.start_ps);
   }
   std::sort(lengths.begin(), lengths.end());
-  // The one step that the profile then shows is none of the program's.
+  // Without recognised steps, the profile shows the whole capture as one step, which is not a step of the program.
   const bool recognised = timeline.step_source != StepSource::kWholeCapture;
   if (!recognised) lengths.clear();
   const bool any = !lengths.empty();
@@ -129,7 +129,7 @@ Json StepsJson(const Timeline& timeline) {
           {"confidence", timeline.step_confidence},
           {"other_loops", LoopsJson(timeline)},
           {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},
-          // As in the terminal: of an even count the upper of the two in the middle.
+          // As in the terminal: for an even count, the upper of the two middle lengths.
           {"median_s", known(any ? Seconds(lengths[lengths.size() / 2]) : 0)},
           {"longest_s", known(any ? Seconds(lengths.back()) : 0)},
           {"mean_s", known(any ? sum / static_cast<double>(lengths.size()) : 0)},

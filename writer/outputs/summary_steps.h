@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The member `steps` of summary.json: the steps one by one while they are few, and how their lengths are distributed.
+// The member `steps` of summary.json: each step if there are few, and the distribution of the step lengths.
 //
 // Process: converter. A pure function of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_STEPS_H_

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Smaller parts are not worth a place on the line.
+// Smaller parts are left out of the line.
 constexpr double kLeastShown = 0.02;
 
 double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
@@ -56,7 +56,7 @@ std::string PlaceOf(const Timeline& timeline, const Where& where) {
       StrCat(BaseName(file), where.line > 0 ? StrCat(":", where.line) : "", function.empty() ? "" : " ", function));
 }
 
-// Who is waited for. Of several that do the same, one is named.
+// The thread or rank that is waited for. If several do the same, one is named.
 std::string ThreadText(const Timeline& timeline, const Where& where) {
   if (where.rank >= 0) return StrCat("rank ", where.rank);
   if (where.thread >= timeline.threads.size()) return "another thread";
@@ -71,12 +71,12 @@ std::string ThreadText(const Timeline& timeline, const Where& where) {
   return StrCat("thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name), alike);
 }
 
-// The parts with the largest first.
+// The parts, largest first.
 std::vector<StepPart> PartsBySize(const Verdict& verdict) {
   std::vector<StepPart> parts;
   for (size_t i = 0; i < kStepParts; ++i) parts.push_back(static_cast<StepPart>(i));
   std::ranges::stable_sort(parts, [&](StepPart a, StepPart b) {
-    // What is not known comes last.
+    // The unknown part comes last.
     if ((a == StepPart::kRest) != (b == StepPart::kRest)) return b == StepPart::kRest;
     return verdict.part_ps[static_cast<size_t>(a)] > verdict.part_ps[static_cast<size_t>(b)];
   });
@@ -164,7 +164,7 @@ std::string VerdictSentence(const Timeline& timeline, bool with_place) {
 std::string VerdictBlocker(const Timeline& timeline) {
   const Verdict& verdict = timeline.verdict;
   if (const Where* const other = FirstOf(verdict, WhereRole::kWaitedFor); other != nullptr) {
-    // What another rank does there is not known.
+    // The activity of another rank at its place is unknown.
     const std::string running = other->rank >= 0 ? "mostly" : "running";
     return StrCat(ThreadText(timeline, *other), ", ", other->doing.empty() ? running : StrCat("in ", other->doing),
                   " at ", PlaceOf(timeline, *other));

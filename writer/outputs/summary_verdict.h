@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verdict as people and machines read it: lines of the terminal, a note of TensorBoard's overview page, `verdict`
-// of summary.json.
+// The verdict for people and machines: lines of the terminal, a note of TensorBoard's overview page, `verdict` of
+// summary.json.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_VERDICT_H_
@@ -20,11 +20,12 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline);
 
 // `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`.
 std::string VerdictSentence(const Timeline& timeline, bool with_place = true);
-// `the job used 1.2 of 2 CPUs`, ...: numbers that the cause rests on; empty: none.
+// `the job used 1.2 of 2 CPUs`, ...: the numbers that support the cause; empty: none.
 std::string VerdictEvidence(const Timeline& timeline);
-// `thread prefetch, in sleep at data.py:17 fetch`: what is waited for, else where the time is spent.
+// `thread prefetch, in sleep at data.py:17 fetch`: the thread that is waited for, else the place where the time is
+// spent.
 std::string VerdictBlocker(const Timeline& timeline);
-// What that is: `blocker: ` where somebody is waited for, else `where: `.
+// The label of VerdictBlocker: `blocker: ` if a thread or rank is waited for, else `where: `.
 inline constexpr std::string_view kWhereLabel = "where: ";
 std::string_view BlockerLabel(const Timeline& timeline);
 // `input 62 %, operations 30 %, Python 5 %`; empty: no split.

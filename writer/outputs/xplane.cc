@@ -28,11 +28,12 @@
 namespace tbprof {
 namespace {
 
-// Objects whose hex text is shared; the addresses of a program that makes millions of locks are written in place.
+// Number of objects whose hex text is shared. A program may create millions of locks: further addresses are written
+// inline.
 constexpr size_t kMaxSharedObjects = 1 << 14;
 constexpr size_t kExpectedEventBytes = 26;
 
-// Ids of arrows: dense within the file, and apart from those of the other files of a run.
+// Ids of arrows: dense within the file, and different from those of the other files of a run.
 class FlowIds {
  public:
   explicit FlowIds(std::string_view host) : file_(Crc32c(0, host.data(), host.size()) & 0xFFFFFF) {}
@@ -45,14 +46,14 @@ class FlowIds {
 
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
-// An interned text that equals a stat name known to a reader counts as that stat's metadata. Those names are words;
-// call sites, paths and shapes hold one of these characters.
+// If an interned text equals a stat name that a reader knows, it counts as that stat's metadata. Those names are words;
+// call sites, paths and shapes contain one of these characters.
 bool MayIntern(std::string_view text) { return text.find_first_of("(/+[") != std::string_view::npos; }
 
-// Puts events of the timeline on lines of one plane.
+// Writes events of the timeline to lines of one plane.
 class EventWriter {
  public:
-  // `calls`: of the counted plane, whose calls belong to steps; null: of another.
+  // `calls`: for the counted plane, whose calls belong to steps; null for another plane.
   EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows, const TorchLinks* links,
               const GpuCalls* calls)
       : timeline_(timeline),
@@ -64,7 +65,7 @@ class EventWriter {
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
 
-  // `tied`: a call that says itself which step it belongs to. `link`: of TorchLinks.
+  // `tied`: the call itself carries its step. `link`: from TorchLinks.
   void Write(LineBuilder& line, const Event& event, bool tied, uint32_t link) {
     const EventType& type = timeline_.types[event.type];
     uint32_t& event_id = event_ids_[event.type];
@@ -89,12 +90,12 @@ class EventWriter {
     if (event.detail != 0) Text(line, IsFrameworkWork(type) ? Stat::kTfOp : Stat::kDetail, event.detail);
     if (event.python != 0) python_.Write(event.python, line);
     if (type.family == EventFamily::kAnnotation && !IsFrameworkWork(type)) Operation(line, event.type);
-    // Flows that the timeline knows are above 0.
+    // Flows of the timeline have ids above 0, so links get negative ids.
     if (link != 0) Flow(line, -static_cast<int64_t>(link), !EndsTorchLink(type));
     line.End();
   }
 
-  // Behind all lines of threads.
+  // Called after all lines of threads.
   void WriteKinds() {
     for (const auto& [event_id, kinds] : kinds_) {
       std::string text;
@@ -146,7 +147,7 @@ class EventWriter {
     }
   }
 
-  // Of a name that would be taken for another's.
+  // For a name that would be taken for another operation's.
   void Operation(LineBuilder& line, uint16_t type) {
     if (operation_ids_.empty()) operation_ids_.resize(timeline_.types.size());
     uint32_t& id = operation_ids_[type];
@@ -247,7 +248,7 @@ class EventWriter {
     if (event.flags & Event::kOpen) line.Int64(Stat::kOpen, 1);
   }
 
-  // kInline: a number without a name. Names such as EAGAIN are no stat names.
+  // kInline: the number has no name. Names such as EAGAIN are not stat names.
   uint32_t ErrorText(int32_t error) {
     if (error < 0 || static_cast<size_t>(error) >= kErrors) return kInline;
     uint32_t& text_id = error_ids_[error];
@@ -273,8 +274,8 @@ class EventWriter {
   PythonTexts python_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
-  std::vector<uint32_t> operation_ids_;                // of types
-  std::map<uint32_t, std::set<ConservedKind>> kinds_;  // of the events' names
+  std::vector<uint32_t> operation_ids_;                // by event type
+  std::map<uint32_t, std::set<ConservedKind>> kinds_;  // by event name
   absl::flat_hash_map<uint64_t, uint32_t> object_ids_;
   CachedObject cache_[kCacheSize];
   uint32_t error_ids_[kErrors] = {};
@@ -299,7 +300,7 @@ const StageText& StageOf(InputStage stage) {
       {"h2d", "enqueue"},        {"pin memory", "preprocessing"}};
   return kTexts[static_cast<size_t>(stage)];
 }
-// Above all ids of events, whose time would count for the stage.
+// Above all ids of events: the time of an event with the same id would count for the stage.
 constexpr int64_t kFirstStageId = int64_t{1} << 31;
 
 std::string_view StepEventName(const StepEvent& event) {
@@ -308,7 +309,7 @@ std::string_view StepEventName(const StepEvent& event) {
   return event.is_sum ? kRunningSumEvent : kRunningEvent;
 }
 
-// There may be hundreds of thousands: texts are references.
+// There may be hundreds of thousands of events: their texts are references.
 void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, uint64_t line_id, PlaneBuilder& plane) {
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
@@ -317,7 +318,7 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, u
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
     line.Begin(plane.EventId(StepEventName(event)), event.start_ps, event.end_ps - event.start_ps);
-    // Without an id: the stages have lines of their own.
+    // Without an id of a stage: the stages have lines of their own.
     if (event.is_input) line.Text(Stat::kInputStageName, loader);
     if (event.is_marker) {
       line.Int64(Stat::kRoot, 1);
@@ -405,7 +406,7 @@ void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64
 
 }  // namespace
 
-// A series called like a stat of schema.def would be read as that stat.
+// A series with the name of a stat of schema.def would be read as that stat.
 std::string SeriesName(const CounterTrack& track) {
   std::string name = ValidUtf8(track.series.empty() ? "value" : track.series);
   for (const StatRow& row : kStats) {
@@ -421,7 +422,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   XSpaceWriter writer(&sink, timeline.after_agreed_start_ns);
   FlowIds flows(timeline.host);
   const TorchLinks links(timeline);
-  // Rows are shown in the order of the ids, and two lines of one id are merged.
+  // The viewer shows rows in the order of their ids, and merges two lines with one id.
   uint64_t line_id = 1;
   bool counted = true;
   const std::vector<StepEvent> steps = StepEvents(timeline);

@@ -14,10 +14,10 @@ namespace {
 
 constexpr uint64_t kCountersLineId = 2'000'000;
 constexpr size_t kMaxSharedDetails = 1 << 16;
-constexpr int64_t kIdlePlaneIds = 100;  // the viewer takes 0 to 199 of such planes
+constexpr int64_t kIdlePlaneIds = 100;  // the viewer uses 0 to 199 for such planes
 
-// Names that the converters take for something else than a kernel: their own host events, and `x:Type`, an operation
-// of TensorFlow. Kernels of C++ have `::`, and blanks make any other name harmless.
+// Names that the converters do not take for a kernel: names of their own host events, and `x:Type`, a TensorFlow
+// operation. Kernels of C++ contain `::`, and blanks make any other name harmless.
 std::string DeviceEventName(const std::string& name) {
   static constexpr std::string_view kKnown[] = {"TraceContext", "SessionRun",       "FunctionRun",
                                                 "RunGraph",     "MemoryAllocation", "MemoryDeallocation"};
@@ -29,7 +29,7 @@ std::string DeviceEventName(const std::string& name) {
   return misread ? StrCat("kernel ", name) : name;
 }
 
-// Of `void at::native::(anonymous namespace)::elementwise<4, float>(int)` the word `elementwise`, in the letters that
+// For `void at::native::(anonymous namespace)::elementwise<4, float>(int)` the word `elementwise`, in the letters that
 // an operation's name may have.
 std::string OperationName(std::string_view kernel) {
   std::string name(kernel);
@@ -71,7 +71,7 @@ std::string KindLabel(const GpuEvent& event) {
   }
 }
 
-// What counts as computing, so that a step with it is one.
+// Whether the event counts as computing, so that the reader accepts a step that contains it.
 bool IsCompute(const Timeline& timeline, const GpuEvent& event) {
   switch (event.kind) {
     case GpuEventKind::kKernel:
@@ -148,7 +148,7 @@ class DeviceEventWriter {
     uint32_t& details = launch_ids_[event.launch];
     if (details == 0) details = plane_->TextId(KernelDetails(timeline_.gpu_launches[event.launch]));
     line.Text(Stat::kKernelDetails, details);
-    // The table of operations takes the time of a kernel without one for idle.
+    // The table of operations counts a kernel without an operation as idle time.
     if (event.operation == 0) {
       uint32_t& operation = kernel_ids_[event.name];
       if (operation == 0) {
@@ -189,7 +189,7 @@ class DeviceEventWriter {
 };
 
 void WriteFacts(const GpuDevice& device, PlaneBuilder& plane) {
-  // Only with this the overview says which GPU it is, and knows its peak rates.
+  // The overview page needs this stat to show the GPU's model and to know its peak rates.
   plane.PlaneText(Stat::kDeviceVendor, "Nvidia");
   if (!device.uuid.empty()) plane.PlaneText(Stat::kDeviceUuid, device.uuid);
   if (!device.has_facts) return;
@@ -213,7 +213,7 @@ GpuCalls::GpuCalls(const Timeline& timeline, const HostPlane& counted, const std
     for (const GpuEvent& event : stream.events) highest = std::max(highest, event.correlation);
   }
   if (highest == 0) return;
-  // Dense as the builder gives them; a timeline from elsewhere must not make this large.
+  // The builder assigns dense numbers. A timeline from another source must not make this table large.
   uint64_t events = 0;
   for (const GpuStream& stream : timeline.gpu_streams) events += stream.events.size();
   for (const Thread& thread : timeline.threads) events += thread.events.size();
@@ -266,7 +266,7 @@ ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const 
       if (end_of(static_cast<int32_t>(i)) >= end_of(last)) last = static_cast<int32_t>(i);
     }
     int64_t start = start_of(first), end = end_of(last);
-    // What sticks out of it on one side is taken in, until it contains or is contained.
+    // The bar takes in events that overlap one of its ends, until it contains them or they contain it.
     for (bool grown = true; grown;) {
       grown = false;
       for (int32_t up; (up = parents[static_cast<size_t>(first)]) >= 0 && end_of(up) < end; grown = true) {
@@ -375,7 +375,7 @@ std::string KernelDetails(const GpuLaunch& launch) {
                             " dynamic_shared:", launch.dynamic_shared_bytes, " grid:", three(launch.grid),
                             " block:", three(launch.block));
   if (launch.occupancy >= 0) absl::StrAppendFormat(&text, " occ_pct:%.4g", launch.occupancy * 100);
-  // Tokens that the page does not know are passed over.
+  // The page ignores unknown tokens.
   if (launch.local_bytes != 0) StrAppend(&text, " local:", launch.local_bytes);
   if (launch.cluster[0] != 0) StrAppend(&text, " cluster:", three(launch.cluster));
   if (launch.cooperative) text += " cooperative:1";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Planes of GPUs in the xplane output, and how the calls on host lines are tied to them.
+// GPU planes in the xplane output, and the links from calls on host lines to GPU planes and steps.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_XPLANE_GPU_H_
@@ -18,12 +18,12 @@
 
 namespace tbprof {
 
-// Calls of the counted plane and the steps they are in.
+// The calls of the counted plane, and the steps that contain them.
 class GpuCalls {
  public:
   GpuCalls(const Timeline& timeline, const HostPlane& counted, const std::vector<StepEvent>& steps);
 
-  // The `_p` of the marker that holds this moment; 0: none.
+  // The `_p` of the marker that contains this time; 0: none.
   uint64_t MarkerAt(int64_t time_ps) const;
   bool IsInStep(uint64_t correlation) const { return correlation < in_step_.size() && in_step_[correlation]; }
 
@@ -35,8 +35,8 @@ class GpuCalls {
   std::vector<bool> in_step_;
 };
 
-// What ties a thread's calls to the steps. `_c` on a call would take its arrow to the device away, so an event around
-// all calls of a step carries it; where two of those would overlap, the calls themselves do.
+// Links a thread's calls to the steps. `_c` on a call would remove its arrow to the device, so an event around all
+// calls of a step carries it. Where two such events would overlap, the calls themselves carry it.
 struct LaunchBar {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
@@ -48,22 +48,22 @@ struct ThreadSteps {
 };
 ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const GpuCalls& calls);
 
-// Lines and events that WriteGpuPlane writes of a device; no line: no plane either.
+// The lines and events that WriteGpuPlane writes for a device. Without lines it writes no plane.
 XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device);
 absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, XSpaceWriter& writer);
 
 // `CUDA error 2 (out of memory)`
 std::string CudaErrorText(int error);
 
-// `Stream #7(Compute,MemcpyH2D)`, as XLA names them; `with_process`: several share the device.
+// `Stream #7(Compute,MemcpyH2D)`, as XLA names streams; `with_process`: several processes share the device.
 std::string StreamName(const Timeline& timeline, const GpuStream& stream, bool with_process);
 std::string_view MemoryKindName(uint8_t kind);
-// What all outputs show as the event's name.
+// The event's name in all outputs.
 std::string GpuEventName(const Timeline& timeline, const GpuEvent& event);
 // `regs:32 static_shared:0 dynamic_shared:4096 grid:8,1,1 block:256,1,1 occ_pct:50`
 std::string KernelDetails(const GpuLaunch& launch);
 
-// The name of a counter's series. One called like a stat of schema.def would be read as that stat.
+// The name of a counter's series. A series with the name of a stat of schema.def would be read as that stat.
 std::string SeriesName(const CounterTrack& track);
 
 }  // namespace tbprof

@@ -33,7 +33,7 @@ constexpr size_t kMaxIds = 16 << 20;
 
 enum Arm : uint8_t { kArmDouble = 2, kArmUint64 = 3, kArmInt64 = 4, kArmText = 5, kArmBytes = 6, kArmRef = 7 };
 
-// Ids that were met, each with some bits. Those of files in use are small and looked up for every event.
+// A set of ids, each with some bits. Ids in real files are small, and every event looks them up.
 class IdTable {
  public:
   void Add(int64_t id, uint8_t bits) {
@@ -45,7 +45,7 @@ class IdTable {
   }
   size_t large_count() const { return large_.size(); }
 
-  // Until one returns false.
+  // Stops when `visit` returns false.
   template <typename Visit>
   bool ForEach(Visit visit) const {
     for (size_t id = 0; id < std::size(small_); ++id) {
@@ -91,7 +91,7 @@ class Lint {
   bool CheckPlane(const Plane& plane);
   bool CheckArms(std::string_view name, uint8_t arms);
 
-  // Length-delimited message: `body` reads to its end.
+  // Reads a length-delimited message: `body` reads to its end.
   template <typename Body>
   bool Message(Body body) {
     uint32_t length;
@@ -265,7 +265,7 @@ bool Lint::LineBody(Plane& plane) {
   }
   if (timestamp_ns < 0 || timestamp_ns > kMaxTimestampNs)
     return Fail("timestamp_ns ", timestamp_ns, " is out of range");
-  // Rows of the viewer are keyed by 32 bits; ids from -559038737 up mark lines that the plugin derives itself.
+  // The viewer keys rows by 32 bits; ids from -559038737 up mark lines that the plugin derives itself.
   const int64_t row = display_id != 0 ? display_id : id;
   if (row < 0 || row >= 0xDEADBEEF) return Fail("the id ", row, " of line `", name, "` is out of range");
   if (!plane.line_ids.insert(row).second) return Fail("two lines of plane `", plane.name, "` have the id ", row);
@@ -302,8 +302,8 @@ void Lint::TakeStat(Plane& plane, int64_t id, uint8_t arm, int64_t number) {
   plane.used_stats.Add(id, static_cast<uint8_t>(1 << arm));
 }
 
-// Reads an event that lies in the stream's buffer in one piece and has nothing but the numbers that most events have:
-// a third of the time that the stream takes for it. False: nothing was read, the stream is to read it.
+// Reads an event that is contiguous in the stream's buffer and contains only the numbers that most events have. This
+// takes a third of the stream's time. Returns false if nothing was read: then the stream must read the event.
 bool Lint::TakePlainEvent(Plane& plane, Event& event) {
   constexpr size_t kMostStats = 8;
   struct {
@@ -316,7 +316,7 @@ bool Lint::TakePlainEvent(Plane& plane, Event& event) {
   in_->GetDirectBufferPointerInline(&buffer, &size);
   const auto* const begin = static_cast<const uint8_t*>(buffer);
   const uint8_t* p = begin;
-  // A length of one byte, too: longer events have texts in them.
+  // The length must fit into one byte: longer events contain texts.
   if (size < 2 || *p > 0x7F || size - 1 < *p) return false;
   const uint8_t* const end = p + 1 + *p;
   ++p;

@@ -21,7 +21,7 @@ uint32_t NativeLineWriter::EventIdOf(const NativeStack& stack) {
   uint32_t& id = event_ids_[{stack.function, stack.module}];
   if (id != 0) return id;
   const std::string label = NativeLabel(timeline_, stack);
-  // Its reader takes events of these names for steps.
+  // The reader takes events with these names for steps.
   if (!label.starts_with("train") && !label.starts_with("test")) return id = plane_->EventId(label);
   id = plane_->EventId(StrCat("function ", label));
   plane_->ShowAs(id, label);

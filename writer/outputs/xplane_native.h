@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The lines of sampled native stacks in the xplane file, each beneath that of its thread and its Python line. As there,
-// sampled borders are inexact and would overlap exact events.
+// The lines of sampled native stacks in the xplane file, each below the line of its thread and its Python line. As with
+// Python, sampled borders are inexact and would overlap exact events.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_XPLANE_NATIVE_H_
@@ -19,13 +19,13 @@
 
 namespace tbprof {
 
-// Of a thread, by its index into Timeline::threads.
+// `thread`: index into Timeline::threads.
 inline size_t NativeSpanCount(const Timeline& timeline, uint32_t thread) {
   const NativeThread* samples = timeline.native.OfThread(thread);
   return samples == nullptr ? 0 : samples->spans.size();
 }
 
-// `gemm_kernel [libblas.so.3]`: no exact event has such a name.
+// `gemm_kernel [libblas.so.3]`: exact events have no such names.
 std::string NativeLabel(const Timeline& timeline, const NativeStack& stack);
 
 class NativeLineWriter {
@@ -33,7 +33,7 @@ class NativeLineWriter {
   // Both must outlive this.
   NativeLineWriter(const Timeline& timeline, PlaneBuilder* plane) : timeline_(timeline), plane_(plane) {}
 
-  // Nothing where the thread has no spans. `thread_line`: the name of its own line.
+  // Writes nothing if the thread has no spans. `thread_line`: the name of the thread's own line.
   void Write(uint32_t thread, std::string_view thread_line, uint64_t* line_id);
 
  private:

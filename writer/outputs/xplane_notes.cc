@@ -14,7 +14,7 @@
 namespace tbprof {
 namespace {
 
-// The overview page shows them as a list that pushes its content down.
+// The overview page shows the notes as a list that moves its content down.
 constexpr size_t kMaxNotes = 10;
 constexpr size_t kMaxNoteBytes = 500;
 
@@ -33,7 +33,8 @@ class Notes {
     }
     texts_.push_back(std::move(printable));
   }
-  // What is no loss and true of every run of such a program: as few entries as hold it, behind all others.
+  // Adds a fact that is no loss and holds for every run of such a program. Facts share as few entries as possible,
+  // after all other notes.
   void AddFact(std::string_view text) {
     const std::string printable = PrintableUtf8(text);
     if (open_ && texts_.back().size() + printable.size() + 2 <= kMaxNoteBytes) {
@@ -52,7 +53,7 @@ class Notes {
  private:
   std::vector<std::string> texts_;
   size_t left_out_ = 0;
-  bool open_ = false;  // the last one takes facts
+  bool open_ = false;  // the last entry can take more facts
 };
 
 std::string ProcessLabel(const Process& process) {
@@ -80,13 +81,13 @@ uint64_t CountClipped(const Timeline& timeline) {
   return clipped;
 }
 
-// Where the page's own figure of the input is not what is known of it.
+// Adds a note if the page's own number for the input differs from what is known.
 void AddInputNote(const Timeline& timeline, Notes* notes) {
   const InputWait input = MeasureInputWait(timeline);
   const std::string text = InputWaitText(input);
   switch (input.state) {
     case InputWaitState::kUnknown:
-      // Without steps another note says so.
+      // If there are no steps, another note reports that.
       if (text.empty()) break;
       notes->Add(StrCat("tbprof: ", text, "; whether the program is input-bound is not known"));
       break;
@@ -118,7 +119,7 @@ std::vector<std::string> XplaneErrors(const Timeline& timeline) {
 
 std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   Notes notes;
-  // First: it is what somebody who opens the page wants to know.
+  // The verdict comes first: it answers the main question of a reader of the page.
   if (timeline.verdict.cause != Cause::kUnknown || timeline.verdict.steps > 0) {
     notes.Add(StrCat("tbprof: verdict: ", VerdictSentence(timeline), VerdictSplitNote(timeline)));
   }

@@ -15,22 +15,22 @@
 namespace tbprof {
 namespace {
 
-// Each plane is a process row of the viewer with its own tables of names; a build that starts thousands of compilers
-// gets one row for the rest of them.
+// Each plane is a process row of the viewer with its own tables of names. A build that starts thousands of compilers
+// gets one row for all further processes.
 constexpr size_t kMaxHelperPlanes = 64;
-// Shells, `uname`, the shims of a Python version manager: more of them than this share a row.
+// Shells, `uname`, the shims of a Python version manager: if there are more than this, they share a row.
 constexpr size_t kMaxShortHelpers = 3;
 constexpr size_t kShortEvents = 200;
-constexpr int64_t kShortShare = 20;  // of the capture's length
+constexpr int64_t kShortShare = 20;  // 1/20 of the capture's length
 
-// The viewer opens a profile with a row folded that has more lines than this: of a program with a pool of threads
-// nothing would be seen at first.
+// When the viewer opens a profile, it folds each row with more lines than this: the threads of a pool would fold the
+// row of the program.
 constexpr size_t kMostLinesOpen = 20;
-// Of these, beside threads and the input: steps, phases, counters, memory.
+// Lines of such a row other than threads and input: steps, phases, counters, memory.
 constexpr size_t kOtherLines = 4;
 constexpr size_t kFewestThreads = 4;
 
-// What the pages count, and what steps are made of, is on threads of `/host:CPU` alone.
+// The pages count only the threads of `/host:CPU`, and steps are made only from these threads.
 bool MustBeCounted(const Timeline& timeline, const Thread& thread) {
   return thread.is_main || thread.is_line || std::ranges::any_of(thread.events, [&](const Event& event) {
            const EventType& type = timeline.types[event.type];
@@ -43,8 +43,8 @@ int64_t EndOfSamples(const Timeline& timeline, uint32_t thread) {
   return samples == nullptr || samples->runs.empty() ? 0 : samples->runs.back().to_ps;
 }
 
-// So many of a process's threads that the row is shown open: those that must stay, and of the others the busiest. The
-// rest, in their order.
+// Keeps as many threads of a process as the row can have without being folded: those that must stay, and the busiest of
+// the others. Returns the rest, in their order.
 std::vector<uint32_t> TakeIdlest(const Timeline& timeline, uint32_t process, std::vector<uint32_t>* threads) {
   std::vector<uint32_t> rest;
   if (threads->size() <= kFewestThreads) return rest;
@@ -127,7 +127,7 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
     if (i != first && (!threads[i].empty() || has_counters[i])) helpers.push_back(i);
   }
   const auto is_short = [&](uint32_t index) {
-    // By what it did: when a process ended is known to some ten milliseconds only.
+    // Decided by the process's activity: its end is known only to some ten milliseconds.
     const int64_t start = timeline.processes[index].start_ps;
     size_t events = 0;
     int64_t last = start;
@@ -151,7 +151,7 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline) {
   for (size_t i = 0; i < own_planes; ++i) {
     const Process& process = timeline.processes[helpers[i]];
     HostPlane& plane = planes.emplace_back();
-    // Rows are sorted by this text. The viewer shows a pid of its own beside it.
+    // The viewer sorts rows by this text, and shows a pid of its own next to it.
     plane.name = absl::StrFormat("%s %s %02d pid %d", kHostCpuPlane, TruncateUtf8(PrintableUtf8(process.name), 64),
                                  i + 1, process.pid);
     add(plane, helpers[i]);

@@ -18,14 +18,14 @@ uint32_t PythonLineWriter::EventIdOf(uint32_t function) {
   uint32_t& id = event_ids_[function];
   if (id != 0) return id;
   const std::string& label = timeline_.strings.Get(timeline_.python.functions[function].label);
-  // Its reader takes events of these names for steps.
+  // The reader takes events with these names for steps.
   if (!label.starts_with("train") && !label.starts_with("test")) return id = plane_->EventId(label);
   id = plane_->EventId(StrCat("def ", label));
   plane_->ShowAs(id, label);
   return id;
 }
 
-// No name of a stat that a reader knows has a colon and a blank behind it.
+// No stat name that a reader knows contains a colon followed by a blank.
 void PythonTexts::Write(uint32_t stack, LineBuilder& line) {
   const auto [known, added] = ids_.try_emplace(stack);
   Ids& ids = known->second;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Python in the xplane file: the lines of sampled stacks, each beneath that of its thread, and the stats of calls whose
-// stack is known. Sampled borders are inexact: on the thread's own line they would overlap exact events without
+// Python in the xplane file: the lines of sampled stacks, each below the line of its thread, and the stats of calls
+// with a known stack. Sampled borders are inexact: on the thread's own line they would overlap exact events without
 // nesting.
 //
 // Process: converter.
@@ -19,16 +19,16 @@
 
 namespace tbprof {
 
-// Of a thread, by its index into Timeline::threads.
+// `thread`: index into Timeline::threads.
 inline size_t PythonSpanCount(const Timeline& timeline, uint32_t thread) {
   const PythonThread* samples = timeline.python.OfThread(thread);
   return samples == nullptr ? 0 : samples->spans.size();
 }
 
-// The texts of Python stacks that events refer to, on one plane.
+// The texts of Python stacks that the events of one plane refer to.
 class PythonTexts {
  public:
-  // Stacks beyond are given by their innermost frames alone, so that they do not take more than the events themselves.
+  // Further stacks are written as their innermost frame only, so that they do not take more space than the events.
   static constexpr size_t kMostStacks = 1u << 15;
   static constexpr size_t kCallers = 8;
 
@@ -40,7 +40,7 @@ class PythonTexts {
 
  private:
   struct Ids {
-    uint32_t line = 0, stack = 0;  // of texts of the plane; 0: none
+    uint32_t line = 0, stack = 0;  // ids of texts of the plane; 0: none
   };
 
   const Timeline& timeline_;
@@ -54,7 +54,7 @@ class PythonLineWriter {
   PythonLineWriter(const Timeline& timeline, PlaneBuilder* plane)
       : timeline_(timeline), plane_(plane), event_ids_(timeline.python.functions.size()) {}
 
-  // Nothing where the thread has no spans. `thread_line`: the name of its own line.
+  // Writes nothing if the thread has no spans. `thread_line`: the name of the thread's own line.
   void Write(uint32_t thread, std::string_view thread_line, uint64_t* line_id);
 
  private:

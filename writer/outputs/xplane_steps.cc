@@ -17,12 +17,13 @@ namespace {
 constexpr size_t kMarkersBeforeTrimming = 6;
 constexpr int64_t kShortestPs = 1000;
 
-// Pieces of all steps beside the markers, 20 to 30 bytes each: of the file's size they are a fourth at most.
+// Limits of the pieces of all steps, without the markers. A piece has 20 to 30 bytes: all pieces are at most a fourth
+// of the file.
 constexpr uint64_t kEventBytesOfAPiece = 100;
 constexpr uint64_t kFewestPieces = 2'000, kMostPieces = 600'000;
 
 // From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
-// The time before and after the steps stands in for them, where there is any.
+// The time before and after the steps, where there is any, takes the place of these two.
 void AddOuterMarkers(int64_t duration_ps, std::vector<Step>& steps) {
   if (steps.size() < kMarkersBeforeTrimming) return;
   const Step first = steps.front(), last = steps.back();
@@ -38,7 +39,7 @@ bool IsUsable(const Timeline& timeline, const Step& step) {
   return step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps;
 }
 
-// In order, without overlaps: a marker inside another one would be swallowed.
+// In order, without overlaps: a marker inside another one would be lost.
 std::vector<Step> UsableSteps(const Timeline& timeline) {
   std::vector<Step> steps;
   for (const Step& step : timeline.steps) {
@@ -56,7 +57,7 @@ std::vector<Step> UsableSteps(const Timeline& timeline) {
   return steps;
 }
 
-// Writes the steps one after the other.
+// Writes the steps in order.
 class StepWriter {
  public:
   explicit StepWriter(const Timeline& timeline) : timeline_(timeline) {}
@@ -91,7 +92,7 @@ class StepWriter {
 
  private:
   void AddMarker(const Step& step) {
-    // The viewer shows title and number; two steps of one text would be merged into one.
+    // The viewer shows title and number, and would merge two steps with the same text.
     std::string title = ValidUtf8(step.name.empty() ? timeline_.step_source_text : step.name);
     if (title.empty()) title = kStepEvent;
     if (const size_t before = titles_[{title, step.number}]++; before > 0) StrAppend(&title, " (", before + 1, ")");
@@ -111,7 +112,7 @@ class StepWriter {
     event.is_input = is_input;
   }
 
-  // A marker in which nothing is computed is no step to the reader.
+  // The reader does not accept a marker without computing as a step.
   void AddLeastRunning(const Step& step) {
     int64_t from = step.start_ps;
     if (out_.back().is_input) {
@@ -131,7 +132,7 @@ class StepWriter {
   std::map<std::pair<std::string, int64_t>, size_t> titles_;
 };
 
-// Of each step with more than one piece of a kind, one of each kind, as long as they are together.
+// If a step has several pieces of a kind, all its pieces of one kind become one piece with their total length.
 std::vector<StepEvent> Summed(const std::vector<StepEvent>& events) {
   std::vector<StepEvent> out;
   for (size_t i = 0; i < events.size();) {
@@ -161,7 +162,7 @@ std::vector<StepEvent> Summed(const std::vector<StepEvent>& events) {
   return out;
 }
 
-// What the reader would show as neither input nor computing: of all steps but those that it leaves out.
+// The share of time that the reader would show as neither input nor computing, without the steps that it leaves out.
 double ShareOfOthers(const std::vector<StepEvent>& events) {
   const auto markers = static_cast<size_t>(
       std::count_if(events.begin(), events.end(), [](const auto& event) { return event.is_marker; }));
@@ -176,8 +177,8 @@ double ShareOfOthers(const std::vector<StepEvent>& events) {
   return whole > 0 ? static_cast<double>(whole - shown) / static_cast<double>(whole) : 0;
 }
 
-// The reader calls a program "not input-bound" that neither waits for input nor does anything else but compute. Where
-// nobody knows that, computing is as unknown.
+// The reader calls a program "not input-bound" if it neither waits for input nor does anything else but compute. Where
+// waiting for input is unknown, computing is unknown as well.
 std::vector<StepEvent> WithoutRunning(const std::vector<StepEvent>& events) {
   std::vector<StepEvent> out;
   for (const StepEvent& event : events) {
@@ -198,7 +199,7 @@ std::vector<StepEvent> StepEvents(const Timeline& timeline) {
   StepWriter writer(timeline);
   for (const Step& step : steps) writer.Add(step);
   std::vector<StepEvent>& events = writer.events();
-  // With a device's events the reader leaves these out.
+  // If there are events of a device, the reader ignores these events.
   if (timeline.gpu_devices.empty() && ShareOfOthers(events) < kMuchWaiting &&
       MeasureInputWait(timeline).state == InputWaitState::kUnknown) {
     return WithoutRunning(events);

@@ -64,7 +64,7 @@ void PlaneBuilder::EventText(uint32_t event_id, Stat stat, std::string_view text
 }
 
 uint32_t PlaneBuilder::TextId(std::string_view text) {
-  // A second entry of the same name as a stat's would make look-ups by name miss at random.
+  // A second entry with the name of a stat would make look-ups by name fail at random.
   if (texts_.empty()) {
     for (size_t i = 0; i < kStatCount; ++i) texts_.try_emplace(kStats[i].name, static_cast<uint32_t>(i + 1));
   }
@@ -94,12 +94,13 @@ ByteBuffer PlaneBuilder::Header() const {
   if (id_ != 0) PutVarintField(out, xfield::kPlaneId, static_cast<uint64_t>(id_));
   PutTextField(out, xfield::kPlaneName, name_);
 
-  // By id, so that the same timeline gives the same bytes.
+  // Sorted by id, so that the same timeline gives the same bytes.
   std::vector<std::string_view> names(events_.size());
   for (const auto& [name, id] : events_) names[id - 1] = name;
   for (size_t i = 0; i < names.size(); ++i) {
     const auto text = event_stats_.find(static_cast<uint32_t>(i + 1));
-    // On a host xprof takes `left:right` for an operation, whatever `tf_op` says. The viewer shows the display name.
+    // On a host plane xprof takes `left:right` for an operation, whatever `tf_op` contains. The viewer shows the
+    // display name.
     const bool hides = name_.starts_with(kHostCpuPlane) && !OperationOfName(names[i]).empty();
     std::string hidden(hides ? names[i] : std::string_view());
     if (hides) hidden.insert(hidden.find(':') + 1, 1, ' ');

@@ -11,7 +11,7 @@
 //   writer.Write(plane);
 //   writer.Finish("myhost", errors, warnings);
 //
-// The caller appends the events of a line in the order the file has them. All text must be valid UTF-8.
+// The caller appends the events of a line in the order of the file. All text must be valid UTF-8.
 //
 // Process: converter. Single-threaded.
 #ifndef TBPROF_WRITER_OUTPUTS_XSPACE_BUILDER_H_
@@ -34,7 +34,7 @@
 
 namespace tbprof {
 
-// Field numbers of the schema; the single place of the writing side that knows them.
+// Field numbers of the schema. On the writing side, they are defined only here.
 namespace xfield {
 inline constexpr int kSpacePlanes = 1, kSpaceErrors = 2, kSpaceWarnings = 3, kSpaceHostnames = 4;
 inline constexpr int kPlaneId = 1, kPlaneName = 2, kPlaneLines = 3, kPlaneEventMetadata = 4, kPlaneStatMetadata = 5,
@@ -47,7 +47,7 @@ inline constexpr int kMetadataId = 1, kMetadataName = 2, kMetadataDisplayName = 
 inline constexpr int kMapKey = 1, kMapValue = 2;
 }  // namespace xfield
 
-// Ids of the names in schema.def are fixed and come first; a plane writes those it used.
+// The names in schema.def have fixed ids, which come first; a plane writes those that it used.
 inline constexpr uint32_t FixedStatId(Stat stat) { return static_cast<uint32_t>(stat) + 1; }
 
 class PlaneBuilder;
@@ -60,7 +60,7 @@ class LineBuilder {
     ++count_;
   }
 
-  // Stats of the event that was begun.
+  // Stats of the event that Begin started.
   void Int64(Stat stat, int64_t value) { Varint(FixedStatId(stat), xfield::kStatInt64, static_cast<uint64_t>(value)); }
   void Uint64(Stat stat, uint64_t value) { Varint(FixedStatId(stat), xfield::kStatUint64, value); }
   void Text(Stat stat, uint32_t text_id) { Varint(FixedStatId(stat), xfield::kStatRef, text_id); }
@@ -69,7 +69,7 @@ class LineBuilder {
   void Double(Stat stat, double value) { Double(FixedStatId(stat), value); }
 
   uint64_t event_count() const { return count_; }
-  // Expected size, to spare copies while growing.
+  // Expected size, to avoid copies while growing.
   void ReserveEvents(size_t events, size_t bytes_per_event) { events_.Reserve(events * bytes_per_event); }
 
  private:
@@ -93,18 +93,18 @@ class PlaneBuilder {
   PlaneBuilder(const PlaneBuilder&) = delete;
   PlaneBuilder& operator=(const PlaneBuilder&) = delete;
 
-  // The reference stays valid. `display_id` 0 = rows are ordered by id.
+  // The reference stays valid. `display_id` 0: rows are ordered by id.
   LineBuilder& AddLine(uint64_t id, std::string_view name, uint64_t display_id = 0);
 
-  // One id per name, from 1.
+  // Returns one id per name, from 1.
   uint32_t EventId(std::string_view name);
-  // Of all events of that name: shown with each, written once. One per name.
+  // A stat of all events of that name: shown with each event, but written once. One per name.
   void EventText(uint32_t event_id, Stat stat, std::string_view text);
-  // What the viewer shows in place of a name that its reader would take for something else.
+  // The text that the viewer shows instead of a name that its reader would misinterpret.
   void ShowAs(uint32_t event_id, std::string_view display_name) { display_names_.try_emplace(event_id, display_name); }
-  // A name that is not in schema.def.
+  // The id of a stat name that is not in schema.def.
   uint32_t StatId(std::string_view name) { return TextId(name); }
-  // The id to give to LineBuilder::Text. Names of stats and texts share one table, as readers expect.
+  // The id for LineBuilder::Text. Names of stats and texts share one table, as readers expect.
   uint32_t TextId(std::string_view text);
   bool HasText(std::string_view text) const { return texts_.contains(text); }
 
@@ -143,7 +143,7 @@ inline void LineBuilder::Begin(uint32_t event_id, int64_t offset_ps, int64_t dur
   uint8_t* p = events_.Reserve(3 * (1 + kMaxVarint));
   *p++ = VarintTag(xfield::kEventMetadataId);
   p = PutVarint(p, event_id);
-  // A member of a oneof: written also when it is 0, or `data` is not set.
+  // A member of a oneof: it is written even if it is 0, or `data` would not be set.
   *p++ = VarintTag(xfield::kEventOffset);
   p = PutVarint(p, static_cast<uint64_t>(offset_ps));
   if (duration_ps != 0) {
@@ -167,9 +167,9 @@ inline void LineBuilder::Varint(uint32_t stat_id, int field, uint64_t value) {
 
 class XSpaceWriter {
  public:
-  // `line_start_ns`: of all lines, from the beginning that several profiles have agreed on.
+  // `line_start_ns`: the start of all lines, relative to the start that several profiles agreed on.
   explicit XSpaceWriter(Sink* sink, uint64_t line_start_ns = 0) : sink_(sink), line_start_ns_(line_start_ns) {}
-  // Writes the plane and gives its memory back as it goes.
+  // Writes the plane and releases its memory piece by piece.
   absl::Status Write(PlaneBuilder& plane);
   absl::Status Finish(std::string_view host, const std::vector<std::string>& errors,
                       const std::vector<std::string>& warnings);

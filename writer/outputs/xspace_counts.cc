@@ -23,7 +23,7 @@ using google::protobuf::io::CodedInputStream;
 constexpr uint32_t kMostTextBytes = 1 << 20;
 constexpr size_t kMostNames = 1 << 22;
 
-using TextStats = std::vector<std::pair<uint64_t, std::string>>;  // number of the stat, and its text
+using TextStats = std::vector<std::pair<uint64_t, std::string>>;  // id of the stat, and its text
 
 class Counter {
  public:
@@ -40,7 +40,7 @@ class Counter {
     std::string name;
     absl::flat_hash_map<uint64_t, TextStats> event_stats;
     absl::flat_hash_map<uint64_t, std::string> stat_names;
-    absl::flat_hash_map<uint64_t, uint64_t> events;  // on lines of threads, by the number of their name
+    absl::flat_hash_map<uint64_t, uint64_t> events;  // on lines of threads, by the id of their name
     TextStats stats;
   };
 
@@ -77,7 +77,7 @@ class Counter {
     return good;
   }
 
-  // An entry of a map of names. `stats`: of an event's.
+  // An entry of a map of names. `stats`: the stats of an event's name.
   bool Name(uint64_t* id, std::string* name, TextStats* stats) {
     const auto value = [&] {
       return Fields([&](uint32_t tag) {
@@ -104,7 +104,7 @@ class Counter {
       if (tag == BytesTag(xfield::kLineName)) return Text(&name);
       return tag == BytesTag(xfield::kLineEvents) ? Message(event) : Skip(tag);
     });
-    // Sampled functions may have the names of calls.
+    // Sampled functions may have the same names as calls.
     if (!good || name.ends_with(kPythonLine) || name.ends_with(kNativeLine)) return good;
     for (const std::string_view other : {kStepsLine, kPhasesLine, kMemoryLine, kEstimatesLine, kCountersLine}) {
       if (name == other) return true;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The events of a profile of tbprof's, counted by kind, and what the profile itself says of their number
-// (docs/conservation.md). Every event is read, but nothing of it apart from its name's number.
+// Counts the events of a tbprof profile by kind, and reads the counts that the profile itself contains
+// (docs/conservation.md). Every event is read, but only the id of its name.
 //
 //   XspaceCounts counts = CountXspace(fd);
 //   if (counts.parsed && !counts.conservation.empty()) ...
 //
-// Process: launcher. Any thread. Content is taken as hostile.
+// Process: launcher. Any thread. The content is treated as hostile.
 #ifndef TBPROF_WRITER_OUTPUTS_XSPACE_COUNTS_H_
 #define TBPROF_WRITER_OUTPUTS_XSPACE_COUNTS_H_
 
@@ -18,8 +18,8 @@ namespace tbprof {
 
 struct XspaceCounts {
   bool parsed = false;
-  std::string conservation;  // the text of the stat; empty: another program's, or an older tbprof's
-  // On the lines of threads, by the text of the stat `kind` that their name has.
+  std::string conservation;  // the text of the stat; empty: written by another program or an older tbprof
+  // Events on the lines of threads, by the text of the stat `kind` of their name.
   std::map<std::string, uint64_t> events;
 };
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kEnvironment = "Task Environment";
 constexpr std::string_view kStart = "profile_start_time";
 constexpr std::string_view kStop = "profile_stop_time";
-constexpr uint64_t kMostShiftNs = uint64_t{86'400} * 30 * 1'000'000'000;  // far below where the reader's int64 ends
+constexpr uint64_t kMostShiftNs = uint64_t{86'400} * 30 * 1'000'000'000;  // far below the limit of the reader's int64
 
 absl::Status Broken() { return absl::DataLossError("not a whole XSpace"); }
 
@@ -33,7 +33,8 @@ void PutMessage(ByteBuffer& out, int field, std::string_view bytes) {
   PutBytes(out, bytes);
 }
 
-// Each field of a message with its own bytes, tag and all. False: it is broken.
+// Calls `take` with each field of a message and with the field's bytes, including the tag. Returns false if the message
+// is corrupt.
 template <typename Take>
 bool ForEachField(std::string_view message, const Take& take) {
   FieldReader reader(message);
@@ -48,7 +49,7 @@ bool ForEachField(std::string_view message, const Take& take) {
 
 struct PlaneFacts {
   std::string_view name;
-  std::optional<uint64_t> start_id, stop_id;  // of the stats' names
+  std::optional<uint64_t> start_id, stop_id;  // ids of the stat names
 };
 
 bool ReadPlane(std::string_view plane, PlaneFacts* facts) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving a profile in time: an XSpace counts from its own beginning, and TensorBoard lays several of a run over each
-// other as they are. Of any writer's XSpace; what is not known here is copied.
+// Moves a profile in time: an XSpace counts from its own start, and TensorBoard overlays the profiles of a run without
+// aligning them. Works with the XSpace of any writer; unknown fields are copied.
 //
 //   absl::StatusOr<XspaceTimes> times = TimesOf(bytes);
 //   ShiftXspace(bytes, {.later_ns = times->start_unix_ns - earliest, .start_unix_ns = earliest, .host = "node2"},
@@ -21,7 +21,7 @@
 
 namespace tbprof {
 
-// Of the plane `Task Environment`; 0: it does not say.
+// From the plane `Task Environment`; 0: not given.
 struct XspaceTimes {
   uint64_t start_unix_ns = 0, stop_unix_ns = 0;
 };
@@ -29,8 +29,8 @@ absl::StatusOr<XspaceTimes> TimesOf(std::string_view xspace);
 
 struct XspaceShift {
   uint64_t later_ns = 0;       // added to the start of every line
-  uint64_t start_unix_ns = 0;  // of the new beginning; 0: not known
-  std::string host;            // the first host name; empty: as it is
+  uint64_t start_unix_ns = 0;  // of the new start; 0: unknown
+  std::string host;            // replaces the first host name; empty: unchanged
 };
 absl::Status ShiftXspace(std::string_view xspace, const XspaceShift& shift, Sink& sink);
 

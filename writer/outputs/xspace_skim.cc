@@ -9,9 +9,9 @@
 namespace tbprof {
 namespace {
 
-// A file of nothing but empty fields would otherwise be looked at two bytes at a time.
+// Limits the time for a file that contains only empty fields, which are two bytes each.
 constexpr uint64_t kMaxFields = 1 << 20;
-constexpr uint64_t kMaxMarkerFields = 8 << 20;  // of events, until a step marker is found
+constexpr uint64_t kMaxMarkerFields = 8 << 20;  // for events, until a step marker is found
 constexpr size_t kMaxTexts = 16;
 constexpr size_t kMaxTextBytes = 1024;
 constexpr size_t kMaxNameBytes = 256;
@@ -22,8 +22,8 @@ struct Field {
   uint32_t number = 0;
   int type = 0;
   uint64_t value = 0;  // type 0
-  uint64_t begin = 0;  // type 2: where its bytes are in the file
-  uint64_t end = 0;    // behind the field
+  uint64_t begin = 0;  // type 2: position of its bytes in the file
+  uint64_t end = 0;    // position after the field
 };
 
 class Skim {
@@ -58,7 +58,7 @@ class Skim {
   }
 
  private:
-  // The field at `at` of a message that ends at `end`; false at its end or when there is no going on.
+  // Reads the field at `at` of a message that ends at `end`. Returns false at the end, or if reading cannot continue.
   bool Next(uint64_t* at, uint64_t end, Field* field) {
     if (stopped_ || *at >= end) return false;
     if (++fields_ > limit_) {
@@ -184,7 +184,7 @@ class Skim {
 
   enum class Message { kOther, kPlane, kLine, kEvent, kEntry, kMetadata, kStat };
 
-  // What the field of a message is, where it is a message.
+  // The kind of message in a field; kOther if the field holds none.
   static Message Inner(Message message, uint32_t number) {
     switch (message) {
       case Message::kPlane:
@@ -196,7 +196,7 @@ class Skim {
         return number == 2 ? Message::kMetadata : Message::kOther;
       case Message::kEvent:
         return number == 4 ? Message::kStat : Message::kOther;
-      case Message::kMetadata:  // of an event; that of a stat has no such field
+      case Message::kMetadata:  // of an event; the metadata of a stat has no such field
         return number == 5 ? Message::kStat : Message::kOther;
       case Message::kStat:
       case Message::kOther:
@@ -214,7 +214,7 @@ class Skim {
     }
   }
 
-  // With a budget of its own, and without a verdict on what it meets in the events.
+  // Uses a limit of its own, and reports no fault that it finds in the events.
   void FindMarker(const Field& plane, const Markers& markers) {
     const uint64_t fields = fields_;
     const bool truncated = facts_.truncated;
@@ -230,7 +230,7 @@ class Skim {
     facts_.cause.clear();
   }
 
-  // Metadata come behind the lines that use them: the plane is walked again.
+  // Metadata comes after the lines that use it, so the plane is read again.
   bool HoldsMarker(const Field& plane, const Markers& markers) {
     uint64_t at = plane.begin;
     Field line, event;
@@ -283,7 +283,7 @@ class Skim {
   uint64_t fields_ = 0, limit_ = kMaxFields;
   uint64_t marker_fields_ = 0;
   bool stopped_ = false;
-  bool steps_unknown_ = false;  // a TPU, whose steps come from its own lines; events that were not all read
+  bool steps_unknown_ = false;  // a TPU, whose steps come from its own lines; or not all events were read
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be told of anybody's xplane.pb without decoding it: whether the outer structure is whole, the planes, which
-// of xprof's tools it leads to, the messages in it. Events are stepped over by their length, so that a file of any size
-// costs little; a fault inside them is not seen. Only where a plane names a step marker are its events read, up to the
-// first that is one.
+// Facts about an xplane.pb of any writer, without decoding it: whether the outer structure is whole, the planes, the
+// xprof tools that it leads to, and the messages in it. Events are skipped by their length, so that a file of any size
+// costs little; a fault inside an event is not detected. If a plane names a step marker, its events are read up to the
+// first marker.
 //
 //   XspaceFacts facts = SkimXspace(fd, size);
 //   if (!facts.parsed) ...   // facts.cause
@@ -18,26 +18,26 @@
 
 namespace tbprof {
 
-// Whether xprof finds steps: it groups events below a root (`_r`), `TraceContext`, or those that are grouped
-// already (`step_name`).
+// Whether xprof finds steps: it groups events below a root (`_r`), `TraceContext`, or events that are grouped already
+// (`step_name`).
 enum class StepMarkers { kUnknown, kNone, kFound };
 
 struct XspaceFacts {
   bool parsed = false;
   bool truncated = false;  // not parsed because it ends in the middle of a field
-  std::string cause;       // not parsed: what is wrong, and where
-  int error = 0;           // errno where it could not be read
-  bool cut = false;        // too many fields to look at all of them
+  std::string cause;       // not parsed: the fault, and its position
+  int error = 0;           // errno of a failed read
+  bool cut = false;        // too many fields: not all were examined
 
   uint64_t planes = 0;
   uint64_t lines = 0;
   bool has_events = false;
   StepMarkers steps = StepMarkers::kUnknown;
-  bool has_known_plane = false;  // /host:…, /device:…: by its content a profile, whatever its name
+  bool has_known_plane = false;  // /host:…, /device:…: a profile by its content, whatever its name
   std::vector<std::string> errors, warnings, hostnames;  // the first ones
   uint64_t error_count = 0, warning_count = 0;
 
-  // What xprof's list of tools depends on.
+  // The facts that decide xprof's list of tools.
   bool has_gpu = false;        // a plane /device:GPU:…
   bool has_hlo = false;        // the plane /host:metadata with the stat `Hlo Proto`
   bool has_megascale = false;  // events `MegaScale:…` in /host:CPU
@@ -46,7 +46,7 @@ struct XspaceFacts {
 
 XspaceFacts SkimXspace(int fd, uint64_t size);
 
-// The events and their metadata as well: what is wrong in them, empty where nothing is. At most 8 million fields.
+// Checks the events and their metadata as well. Returns the fault, or an empty text. Reads at most 8 million fields.
 std::string FindEventFault(int fd, uint64_t size);
 
 }  // namespace tbprof

@@ -47,8 +47,7 @@ Annotations::Open::Open(const Identity& thread, const Identity& process, const A
 
 uint32_t Annotations::PeriodAt(uint64_t ticks) {
   if (ticks >= period_from_ && ticks < period_to_) return period_;
-  // A thread that has seen the order to record may see the order to stop a little later: what it reports then belongs
-  // to the period before.
+  // A thread may see the order to stop a little late: what it reports until then belongs to the period before.
   const auto above = std::upper_bound(periods_.begin(), periods_.end(), ticks,
                                       [](uint64_t value, const auto& period) { return value < period.first; });
   period_ = static_cast<uint32_t>(above - periods_.begin());
@@ -73,7 +72,7 @@ void Annotations::EndLost(Open* open, uint64_t end, const Consume& consume) {
   consume(open->range);
 }
 
-// What was open when a period closed ended somewhere behind it.
+// Ends ranges that were open when their period closed: their own ends were not recorded.
 void Annotations::EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume) {
   while (!stack->empty() && stack->back().period != period) {
     const uint32_t number = stack->back().period;
@@ -85,7 +84,7 @@ void Annotations::EndEarlier(std::vector<Open>* stack, uint32_t period, const Co
 
 void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume) {
   size_t at = stack->size();
-  // The levels of a domain rise; below the pop's there is none that it could end.
+  // Levels rise within a domain: ranges below the pop's level cannot be the one that it ends.
   while (at > 0 && static_cast<int16_t>((*stack)[at - 1].level - record.level) > 0) --at;
   if (at == 0 || (*stack)[at - 1].level != record.level) {
     ++unmatched_;
@@ -104,8 +103,8 @@ void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, 
   --open_count_;
 }
 
-// Threads are read one after the other, so that an end may come before its beginning, and a number that is used again
-// before its first range has ended.
+// Threads are read one after the other: an end may be read before its beginning, and a number may be used again before
+// the end of its first range is read.
 void Annotations::StartAcross(const Number& number, const Open& open, const Consume& consume) {
   const auto early = early_ends_.find(number);
   if (early != early_ends_.end()) {
@@ -151,7 +150,7 @@ void Annotations::EndAcross(const Number& number, uint64_t ticks, const Consume&
     early_ends_[number].insert(ticks);
     return;
   }
-  // That it ended is known, whatever was not recorded in between.
+  // The end is known, even if there was no recording in between.
   Range ended = open->second.range;
   ended.end = ticks;
   known->second.erase(open);
@@ -218,7 +217,7 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
   const auto end_of = [&](const Open& open) {
     return open.period > 0 ? std::min(periods_[open.period - 1].second, close) : close;
   };
-  std::vector<std::pair<Open, uint64_t>> rest;  // and their ends
+  std::vector<std::pair<Open, uint64_t>> rest;  // open ranges and their ends
   for (const auto& [key, stack] : stacks_) {
     for (const Open& open : stack) rest.emplace_back(open, end_of(open));
   }
@@ -231,7 +230,7 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
   across_.clear();
   early_ends_.clear();
   open_count_ = early_count_ = 0;
-  // In an order that does not depend on a table's.
+  // Sorted, since the iteration order of a hash table is not deterministic.
   std::sort(rest.begin(), rest.end(), [](const auto& a, const auto& b) {
     const auto key = [](const Range& range) {
       return std::make_tuple(range.start, range.thread, range.domain, range.name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the first look at a spool needs of a chunk frame whose records only have what happened when: the launcher sums
-// it up while the chunk is in its cache and stores it behind the slots, and the first look passes over these.
+// Summarizes a chunk frame whose records only contain what happened when. The launcher makes the summary while the
+// chunk is in its cache, and stores it behind the slots. The converter's first pass then skips the slots.
 //
 //   ChunkSummarizer summarizer(chunk, chunk.taken_ticks);
 //   for each record: summarizer.Take(record);
@@ -22,9 +22,9 @@
 
 namespace tbprof {
 
-// Ten seconds and more: no time of a record is so far from what else was seen.
+// At least ten seconds: a valid time of a record is never so far from the other times.
 inline constexpr uint64_t kPlausibleTicks = 40'000'000'000;
-// Whether only a corrupt record can be so much later than the `latest` time of the launcher.
+// Returns whether `ticks` is so much later than the launcher's `latest` time that the record must be corrupt.
 inline bool IsFarBehind(uint64_t ticks, uint64_t latest) { return ticks > latest && ticks - latest > kPlausibleTicks; }
 
 class ChunkSummarizer {
@@ -35,7 +35,7 @@ class ChunkSummarizer {
     summary_.chunk = chunk;
   }
 
-  // False: a record that has to be read.
+  // False: the record has to be read.
   bool Take(const RecordView& record) {
     SpanRecord span;
     if (record.ReadSpan(&span)) {
@@ -46,14 +46,15 @@ class ChunkSummarizer {
     whole_ &= taken;
     return taken;
   }
-  // What record.ReadSpan has read: most records are spans, and this is all that is done of each.
+  // Takes a span that record.ReadSpan has read. Most records are spans, and this is the only work for each of them.
   void TakeSpan(const Tag& tag, const SpanRecord& span) {
     const uint64_t end = span.start + span.ticks;
     ++records_;
     if (end < span.start) return;
     ++spans_;
     At(end);
-    // Many of one operation fail one behind the other: each waiting for the last one's bit would take longest here.
+    // Many calls of one operation often fail in a row. Each would wait for the previous write of the bit, which would
+    // take longest here.
     if ((tag.flags & kRecordFailed) == 0 || tag.aux == last_failed_ || tag.aux >= kMaxOperations) return;
     last_failed_ = tag.aux;
     summary_.failed[tag.aux / 64] |= uint64_t{1} << tag.aux % 64;
@@ -86,7 +87,7 @@ class ChunkSummarizer {
       case RecordClass::kFact:
         return false;
     }
-    // Times of a GPU's clock mean nothing yet.
+    // Times of a GPU's clock cannot be converted yet.
     if (of == RecordClass::kGpu) summary_.gpu = 1;
     if (record.size < FixedSlots(record.tag.kind) * kSlotBytes) return false;
     ++records_;
@@ -97,7 +98,7 @@ class ChunkSummarizer {
     return true;
   }
 
-  // What records of the class kTimed begin with.
+  // The first fields of all records of class kTimed.
   struct Timed {
     Tag tag;
     uint64_t ticks;
@@ -106,7 +107,7 @@ class ChunkSummarizer {
   static_assert(offsetof(TensorMemoryRecord, ticks) == offsetof(Timed, ticks));
   static_assert(offsetof(GpuGraphNodeRecord, ticks) == offsetof(Timed, ticks));
 
-  // A corrupt time must not stretch the whole capture.
+  // A corrupt time must not extend the whole capture.
   void At(uint64_t ticks) { last_ticks_ = std::max(last_ticks_, ticks <= limit_ ? ticks : 0); }
 
   const uint64_t limit_;

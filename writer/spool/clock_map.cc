@@ -31,7 +31,7 @@ bool ClockMap::Finish() {
   return true;
 }
 
-// The last at or before `ticks`; the first, where there is none.
+// Returns the last pair at or before `ticks`; if there is none, the first pair.
 size_t ClockMap::PairBefore(uint64_t ticks) const {
   if (last_ + 1 < pairs_.size() && ticks >= pairs_[last_].ticks && ticks < pairs_[last_ + 1].ticks) return last_;
   const auto above = std::upper_bound(pairs_.begin(), pairs_.end(), ticks,

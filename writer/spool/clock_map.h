@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ticks of a session to picoseconds since an origin: linear between the pairs taken along the run, and beyond the first
-// and last pair with the slope of all of them.
+// Converts ticks of a session to picoseconds since an origin: linearly between the clock pairs of the run, and beyond
+// the first and last pair with the slope of the whole run.
 //
 // Process: converter. Not thread-safe (remembers the interval last used).
 #ifndef TBPROF_WRITER_SPOOL_CLOCK_MAP_H_
@@ -16,22 +16,23 @@ namespace tbprof {
 
 class ClockMap {
  public:
-  // A pair that would make time run backwards is left out.
+  // Ignores a pair that would make time run backwards.
   void Add(const ClockFact& pair);
-  // After the last Add. False: no pair at all.
+  // To be called after the last Add. False: there is no pair.
   bool Finish();
 
   void SetOrigin(uint64_t ticks) { origin_ns_ = MonotonicNs(ticks); }
-  // Saturates at what int64 picoseconds hold (106 days).
+  // Saturates at the limits of int64 picoseconds (106 days).
   int64_t ToPs(uint64_t ticks) const;
   int64_t DurationPs(uint64_t ticks) const;  // saturates likewise
-  // As the wall clock was then: it may have been set since the first pair, or the machine was suspended.
+  // The wall clock at `ticks`, from the nearest pair before: the clock may have been set, or the machine suspended,
+  // since the first pair.
   uint64_t UnixNs(uint64_t ticks) const;
   double ns_per_tick() const { return slope_; }
   const std::vector<ClockFact>& pairs() const { return pairs_; }
 
-  // Intervals whose slope puts their far end over 1 ms away from where the whole run's slope expects it: suspends,
-  // migrations, a counter that is not what it seems.
+  // Number of intervals whose length differs by over 1 ms from the length by the whole run's slope: suspends,
+  // migrations, or an unreliable counter.
   uint32_t breaks() const { return breaks_; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 constexpr size_t kLongestPath = 4096, kLongestReason = 500, kLongestBuildId = 64;
 
-// Takes rows from the beginning of `bytes`; false: they are too few.
+// Removes `count` rows from the front of `bytes`; false: `bytes` is too short.
 template <typename Row>
 bool TakeRows(uint32_t count, std::string_view* bytes, std::vector<Row>* rows) {
   if (count > bytes->size() / sizeof(Row)) return false;
@@ -61,7 +61,7 @@ bool CoreFileFacts::TakeCore(const Frame& frame) {
     }
     core.modules.push_back(std::move(module));
   }
-  // A process ends once.
+  // A process has at most one core file: a second one is corrupt.
   return cores_.try_emplace({frame.segment, fact.process_serial}, std::move(core)).second;
 }
 

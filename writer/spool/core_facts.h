@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a spool holds of the core files of processes that a signal ended. Their codes and frames are PythonFacts' and
-// NativeFacts'.
+// Reads from a spool the facts about core files of processes that a signal ended. PythonFacts and NativeFacts have
+// their codes and frames.
 //
-// Process: converter, one thread. Untrusted: all numbers and texts; what makes no sense is counted. Memory: bounded by
-// the limits below.
+// Process: converter, one thread. Untrusted: all numbers and texts; invalid facts are counted. Memory: bounded by the
+// limits below.
 #ifndef TBPROF_WRITER_SPOOL_CORE_FACTS_H_
 #define TBPROF_WRITER_SPOOL_CORE_FACTS_H_
 
@@ -21,7 +21,7 @@
 namespace tbprof {
 
 inline constexpr size_t kMostCores = 256;
-// Of a core file.
+// Limits of one core file.
 inline constexpr size_t kMostCoreThreads = 1024;
 inline constexpr size_t kMostCoreModules = 4096;
 
@@ -34,7 +34,7 @@ struct CoreFacts {
 
 class CoreFileFacts {
  public:
-  // False: it is no core file's frame.
+  // False: the frame is not of a core file.
   bool Take(const Frame& frame);
 
   // By segment and serial of the process.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a spool holds of the CPUs that processes may use.
+// Reads from a spool the limits of the CPUs that processes may use.
 //
-// Process: converter, one thread. Untrusted: all numbers; what makes no sense is counted. Memory: bounded by the limits
+// Process: converter, one thread. Untrusted: all numbers; invalid facts are counted. Memory: bounded by the limits
 // below.
 #ifndef TBPROF_WRITER_SPOOL_CPU_LIMIT_FACTS_H_
 #define TBPROF_WRITER_SPOOL_CPU_LIMIT_FACTS_H_
@@ -22,10 +22,10 @@ inline constexpr size_t kMostCpuLimits = 1u << 18;
 
 class CpuLimitFacts {
  public:
-  // False: it is no such frame.
+  // False: the frame has another type.
   bool Take(const Frame& frame);
 
-  // In order of time; null: none is known of the process.
+  // In order of time; null: no limits of the process are known.
   const std::vector<CpuLimitsFact>* Of(uint32_t segment, uint32_t process_serial) const;
   uint64_t corrupt() const { return corrupt_; }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Why tbprof did not use CUPTI while the program did: which call came first, from which module, what was left of the
-// program's use, and what helps.
+// Explains why tbprof did not use CUPTI while the program did: the program's first CUPTI call, the module of its
+// caller, what kept the use open, and the remedy.
 //
 //   const CuptiCause cause = FindCuptiCause(facts.cupti_uses, gap);
-//   CuptiCauseText(cause, module);  // `first call cuptiSubscribe from libtorch_cpu.so; kept open by activity kinds
-//   ...` CuptiRemedy(cause.left);
+//   CuptiCauseText(cause, module);  // `first call cuptiSubscribe from libtorch_cpu.so; kept open by ...`
+//   CuptiRemedy(cause.left);
 //
 // Process: converter, and the launcher for `--require-gpu`. Untrusted: every address, time and name.
 #ifndef TBPROF_WRITER_SPOOL_CUPTI_CAUSE_H_
@@ -34,38 +34,38 @@ struct CuptiCause {
   std::string first_call;  // empty: not known
 };
 
-// In ticks. `from`, `until`: the part of it that a window shows.
+// A gap in recording, in ticks. `from`, `until`: the part of the gap that a window shows.
 struct CuptiGap {
   uint64_t start = 0;
   uint64_t from = 0, until = 0;
-  bool is_open = false;  // it had not ended then
+  bool is_open = false;  // it had not ended at `until`
 };
 
-// `uses`: by time. Of an open gap, what keeps it open; of others, and where that would have passed by itself, what was
-// left for the longest time.
+// `uses`: in order of time. For an open gap, returns what keeps it open; for other gaps, or if that passes by itself,
+// what lasted for the longest time.
 CuptiCause FindCuptiCause(const std::vector<CuptiUseAt>& uses, const CuptiGap& gap);
 
-// Of a run whose gaps are not known: the latest that does not pass by itself, if there is one.
+// For a run whose gaps are not known: the latest use that does not pass by itself; if there is none, the latest use.
 CuptiCause LatestCuptiCause(const std::vector<CuptiUseAt>& uses);
 
-// Empty: nothing is known of it. `module`: its file name; null: it is not looked for, empty: it is not known.
+// Empty: nothing is known. `module`: file name of the caller's module; null: the text omits it; empty: not known.
 std::string CuptiCauseText(const CuptiCause& cause, const std::string* module);
-// `activity_kinds`, as summary.json has it; empty: not known.
+// E.g. `activity_kinds`, as in summary.json; empty: not known.
 std::string_view CuptiLeftName(CuptiLeft left);
 std::string_view CuptiRemedy(CuptiLeft left);
 
-// Why recording paused, as the text begins that the recorder gives (cupti/recorder_state.h, cupti/recorder.cc).
+// The cause of a pause, by the prefix of the text from the recorder (cupti/recorder_state.h, cupti/recorder.cc).
 enum class PauseCause : uint8_t {
   kOther,
   kEnd,      // the process ends: nothing is missing
-  kProgram,  // it uses CUPTI itself
-  kWindow,   // nothing was to be recorded then
+  kProgram,  // the program uses CUPTI itself
+  kWindow,   // no window is recorded
   kRestart,  // tbprof restarts CUPTI
   kLimited,  // CUPTI gives no valid times
 };
 PauseCause ParsePauseCause(std::string_view text);
 
-// Of gaps that tbprof makes by itself.
+// For gaps that tbprof itself causes.
 inline constexpr std::string_view kInvalidTimesRemedy =
     "ask for captures (tbprof capture), update CUPTI, or use --cuda=hooks";
 // Empty: none is known.

@@ -6,7 +6,7 @@
 namespace tbprof {
 namespace {
 
-// When an exec'ed image began. Its slot has the time after the launcher was called, which may be late.
+// Returns when an exec'ed image began. Its slot has the time after the call to the launcher, which may be late.
 uint64_t AttachTicks(const SpoolFacts& facts, const Identity& identity) {
   const uint64_t start = facts.processes.at(identity).start_ticks;
   const auto segment = facts.segments.find(identity.segment);
@@ -17,7 +17,7 @@ uint64_t AttachTicks(const SpoolFacts& facts, const Identity& identity) {
 
 ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<uint64_t, Identity>>& order) {
   ExecImages images;
-  std::map<int32_t, Identity> latest;  // by process number
+  std::map<int32_t, Identity> latest;  // by pid
   for (const auto& [ticks, identity] : order) {
     const auto image = facts.processes.find(identity);
     if (image == facts.processes.end() || image->second.pid == 0) continue;
@@ -25,8 +25,8 @@ ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<u
     if (added) continue;
     const Identity earlier = std::exchange(known->second, identity);
     const ProcessFacts& before = facts.processes.at(earlier);
-    // Without an exec there is no second image. And a number is used again only after its process has ended: the end of
-    // an image that exec replaced is seen when the next one has begun.
+    // Skips images without an exec, and pids that were used again. A pid is used again only after its process has
+    // ended, while the end of an image that exec replaced is seen after the next one has begun.
     if (image->second.forked || earlier.segment == identity.segment) continue;
     if (before.end_ticks != 0 && before.end_ticks < AttachTicks(facts, identity)) continue;
     images.before[identity] = earlier;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The programs that one process ran, one after the other: a fork child has a slot in its parent's segment, and the
-// program that it execs has a segment of its own. Both are the same process.
+// Finds the programs (images) that one process ran one after the other: a fork child has a slot in its parent's
+// segment, and the program that it executes has its own segment. Both are the same process.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_SPOOL_EXEC_IMAGES_H_
@@ -16,14 +16,14 @@
 namespace tbprof {
 
 struct ExecImages {
-  // From an image to the one that it was before its exec, and back.
+  // `before`: from an image to the one before its exec. `after`: the reverse.
   std::map<Identity, Identity> before, after;
 };
 
 // `order`: images by the time of their start.
 ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<uint64_t, Identity>>& order);
 
-// The facts of the exec that made the image this process runs: its own or an ancestor's.
+// Returns the facts of the exec that made the image of this process: its own or an ancestor's.
 const ProcessFacts& ImageOf(Identity identity, SpoolFacts* facts);
 
 }  // namespace tbprof

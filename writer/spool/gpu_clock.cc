@@ -9,11 +9,11 @@ namespace {
 
 constexpr size_t kMaxPairs = 1u << 18;
 constexpr double kBreakNs = 1e6;
-constexpr double kDrift = 500e-6;  // what NTP slews a clock by at most
+constexpr double kDrift = 500e-6;  // the highest rate at which NTP slews a clock
 constexpr double kRateBaselineNs = 5e5;
 constexpr double kRateNs = 5e3;
 constexpr double kOtherRate = 0.01, kMostRate = 100;
-// A reading that a preemption stretched means little where others nearby were not.
+// A reading that a preemption prolonged is ignored if neighbours are short.
 constexpr size_t kNeighbours = 4;
 constexpr size_t kMaxSegments = 256;
 constexpr uint64_t kWideFactor = 8;
@@ -36,7 +36,7 @@ uint64_t Shifted(uint64_t ticks, double by) {
 void GpuClockMap::Add(const GpuClockRecord& pair) {
   if (pair.ticks_after < pair.ticks_before || pair.gpu_ns == 0) return;
   const uint64_t width = pair.ticks_after - pair.ticks_before;
-  // Of a very long run every second one is enough.
+  // In a very long run every second pair is enough.
   if (pairs_.size() == kMaxPairs) {
     for (size_t i = 0; i < kMaxPairs / 2; ++i) pairs_[i] = pairs_[2 * i];
     pairs_.resize(kMaxPairs / 2);
@@ -78,7 +78,7 @@ double GpuClockMap::Residual(size_t from, size_t to, double rate) const {
 
 double GpuClockMap::Tolerance(size_t from, size_t to, double rate) const {
   const double expected = static_cast<double>(pairs_[to].ticks - pairs_[from].ticks) * ns_per_tick_;
-  // Neither reading shows when within its bracket it was taken.
+  // Each reading was taken at an unknown time within its bracket.
   const double bracket =
       (static_cast<double>(pairs_[to].width) + static_cast<double>(pairs_[from].width)) / 2 * ns_per_tick_;
   return (kDrift * expected + bracket) * std::max(rate, 1.0);
@@ -93,7 +93,7 @@ double GpuClockMap::RateFrom(size_t first) const {
   const double expected = static_cast<double>(pairs_[last].ticks - pairs_[first].ticks) * ns_per_tick_;
   if (expected < kRateBaselineNs || pairs_[last].gpu_ns <= pairs_[first].gpu_ns) return 1;
   const double rate = SignedDifference(pairs_[last].gpu_ns, pairs_[first].gpu_ns) / expected;
-  // A step of the system's clock looks like a rate until the pairs behind it and between show that it is none.
+  // A step of the system's clock looks like another rate, until the pairs behind it and between refute that.
   if (std::abs(rate - 1) < kOtherRate || rate < 1 / kMostRate || rate > kMostRate) return 1;
   for (size_t i = first + 1; i < std::min(last + 2, pairs_.size()); ++i) {
     if (std::abs(Residual(first, i, rate)) > Tolerance(first, i, rate) + kRateNs * rate) return 1;
@@ -150,12 +150,13 @@ uint64_t GpuClockMap::InSegment(const Segment& segment, uint64_t gpu_ns) const {
 GpuTime GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
   if (segments_.empty()) return {};
   if (segments_.size() == 1) return {InSegment(segments_[0], gpu_ns), false};
-  // A clock that does nothing but jump: where the record stood is all there is to go by.
+  // The clock jumps all the time: only the position of the record in the spool gives its time.
   if (segments_.size() > kMaxSegments) {
     const size_t at = std::min(hint, pairs_.size() - 1);
     return {pairs_[at].ticks, true};
   }
-  // The latest segment that holds it and had begun when the record was made, which is before the next pair.
+  // Searches the latest segment that contains the time and had begun when the record was made, which is before the next
+  // pair.
   const Segment* before = nullptr;
   for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
     if (segment->first > hint) continue;
@@ -163,7 +164,7 @@ GpuTime GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
       return {InSegment(*segment, gpu_ns), false};
     }
   }
-  // In none: before the first pair, behind the last, or where the clock jumped.
+  // No segment contains it: it is before the first pair, behind the last, or where the clock jumped.
   double best = INFINITY;
   uint64_t ticks = 0;
   bool uncertain = true;
@@ -174,7 +175,7 @@ GpuTime GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
     const bool is_first = segment.first == 0, is_last = segment.last + 1 == pairs_.size();
     const auto consider = [&](const Pair& pair, bool open_end) {
       const uint64_t at = Around(pair, gpu_ns, ns_per_tick_ * segment.rate);
-      // Between this segment and its neighbour, or nowhere.
+      // The result must be between this segment and its neighbours.
       uint64_t nearest = at;
       if (!is_first) nearest = std::max(nearest, pairs_[segment.first - 1].ticks);
       if (!is_last) nearest = std::min(nearest, pairs_[segment.last + 1].ticks);

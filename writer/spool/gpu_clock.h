@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Nanoseconds of a process's GPU clock to ticks of the session: linear between the pairs that the process read, and
-// beyond them with the session's own rate.
+// Converts nanoseconds of a process's GPU clock to ticks of the session: linearly between the pairs that the process
+// read, and beyond them with the session's own rate.
 //
 //   GpuClockMap clock;
 //   for (const GpuClockRecord& pair : pairs) clock.Add(pair);
 //   clock.Finish(ns_per_tick);
 //   const GpuTime time = clock.ToTicks(ns, hint);
 //
-// A program may give CUPTI a clock of its own, which nothing undoes (PyTorch's Kineto: the CPU's counter): from there
-// on the clock goes at another rate, which the pairs show.
+// A program may register its own clock with CUPTI, which cannot be undone (PyTorch's Kineto: the CPU's counter). From
+// then on the clock has another rate, which the pairs show.
 //
-// CUPTI's default clock is CLOCK_REALTIME: it follows NTP, and jumps when that steps it. A jump is between two pairs;
-// where exactly is not known. Times in there are put on the side they fit, and flagged as uncertain.
+// CUPTI's default clock is CLOCK_REALTIME: it follows NTP, and jumps when NTP steps it. A jump is between two pairs, at
+// an unknown time. Times between these pairs are put on the side that they fit, and flagged as uncertain.
 //
 // Process: converter. Not thread-safe (remembers the interval last used).
 #ifndef TBPROF_WRITER_SPOOL_GPU_CLOCK_H_
@@ -33,22 +33,23 @@ struct GpuTime {
 
 class GpuClockMap {
  public:
-  // Untrusted: a pair whose ticks run backwards is left out.
+  // Untrusted: ignores a pair whose ticks run backwards.
   void Add(const GpuClockRecord& pair);
-  // After the last Add. False: no usable pair at all.
+  // To be called after the last Add. False: there is no usable pair.
   bool Finish(double ns_per_tick);
   bool usable() const { return !pairs_.empty(); }
 
-  // `hint`: pairs of this process that stood before the record in the spool, as PassPair counts them. A clock that
-  // jumped back reads the same twice; a record is not older than what was read before it by more than a flush.
+  // `hint`: number of this process's pairs before the record in the spool, from PassPair. A clock that jumped back has
+  // the same reading twice; a record is older than the pairs before it by at most a flush.
   GpuTime ToTicks(uint64_t gpu_ns, size_t hint) const;
-  // The number of pairs not after this one, for `hint`.
+  // Returns the number of pairs up to this one, for `hint`.
   size_t PassPair(const GpuClockRecord& pair) const;
 
-  // Jumps of one clock, and how often another clock took its place.
+  // Number of jumps of one clock, and of replacements by another clock.
   uint32_t breaks() const { return breaks_; }
   uint32_t replaced() const { return replaced_; }
-  // Half the distance of the two readings, of the worst pair that is used: how far device and host times may be apart.
+  // Largest error between device and host times: half the distance of the two readings, for the worst pair that is
+  // used.
   uint64_t error_ticks() const { return error_ticks_; }
   uint64_t last_ticks() const { return pairs_.empty() ? 0 : pairs_.back().ticks; }
 
@@ -62,14 +63,14 @@ class GpuClockMap {
   // Pairs [first, last] without a jump between them.
   struct Segment {
     size_t first, last;
-    double rate;  // nanoseconds of the clock in one of the session
+    double rate;  // nanoseconds of the clock per nanosecond of the session
   };
   void LeaveOutWide();
   void FindBreaks();
-  // Of the clock from pair `first` on; 1 where the pairs show no other.
+  // The rate of the clock from pair `first` on; 1 if the pairs show no other.
   double RateFrom(size_t first) const;
   double Residual(size_t from, size_t to, double rate) const;
-  // What the two readings leave open, in the clock's nanoseconds.
+  // The uncertainty of the two readings, in the clock's nanoseconds.
   double Tolerance(size_t from, size_t to, double rate) const;
   uint64_t InSegment(const Segment& segment, uint64_t gpu_ns) const;
   uint64_t Around(const Pair& pair, uint64_t gpu_ns, double ns_per_tick) const;

@@ -88,7 +88,7 @@ bool GpuFacts::TakeLeft(uint64_t ticks, std::string_view bytes) {
   std::memcpy(&fact, bytes.data(), sizeof(fact));
   const std::string_view name = bytes.substr(sizeof(fact));
   if (fact.left > CuptiLeft::kOtherCopy || name.size() > kMaxCallName) return false;
-  // Gaps after the last of them have no cause.
+  // Gaps after the last kept use have no cause.
   if (cupti_uses.size() < kMaxCuptiUses) cupti_uses.push_back({ticks, fact.left, fact.caller, std::string(name)});
   return true;
 }

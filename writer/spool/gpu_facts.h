@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process's facts of its GPUs outside of events: devices, contexts, streams, names, clock, and how recording went.
+// Facts about a process's GPUs other than events: devices, contexts, streams, names, clock, and the state of recording.
 //
 // Process: converter, first pass.
 #ifndef TBPROF_WRITER_SPOOL_GPU_FACTS_H_
@@ -35,7 +35,7 @@ struct GpuStateChange {
 };
 
 struct GpuFacts {
-  // False: the record makes no sense.
+  // False: the record is invalid.
   bool Take(const RecordView& record);
 
   const std::string* Name(GpuNameKind kind, uint64_t id) const;
@@ -53,23 +53,23 @@ struct GpuFacts {
   };
   absl::flat_hash_map<uint32_t, Stream> streams;
   GpuClockMap clock;
-  bool clock_assumed = false;  // to be the wall clock: no pair was recorded
+  bool clock_assumed = false;  // assumed to be the wall clock: no pair was recorded
 
   std::string library, versions;
   std::vector<GpuStateChange> changes;
   std::vector<CuptiUseAt> cupti_uses;  // while recording was paused for the program
-  // Of more changes than are kept: how many, when the first of them was, and what the last of them came to.
+  // Changes beyond the limit: their number, the time of the first, and the kind of the last.
   uint64_t changes_left_out = 0;
   uint64_t left_out_from_ticks = 0;
   GpuStateChange::Kind last_left_out = GpuStateChange::kRecording;
   std::vector<std::string> tried;
   std::vector<std::string> missing_kinds;
-  std::string by_hooks;  // device times are events', and why
+  std::string by_hooks;  // not empty: device times are those of events; the reason
   bool hooks_asked_for() const { return by_hooks == kHooksAskedFor; }
   uint64_t dropped = 0;
   uint64_t unknown = 0;
   uint64_t unread_bytes = 0;  // of CUPTI's buffers
-  std::string unread_cause;   // of the first
+  std::string unread_cause;   // of the first report
   uint64_t names_left_out = 0;
 
  private:

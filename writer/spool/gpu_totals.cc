@@ -111,7 +111,7 @@ void GpuTotals::AddMemory(uint32_t segment, uint32_t process_serial, const Recor
   memory_.push_back(row);
 }
 
-// Of the older half, pairs of an allocation and its release.
+// Removes pairs of an allocation and its release from the older half.
 void GpuTotals::ForgetOldMemory() {
   std::stable_sort(memory_.begin(), memory_.end(), [](const GpuMemoryRow& a, const GpuMemoryRow& b) {
     if (a.memory.time != b.memory.time) return a.memory.time < b.memory.time;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sums of GPU records, for the parts of a spool that are dropped: what GpuBuilder would have counted of them.
+// Sums of GPU records, for the parts of a spool that are dropped: the numbers that GpuBuilder would have counted.
 //
 //   GpuTotals totals;
 //   for each GPU record of a part: totals.Add(segment, process_serial, record);
 //   frames->Append(FrameType::kGpuTotals, ...totals.Rows());
 //
-// Bounded: kernels beyond kMostRows are summed under the name 0 of their device, which no kernel has; of the oldest
-// device memory only what is in use later is kept.
+// Bounded: kernels beyond kMostRows are summed under name 0 of their device, which no kernel has. Of the oldest device
+// memory, only allocations that are in use later are kept.
 //
-// Process: launcher. Untrusted records; who reads the rows judges the times.
+// Process: launcher. Untrusted records; the reader of the rows checks the times.
 #ifndef TBPROF_WRITER_SPOOL_GPU_TOTALS_H_
 #define TBPROF_WRITER_SPOOL_GPU_TOTALS_H_
 
@@ -27,21 +27,21 @@ namespace tbprof {
 
 inline bool IsDeviceMemory(uint8_t memory_kind) { return memory_kind >= 3 && memory_kind <= 7; }
 
-// Threads of the host are in them; a stream that waits for an event is not.
+// Host threads wait in these calls; a stream that waits for an event is not a host wait.
 inline bool IsHostWait(uint32_t synchronization_type) { return synchronization_type != 2; }
 
 class GpuTotals {
  public:
   static constexpr size_t kMostRows = 1u << 14;
-  static constexpr size_t kMostBusy = 64;  // processes on devices
+  static constexpr size_t kMostBusy = 64;  // pairs of process and device
   static constexpr size_t kMostMemory = 1u << 13;
 
   void Add(uint32_t segment, uint32_t process_serial, const RecordView& record);
   std::vector<GpuTotalRow> Rows();
-  // Allocations and releases of device memory alone, for parts of which nothing else is counted.
+  // Adds only allocations and releases of device memory, for parts of which nothing else is counted.
   void AddMemory(uint32_t segment, uint32_t process_serial, const RecordView& record);
   const std::vector<GpuMemoryRow>& memory() const { return memory_; }
-  // Beyond the bound: what the bytes in use lack.
+  // Number of rows beyond the bound: the bytes in use lack them.
   uint64_t memory_left_out() const { return memory_left_out_; }
 
  private:

@@ -64,7 +64,7 @@ void NativeFacts::TakeStacks(const Frame& frame) {
 
 void NativeFacts::TakeNode(const NativeNode& node, NativeProcessFacts* process) {
   const uint32_t parent = process->FrameOf(node.parent);
-  // A parent that comes later would make circles possible.
+  // A parent must come first: otherwise cycles would be possible.
   if (node.node == 0 || (node.parent != 0 && parent == 0) || process->node_index.contains(node.node)) {
     ++corrupt_;
     return;

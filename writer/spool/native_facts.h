@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a spool holds of sampled native stacks, but for the samples: frames, and how sampling went. Taken in the first
-// pass, so that a sample of the second can be looked up.
+// Reads from a spool the facts about sampled native stacks, without the samples: frames, and the state of sampling.
+// Read in the first pass, so that the second pass can look up its samples.
 //
-// Process: converter, one thread. Untrusted: all numbers and texts; what makes no sense is counted. Memory: bounded by
-// the limits below, whatever the spool's size.
+// Process: converter, one thread. Untrusted: all numbers and texts; invalid facts are counted. Memory: bounded by the
+// limits below, whatever the spool's size.
 #ifndef TBPROF_WRITER_SPOOL_NATIVE_FACTS_H_
 #define TBPROF_WRITER_SPOOL_NATIVE_FACTS_H_
 
@@ -22,7 +22,7 @@ namespace tbprof {
 
 // Of all processes together.
 inline constexpr size_t kMostNativeNodes = 4u << 20;
-// Frames beyond are left out of a stack, the innermost first.
+// Deeper frames are left out of a stack, the innermost first.
 inline constexpr uint32_t kDeepestNativeStack = 1024;
 
 struct NativeFrameFact {
@@ -32,13 +32,13 @@ struct NativeFrameFact {
 };
 
 struct NativeProcessFacts {
-  std::vector<NativeFrameFact> frames{1};  // a parent stands before its children: no circles
+  std::vector<NativeFrameFact> frames{1};  // a parent is before its children: no cycles
   NativeStatusFact status{};
   bool has_status = false;
   std::string reason;                                  // of `status`
-  absl::flat_hash_map<uint32_t, uint32_t> node_index;  // of the numbers in the spool
+  absl::flat_hash_map<uint32_t, uint32_t> node_index;  // by the spool's number
 
-  // Index into `frames`; 0: node 0, or one that is not known.
+  // Index into `frames`; 0: node 0, or an unknown node.
   uint32_t FrameOf(uint32_t node) const {
     const auto found = node_index.find(node);
     return found == node_index.end() ? 0 : found->second;
@@ -47,21 +47,21 @@ struct NativeProcessFacts {
 
 class NativeFacts {
  public:
-  // False: no frame of native stacks. Samples are left to the second pass.
+  // False: the frame is not about native stacks. Samples are left to the second pass.
   bool Take(const Frame& frame);
 
   // By segment and serial of the process.
   using Processes = std::map<std::pair<uint32_t, uint32_t>, NativeProcessFacts>;
   const Processes& processes() const { return processes_; }
   const NativeProcessFacts* Of(uint32_t segment, uint32_t process_serial) const;
-  uint64_t corrupt() const { return corrupt_; }    // facts that make no sense
+  uint64_t corrupt() const { return corrupt_; }    // invalid facts
   uint64_t left_out() const { return left_out_; }  // beyond the limits
 
  private:
   void TakeStacks(const Frame& frame);
   void TakeNode(const NativeNode& node, NativeProcessFacts* process);
   void TakeStatus(const Frame& frame);
-  // Null: a serial that cannot be, or too many processes.
+  // Null: the serial is invalid, or there are too many processes.
   NativeProcessFacts* Find(uint32_t segment, uint32_t process_serial);
 
   Processes processes_;

@@ -67,7 +67,7 @@ void PythonFacts::TakeCode(const Frame& frame) {
     ++left_out_;
     return;
   }
-  // The first of a number counts: stacks that were read before it was used again stay right.
+  // The first code object with a number counts: stacks that were read before the number was used again stay right.
   if (!process->code_index.try_emplace(fact.code, static_cast<uint32_t>(process->codes.size())).second) {
     ++corrupt_;
     return;
@@ -106,7 +106,7 @@ void PythonFacts::TakeStacks(const Frame& frame) {
 void PythonFacts::TakeNode(const PythonNode& node, PythonProcessFacts* process) {
   const auto code = process->code_index.find(node.code);
   const uint32_t parent = process->FrameOf(node.parent);
-  // A parent that comes later would make circles possible.
+  // A parent must come first: otherwise cycles would be possible.
   if (node.node == 0 || code == process->code_index.end() || (node.parent != 0 && parent == 0) ||
       process->node_index.contains(node.node)) {
     ++corrupt_;

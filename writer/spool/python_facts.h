@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a spool holds of sampled Python stacks, but for the samples: code objects, frames, and how sampling went. Taken
-// in the first pass, so that a sample of the second can be looked up.
+// Reads from a spool the facts about sampled Python stacks, without the samples: code objects, frames, and the state of
+// sampling. Read in the first pass, so that the second pass can look up its samples.
 //
-// Process: converter, one thread. Untrusted: all numbers and texts; what makes no sense is counted. Memory: bounded by
-// the limits below, whatever the spool's size.
+// Process: converter, one thread. Untrusted: all numbers and texts; invalid facts are counted. Memory: bounded by the
+// limits below, whatever the spool's size.
 #ifndef TBPROF_WRITER_SPOOL_PYTHON_FACTS_H_
 #define TBPROF_WRITER_SPOOL_PYTHON_FACTS_H_
 
@@ -25,10 +25,10 @@ namespace tbprof {
 inline constexpr size_t kMostPythonCodes = 1u << 18;
 inline constexpr size_t kMostPythonNodes = 2u << 20;
 inline constexpr size_t kMostPythonText = 64u << 20;
-// Of one code object. Longer texts are cut.
+// Of one code object. Longer texts are truncated.
 inline constexpr size_t kLongestPythonText = 1024;
 inline constexpr size_t kLongestPythonTable = 8192;
-// Frames beyond are left out of a stack, the innermost first.
+// Deeper frames are left out of a stack, the innermost first.
 inline constexpr uint32_t kDeepestPythonStack = 1024;
 
 struct PythonCode {
@@ -46,32 +46,32 @@ struct PythonFrameFact {
 
 struct PythonProcessFacts {
   std::vector<PythonCode> codes;
-  std::vector<PythonFrameFact> frames{1};  // a parent stands before its children: no circles
+  std::vector<PythonFrameFact> frames{1};  // a parent is before its children: no cycles
   PythonStatusFact status{};
   bool has_status = false;
   std::string reason;                                              // of `status`
-  std::map<uint64_t, uint32_t> intervals_us;                       // by the ticks from which they hold
-  absl::flat_hash_map<uint32_t, uint32_t> code_index, node_index;  // of the numbers in the spool
+  std::map<uint64_t, uint32_t> intervals_us;                       // by the ticks from which they are valid
+  absl::flat_hash_map<uint32_t, uint32_t> code_index, node_index;  // by the spool's number
 
-  // Index into `frames`; 0: node 0, or one that is not known.
+  // Index into `frames`; 0: node 0, or an unknown node.
   uint32_t FrameOf(uint32_t node) const {
     const auto found = node_index.find(node);
     return found == node_index.end() ? 0 : found->second;
   }
-  // Between two samples at that time; 0: not known.
+  // The interval between two samples at that time; 0: not known.
   uint32_t IntervalAt(uint64_t ticks) const;
 };
 
 class PythonFacts {
  public:
-  // False: no frame of Python's. Samples are left to the second pass.
+  // False: the frame is not about Python. Samples are left to the second pass.
   bool Take(const Frame& frame);
 
   // By segment and serial of the process.
   using Processes = std::map<std::pair<uint32_t, uint32_t>, PythonProcessFacts>;
   const Processes& processes() const { return processes_; }
   const PythonProcessFacts* Of(uint32_t segment, uint32_t process_serial) const;
-  uint64_t corrupt() const { return corrupt_; }    // facts that make no sense
+  uint64_t corrupt() const { return corrupt_; }    // invalid facts
   uint64_t left_out() const { return left_out_; }  // beyond the limits
 
  private:
@@ -79,7 +79,7 @@ class PythonFacts {
   void TakeStacks(const Frame& frame);
   void TakeNode(const PythonNode& node, PythonProcessFacts* process);
   void TakeStatus(const Frame& frame);
-  // Null: a serial that cannot be, or too many processes.
+  // Null: the serial is invalid, or there are too many processes.
   PythonProcessFacts* Find(uint32_t segment, uint32_t process_serial);
 
   Processes processes_;

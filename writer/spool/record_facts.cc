@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxThreads = 4u << 20;
 constexpr size_t kMaxArguments = 1024;
-constexpr size_t kMaxSamplingFacts = 1u << 20;  // of a process: a day of ten a second
+constexpr size_t kMaxSamplingFacts = 1u << 20;  // of a process: ten per second for a day
 constexpr size_t kMaxModules = 65536;
 constexpr size_t kMaxAnnotationText = 32u << 20;
 constexpr size_t kMaxExecs = 200'000;
@@ -226,7 +226,7 @@ void RecordFacts::TakeExec(const Identity& process, const Identity& thread, cons
   ExecFacts started{process, thread, exec.ticks, exec.ticks, pid, spawned, false, ""};
   started.environment_lost = (record.tag.flags & kRecordEnvironmentLost) != 0;
   started.path = record.Text(sizeof(exec), exec.text_length);
-  // Noted after the call: the child has attached between the two.
+  // The record has the time after the call; the child has attached during the call.
   if (spawned && !IsExec(thread.segment, record.tag.aux)) {
     started.started_ticks = facts_.processes[process].start_ticks;
   }
@@ -262,7 +262,7 @@ void RecordFacts::Finish() {
   std::map<std::pair<uint32_t, int32_t>, std::vector<ThreadFacts*>> by_tid;
   for (auto& [identity, thread] : facts_.threads) by_tid[{identity.segment, thread.tid}].push_back(&thread);
   for (const NameByOther& name : names_by_others_) {
-    // The number may have been used again: the first that had not ended by then, which need not have begun.
+    // The tid may have been used again: takes the first thread that had not ended by then; it need not have begun.
     ThreadFacts* named = nullptr;
     for (ThreadFacts* thread : by_tid[{name.segment, name.tid}]) {
       if (thread->end_ticks != 0 && thread->end_ticks < name.ticks) continue;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first pass over a spool, record by record: what records say about threads, processes, modules, programs that are
-// started, GPUs and names.
+// The first pass over a spool, record by record: collects the facts that records have about threads, processes,
+// modules, started programs, GPUs and names.
 //
-// Process: converter, one thread. Untrusted: everything; what makes no sense is counted as corrupt.
+// Process: converter, one thread. Untrusted: everything; invalid records are counted as corrupt.
 #ifndef TBPROF_WRITER_SPOOL_RECORD_FACTS_H_
 #define TBPROF_WRITER_SPOOL_RECORD_FACTS_H_
 
@@ -21,19 +21,20 @@ class RecordFacts {
  public:
   explicit RecordFacts(SpoolFacts* facts) : facts_(*facts) {}
 
-  // A record that no summary of its chunk stands for. `has_copy`: what it says is in the main file, too.
+  // Takes a record that a summary of its chunk does not cover. `has_copy`: the main file has a copy of its facts.
   void Take(const Identity& process, const Identity& thread, const RecordView& record, bool has_copy);
-  // One that a summary stands for, in a chunk that is read nevertheless.
+  // Takes a record that a summary covers, in a chunk that is read nevertheless.
   void TakeSummarized(const Identity& process, const Identity& thread, const RecordView& record);
   void TakeBegin(const Identity& process, const Identity& thread, const ChunkBeginRecord& begin);
-  // After the last record: names that threads got from others.
+  // To be called after the last record: assigns names that threads got from others.
   void Finish();
 
-  // Whether the operation is a function that does not come back when all goes well.
+  // Returns whether the operation is a function that does not return if it succeeds.
   bool IsExec(uint32_t segment, uint16_t operation) const;
 
  private:
-  // A name that a thread got from another is known by kernel id, and may stand before the thread's own first record.
+  // A name that another thread gave a thread. It has the thread's kernel id, and may precede the thread's own first
+  // record.
   struct NameByOther {
     uint32_t segment;
     int32_t tid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A record as it lies in a chunk frame, and its typed reading.
+// A record in a chunk frame, and typed access to it.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_SPOOL_RECORD_VIEW_H_
@@ -20,11 +20,11 @@ enum class RecordClass : uint8_t {
   kUnknown,   // a kind of another version
   kLayout,    // of the chunk itself
   kSpan,      // a call, with its times
-  kTimed,     // happened at `ticks`, behind the tag
+  kTimed,     // an event at `ticks`, which are behind the tag
   kUntimed,   // a block or a sample of the allocator
   kGpu,       // with times of the GPU's clock
-  kGpuClock,  // that clock and the session's
-  kFact,  // of threads, processes, modules or devices: of those in a part of the spool a copy stays in the main file
+  kGpuClock,  // a pair of that clock and the session's
+  kFact,      // of threads, processes, modules or devices; one in a part of the spool has a copy in the main file
 };
 
 namespace internal {
@@ -60,7 +60,7 @@ struct RecordView {
     __builtin_memcpy(record, bytes, sizeof(Record));
     return true;
   }
-  // Of either kind of span.
+  // Reads a span of either kind.
   bool ReadSpan(SpanRecord* span) const {
     if (tag.kind == RecordKind::kSpan) return Read(span);
     CompactSpanRecord compact;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kGrid = 8;
 constexpr size_t kReadBytes = 1u << 20;
-// Behind what was passed over: a summary and the next header.
+// Size of a read after a skip: a summary and the next header.
 constexpr size_t kReadAfterSkip = 512;
 
 size_t Padded(size_t size) { return (size + kGrid - 1) / kGrid * kGrid; }
@@ -140,9 +140,9 @@ std::vector<uint32_t> FindParts(const std::string& spool) {
 
 namespace {
 
-// Parts lie beside the main file itself, not beside a link to it.
+// Parts are beside the main file itself, not beside a link to it.
 std::string Resolved(const std::string& path) {
-  // Below an open directory, which must not become a name again.
+  // A path below an open directory: must not be resolved to a name again.
   if (path.starts_with("/proc/self/fd/")) return path;
   char* resolved = realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return path;
@@ -156,7 +156,7 @@ std::string Resolved(const std::string& path) {
 void RemoveSpoolFiles(const std::string& spool) {
   const std::string main = Resolved(spool);
   for (const uint32_t part : FindParts(main)) unlink(PartPath(main, part).c_str());
-  // What a killed launcher was about to send to clients.
+  // Removes captures that a killed launcher had not sent to clients yet.
   const size_t slash = main.rfind('/');
   const std::string capture = absl::StrCat(main.substr(slash == std::string::npos ? 0 : slash + 1), ".capture-");
   std::error_code none;
@@ -169,7 +169,7 @@ void RemoveSpoolFiles(const std::string& spool) {
 }
 
 absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::Open(const std::string& path, const SpoolExtent& extent) {
-  // A FIFO must not hold us up before we can see that it is one.
+  // O_NONBLOCK: open must not block if the path is a FIFO, which the check below rejects.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the spool ", path));
   std::unique_ptr<SpoolReader> reader(new SpoolReader());
@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<SpoolReader>> SpoolReader::OpenPart(int directory
 
 void SpoolReader::ListParts(const SpoolExtent& extent) {
   const std::vector<uint32_t> found = FindParts(path_);
-  // Which of them are dropped, their removal perhaps under way, and which ought to be there.
+  // Collects the parts that were dropped (their removal may be under way), and those that must exist.
   std::set<uint32_t> begun, dropped;
   if (!Rewind().ok()) return;
   Frame frame;
@@ -259,7 +259,7 @@ absl::Status SpoolReader::Rewind() {
   return absl::OkStatus();
 }
 
-// The first frame of a file. False: it is not there any more, or not a file of this spool.
+// Opens a file at its first frame. False: the file is missing, or is not one of this spool.
 bool SpoolReader::OpenFile(size_t index) {
   file_ = index;
   const File& file = files_[index];
@@ -323,7 +323,7 @@ void SpoolReader::Skip(size_t bytes) {
   read_bytes_ = kReadAfterSkip;
 }
 
-// At the header of a frame. False: all of it has to be read; what is available is as before.
+// To be called at the header of a frame. False: the whole frame has to be read; the position is unchanged.
 bool SpoolReader::TakeSummary(const FrameHeader& header, Frame* frame) {
   const size_t whole = sizeof(header) + Padded(header.payload_bytes);
   const uint64_t begin = position_;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spool: files of frames that hold everything a session drained, enough to make every output again. Layout byte
-// by byte in docs/wire-records.md.
+// The spool: files of frames with everything that a session drained, sufficient to make every output again.
+// docs/wire-records.md has the layout byte by byte.
 //
 //   SpoolHeader, then frames: FrameHeader, payload, zeros up to a multiple of 8.
 //
 // The main file has all facts, and the first records. Further records are in parts beside it (`X.spool.000001`), which
-// the launcher may drop, oldest first; the main file lists which (decision 013).
+// the launcher may drop, oldest first; the main file lists the dropped parts (decision 013).
 //
-// Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it looks for the next
-// frame's magic on the 8-byte grid, and counts what it passed over.
+// Both header and payload carry a CRC-32C. A reader takes the longest valid prefix; behind damage it searches for the
+// next frame's magic on the 8-byte grid, and counts the bytes that it skips.
 //
 // Process: FrameBuffer in the launcher (one thread at a time), SpoolReader in the converter. Hostile input throughout.
 #ifndef TBPROF_WRITER_SPOOL_SPOOL_H_
@@ -35,8 +35,8 @@
 namespace tbprof {
 
 inline constexpr char kSpoolMagic[8] = {'T', 'B', 'P', 'S', 'P', 'O', 'L', '1'};
-// Apart from the segment's number: what was recorded on a machine that is gone can be read by every later tbprof. A
-// kind of record or frame that is added leaves it; one that changes raises it, and the reader supports both.
+// Independent of the segment's version: every later tbprof can read a spool from a machine that no longer exists.
+// Adding a kind of record or frame does not change it; changing a kind raises it, and the reader supports both.
 inline constexpr uint32_t kSpoolVersion = 5;
 inline constexpr uint32_t kOldestSpoolVersion = 4;
 inline constexpr uint32_t kFrameMagic = 0x4d524654;  // "TFRM"
@@ -53,46 +53,46 @@ struct SpoolHeader {
 static_assert(sizeof(SpoolHeader) == 32);
 
 enum class FrameType : uint16_t {
-  kSession = 1,            // JSON: what was run, how, when
+  kSession = 1,            // JSON: the command, its settings and times
   kSegment = 2,            // SegmentFact, SegmentHeader, operations
   kChunk = 3,              // ChunkFact, slots
-  kThread = 4,             // ThreadFact, CountFact[]; the latest of a thread counts
-  kProcess = 5,            // ProcessFact; the latest of a process counts
+  kThread = 4,             // ThreadFact, CountFact[]; the latest of each thread counts
+  kProcess = 5,            // ProcessFact; the latest of each process counts
   kClock = 6,              // ClockFact
   kCounters = 7,           // CounterFact
   kWindow = 8,             // WindowFact
   kMaps = 9,               // text of /proc/PID/maps of the segment's process
   kNote = 10,              // text: a warning for the profile
   kEnd = 11,               // EndFact: the session ended in order
-  kInert = 12,             // InertFact, path: a process whose library stayed out of the way
-  kKept = 13,              // ChunkFact, slots: a chunk frame's facts, in a part, of threads, processes and modules
-  kPart = 14,              // PartFact: a part was begun
+  kInert = 12,             // InertFact, path: a process whose library was inactive
+  kKept = 13,              // ChunkFact, slots: facts about threads, processes and modules from a chunk frame in a part
+  kPart = 14,              // PartFact: a part was started
   kDropped = 15,           // PartFact: a part was removed
   kTotals = 16,            // TotalsFact, TotalRow[]: the calls in all parts dropped so far
-  kGap = 17,               // GapFact: records that were drained and not kept
+  kGap = 17,               // GapFact: records that were drained but not kept
   kGpuTotals = 18,         // TotalsFact, GpuTotalRow[]: the GPU records in all parts dropped so far
-  kGpuMemory = 19,         // TotalsFact, GpuMemoryRow[]: what in them was allocated or released of device memory
-  kSampling = 20,          // SamplingFact: allocator samples are taken at another distance from now on
-  kExit = 21,              // ExitFact: how a process ended, where the kernel reported it
+  kGpuMemory = 19,         // TotalsFact, GpuMemoryRow[]: allocations and releases of device memory
+  kSampling = 20,          // SamplingFact: the distance of allocator samples changes at this time
+  kExit = 21,              // ExitFact: how a process ended, if the kernel reported it
   kPythonCode = 22,        // PythonCodeFact, name, file, line table: a code object of a process
   kPythonStacks = 23,      // PythonStacksFact, PythonNode[]
   kPythonSamples = 24,     // PythonSamplesFact, PythonSample[]
-  kPythonStatus = 25,      // PythonStatusFact, reason: one line of text; the latest of a process counts
-  kPythonThread = 26,      // PythonThreadFact, name: that Python gave a thread; the latest of a thread counts
+  kPythonStatus = 25,      // PythonStatusFact, reason: one line of text; the latest of each process counts
+  kPythonThread = 26,      // PythonThreadFact, name that Python gave the thread; the latest of each thread counts
   kNativeStacks = 27,      // NativeStacksFact, NativeNode[]
   kNativeSamples = 28,     // NativeSamplesFact, NativeSample[]
-  kNativeStatus = 29,      // NativeStatusFact, reason: one line of text; the latest of a process counts
-  kCore = 30,              // CoreFact, CoreThread[], CoreModule[], path, reason, of each module its path and build id
+  kNativeStatus = 29,      // NativeStatusFact, reason: one line of text; the latest of each process counts
+  kCore = 30,              // CoreFact, CoreThread[], CoreModule[], path, reason, path and build id of each module
   kThreadUsage = 31,       // ThreadUsageFact, ThreadUsageRow[]
-  kCpuLimits = 32,         // CpuLimitsFact: of a process, when sampling begins, when it changes, and at the end
+  kCpuLimits = 32,         // CpuLimitsFact of a process: at the start of sampling, at each change, and at the end
   kPythonCollecting = 33,  // PythonSamplesFact, PythonSample[]: samples in which the thread collected garbage
-  kCallCounts = 34,        // CallCountsFact; the latest of a thread counts
-  kNotKept = 35,           // NotKeptFact, NotKeptRow[]: what the records of GapFacts were, of all so far
+  kCallCounts = 34,        // CallCountsFact; the latest of each thread counts
+  kNotKept = 35,           // NotKeptFact, NotKeptRow[]: kinds of the records in all GapFacts so far
   kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]
 };
 
 enum FrameFlag : uint16_t {
-  kFrameLasting = 1,  // a thread or process fact that no later one follows: it stays in the main file
+  kFrameLasting = 1,  // the last fact of a thread or process: it stays in the main file
   kFrameFacts = 2,    // a chunk with records of which the launcher keeps something besides the chunk
   kFrameSummary = 4,  // a chunk with a ChunkSummary behind its slots
 };
@@ -109,7 +109,7 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 struct SegmentFact {
-  int32_t pid;  // as the launcher sees it
+  int32_t pid;  // as seen by the launcher
   uint32_t uid;
   uint64_t seen_ticks;
   uint64_t reserved[2];
@@ -119,19 +119,19 @@ struct ChunkFact {
   uint16_t generation;
   uint16_t first_slot;
   uint32_t slots;
-  uint32_t lost;  // unfinished records passed over before these slots
+  uint32_t lost;  // unfinished records skipped before these slots
   uint32_t process_serial;
   uint32_t thread_serial;
-  uint64_t taken_ticks;  // when the pass over the segment began: what was made before is here, or in an earlier frame
+  uint64_t taken_ticks;  // start of the pass over the segment: records made before it are here, or in an earlier frame
 };
-// Of a chunk's records as they are in the frame (chunk_summary.h).
+// Summary of a chunk's records in the frame (chunk_summary.h).
 struct ChunkSummary {
   ChunkFact chunk;
-  ChunkBeginRecord begin;  // zeros where the frame does not begin the chunk
-  uint64_t last_ticks;     // the latest plausible time of a record; 0: none has one
-  uint64_t failed[3];      // a bit for each operation of which a call has failed
+  ChunkBeginRecord begin;  // zeros if the frame does not begin the chunk
+  uint64_t last_ticks;     // the latest plausible time of a record; 0: no record has one
+  uint64_t failed[3];      // one bit per operation: a call of it failed
   uint32_t records, spans;
-  uint32_t gpu;  // 1: there are events of a GPU
+  uint32_t gpu;  // 1: the chunk has events of a GPU
   uint32_t crc;  // over the fields above
 };
 static_assert(sizeof(ChunkSummary) == 112);
@@ -157,7 +157,7 @@ struct CountFact {
   uint32_t reserved;
   uint64_t calls, ticks;
 };
-// What ThreadSlot counts by CountedKind, read together with a ThreadFact. There is none where all of it is 0.
+// The counts of ThreadSlot by CountedKind, read together with a ThreadFact. Omitted if all of them are 0.
 struct CallCountsFact {
   uint32_t serial, process_serial;    // of the thread
   uint64_t start_ticks, taken_ticks;  // as in ThreadFact
@@ -168,29 +168,29 @@ struct CallCountsFact {
 };
 struct ProcessFact {
   uint32_t serial, parent_serial;
-  int32_t pid;        // as it sees itself
-  int32_t outer_pid;  // as the launcher sees it; 0: not known
+  int32_t pid;        // as seen by itself
+  int32_t outer_pid;  // as seen by the launcher; 0: not known
   uint32_t state;     // SlotState
   uint32_t flags;     // ProcessFlag
   uint64_t start_ticks;
-  uint64_t end_ticks;  // when the launcher found it ended; 0: alive
+  uint64_t end_ticks;  // when the launcher detected its end; 0: alive
   int64_t live_bytes, peak_bytes;
   uint64_t late_frees, late_freed_bytes, late_allocations, late_allocated_bytes;
-  int64_t inherited_bytes;        // of live_bytes, what was the parent's at the fork
-  uint64_t dropped[kDropCauses];  // of the segment; the same in each process of it
+  int64_t inherited_bytes;        // part of live_bytes that was the parent's at the fork
+  uint64_t dropped[kDropCauses];  // of the segment; the same for each of its processes
   uint64_t taken_ticks;
-  int32_t parent_pid;  // as it sees it
+  int32_t parent_pid;  // as seen by the process
   uint32_t start_cost;
 };
 struct ExitFact {
-  uint64_t ticks;  // when the launcher found it ended
+  uint64_t ticks;  // when the launcher detected the end
   uint32_t process_serial;
   int32_t exit_code;    // -1: a signal ended it
   int32_t exit_signal;  // 0: it exited
   uint32_t flags;       // ExitFlag
 };
 enum ExitFlag : uint32_t {
-  kExitOutOfMemory = 1,  // by SIGKILL, and the memory cgroup had counted an OOM kill since the last such end
+  kExitOutOfMemory = 1,  // ended by SIGKILL, and the memory cgroup counted an OOM kill since the last such end
 };
 struct ClockFact {
   uint64_t ticks, monotonic_ns, realtime_ns;
@@ -203,31 +203,32 @@ struct CounterFact {
 };
 struct InertFact {
   uint64_t ticks;
-  int32_t pid;        // as the launcher sees it
-  int32_t inner_pid;  // as it sees itself
+  int32_t pid;        // as seen by the launcher
+  int32_t inner_pid;  // as seen by itself
   uint32_t reason;    // InertReason (wire/rendezvous.h)
   int32_t error;      // error number of the call that failed, or 0
 };
 enum class WindowEvent : uint32_t {
   kOpened = 1,
   kClosed = 2,
-  kPublished = 3,  // its profile is written: nothing to recover
-  kReplaced = 4,   // shown by other windows: the run's own, when it became start, steady and end
+  kPublished = 3,  // its profile is written: no recovery needed
+  kReplaced = 4,   // the run's own window, which start, steady and end show instead
 };
-// 0: the run's own window; captures from 1; what --window=auto makes of a run that does not fit one profile.
+// 0: the run's own window; from 1: captures. These three: windows that --window=auto makes if a run does not fit one
+// profile.
 inline constexpr uint32_t kStartWindow = 0x40000000, kSteadyWindow = 0x40000001, kEndWindow = 0x40000002;
-// `capture 1`, `start`; empty for the run's own.
+// E.g. `capture 1`, `start`; empty for the run's own window.
 std::string WindowName(uint32_t number);
 struct WindowFact {
   uint64_t ticks;
   uint32_t number;
   WindowEvent event;
   uint32_t families;
-  uint32_t length_ms;  // kOpened: not 0 if only the last so many milliseconds before the close belong to it
+  uint32_t length_ms;  // kOpened: if not 0, only this many milliseconds before the close belong to the window
 };
 struct SamplingFact {
   uint64_t ticks;
-  uint64_t interval;  // mean bytes allocated between two samples, from then on
+  uint64_t interval;  // mean bytes allocated between two samples, from this time on
   uint32_t stack_bytes;
   uint32_t reserved;
 };
@@ -238,7 +239,7 @@ struct PartFact {
   uint64_t records, bytes;
 };
 struct TotalsFact {
-  uint32_t drops;  // dropped parts counted here: those of the first so many kDropped frames
+  uint32_t drops;  // number of dropped parts in these totals: those of the first `drops` kDropped frames
   uint32_t rows;
   uint64_t lost;  // ChunkFact::lost, summed
 };
@@ -250,25 +251,25 @@ struct TotalRow {
   uint64_t calls, ticks, longest;
 };
 enum class GpuTotalKind : uint16_t {
-  kKernel = 1,         // id: of its name; 0: several
+  kKernel = 1,         // id: number of its name; 0: several kernels
   kCopy = 2,           // id: GpuCopyKind
   kGraph = 3,          // id: 0
   kCall = 4,           // id: callback | 1 << 16 of the driver interface
   kWait = 5,           // id: context
-  kBusy = 6,           // ns: of kernels, copies and graphs together, what runs side by side once
-  kUnifiedMemory = 7,  // id: GpuUnifiedKind; device: or kNoDevice; bytes: values summed
+  kBusy = 6,           // ns: time of kernels, copies and graphs together; concurrent ones count once
+  kUnifiedMemory = 7,  // id: GpuUnifiedKind; device: may be kNoDevice; bytes: sum of the values
 };
 
 struct GpuTotalRow {
   uint32_t segment, process_serial;
   GpuTotalKind kind;
-  uint16_t device;  // 0 of calls and waits
+  uint16_t device;  // 0 for calls and waits
   uint32_t id;
   uint64_t calls;
   uint64_t bytes;
   uint64_t ns, longest;
   uint64_t untimed;     // not in `calls`
-  uint64_t unfinished;  // of `calls`, and in no time
+  uint64_t unfinished;  // included in `calls`, but not in times
 };
 struct GpuMemoryRow {
   uint32_t segment, process_serial;
@@ -276,7 +277,7 @@ struct GpuMemoryRow {
 };
 enum class GapCause : uint32_t { kSlowDisk = 1, kLimit = 2, kWriteError = 3 };
 struct GapFact {
-  uint64_t first_ticks, last_ticks;  // when they were drained
+  uint64_t first_ticks, last_ticks;  // when the records were drained
   uint64_t records;
   GapCause cause;
   int32_t error;  // kWriteError: errno
@@ -284,13 +285,13 @@ struct GapFact {
 struct NotKeptFact {
   uint32_t rows;
   uint32_t reserved;
-  uint64_t records;  // of all rows and of those that no row has room for
+  uint64_t records;  // records of all rows, and of those without a row
 };
 struct NotKeptRow {
   uint32_t segment;
   RecordKind kind;
   uint8_t reserved[3];
-  uint32_t aux;  // of spans and Exec the operation, of annotations the domain; else 0
+  uint32_t aux;  // for spans and Exec the operation, for annotations the domain; else 0
   uint32_t reserved1;
   uint64_t records;
 };
@@ -308,14 +309,14 @@ struct PythonCodeFact {
 };
 static_assert(sizeof(PythonCodeFact) == 32);
 enum PythonCodeFlag : uint16_t {
-  kPythonCodeNoTable = 1,  // its line table is longer than 8 KiB and left out
+  kPythonCodeNoTable = 1,  // its line table is longer than 8 KiB and omitted
 };
 struct PythonStacksFact {
   uint32_t process_serial;
   uint32_t count;
 };
 static_assert(sizeof(PythonStacksFact) == 8);
-// One frame and those that called it.
+// One frame and its callers.
 struct PythonNode {
   uint32_t node;        // from 1, counted per process
   uint32_t parent;      // 0: the outermost frame
@@ -332,30 +333,30 @@ static_assert(sizeof(PythonSamplesFact) == 8);
 struct PythonSample {
   uint64_t first_ticks, last_ticks;
   int32_t tid;       // as ThreadFact::tid
-  uint32_t node;     // of the innermost frame; 0: the thread holds a Python thread state and has no frames
+  uint32_t node;     // node of the innermost frame; 0: the thread holds a Python thread state and has no frames
   uint32_t samples;  // at least 1
-  uint32_t on_cpu;   // of them, those before which the thread had used CPU since the sample before
+  uint32_t on_cpu;   // samples in which the thread had used CPU since the sample before
 };
 static_assert(sizeof(PythonSample) == 32);
 enum PythonState : uint16_t {
   kPythonSampled = 1,
-  kPythonNoPermission = 2,    // the launcher may not read its memory
-  kPythonUnknownVersion = 3,  // of CPython
+  kPythonNoPermission = 2,    // the launcher may not read the process's memory
+  kPythonUnknownVersion = 3,  // unknown version of CPython
   kPythonFreeThreaded = 4,    // a build without the GIL
-  kPythonLayoutMismatch = 5,  // the interpreter's structures are not where they are expected
+  kPythonLayoutMismatch = 5,  // the interpreter's structures are not at the expected places
   kPythonNotCPython = 6,      // PyPy and others
-  kPythonOff = 7,             // not wanted
+  kPythonOff = 7,             // disabled
 };
 struct PythonStatusFact {
   uint64_t ticks;
   uint32_t process_serial;
   uint16_t minor;
   uint16_t state;        // PythonState
-  uint32_t interval_us;  // between two samples of a thread, from then on
+  uint32_t interval_us;  // between two samples of a thread, from this time on
   uint32_t reserved;
   uint64_t samples;     // stacks accepted so far
   uint64_t torn;        // dropped: two copies of the frames differed
-  uint64_t unreadable;  // dropped: memory could not be read, or made no sense
+  uint64_t unreadable;  // dropped: memory could not be read, or was invalid
 };
 static_assert(sizeof(PythonStatusFact) == 48);
 struct PythonThreadFact {
@@ -370,11 +371,11 @@ struct NativeStacksFact {
   uint32_t count;
 };
 static_assert(sizeof(NativeStacksFact) == 8);
-// One frame and those that called it.
+// One frame and its callers.
 struct NativeNode {
   uint32_t node;     // from 1, counted per process
   uint32_t parent;   // 0: the outermost frame that is known
-  uint64_t address;  // the one before is meant, as of a return address; 0: outer frames are missing here
+  uint64_t address;  // the instruction before it is meant, as with a return address; 0: outer frames are missing here
 };
 static_assert(sizeof(NativeNode) == 16);
 struct NativeSamplesFact {
@@ -382,12 +383,12 @@ struct NativeSamplesFact {
   uint32_t count;
 };
 static_assert(sizeof(NativeSamplesFact) == 8);
-// A thread that was running.
+// A sample of a running thread.
 struct NativeSample {
   uint64_t ticks;
   int32_t tid;         // as ThreadFact::tid
-  uint32_t node;       // of the innermost frame; 0: not known
-  uint32_t period_us;  // of CPU time that it stands for
+  uint32_t node;       // node of the innermost frame; 0: not known
+  uint32_t period_us;  // CPU time that the sample stands for
   uint32_t reserved;
 };
 static_assert(sizeof(NativeSample) == 24);
@@ -395,7 +396,7 @@ enum NativeState : uint16_t {
   kNativeSampled = 1,
   kNativeNoPermission = 2,  // the kernel does not allow it
   kNativeNoEvents = 3,      // the kernel has no such events
-  kNativeOff = 4,           // not wanted
+  kNativeOff = 4,           // disabled
 };
 struct NativeStatusFact {
   uint64_t ticks;
@@ -403,49 +404,49 @@ struct NativeStatusFact {
   uint16_t state;  // NativeState
   uint16_t reserved;
   int32_t error;         // error number of the call that failed, or 0
-  uint32_t interval_us;  // of CPU time between two samples of a thread
-  uint64_t samples;      // taken so far
-  uint64_t lost;         // by the kernel, whose buffer was full
-  uint64_t cut;          // whose outer frames could not be found
+  uint32_t interval_us;  // CPU time between two samples of a thread
+  uint64_t samples;      // samples taken so far
+  uint64_t lost;         // samples lost by the kernel because its buffer was full
+  uint64_t cut;          // samples whose outer frames could not be found
 };
 static_assert(sizeof(NativeStatusFact) == 48);
 enum CoreState : uint16_t {
   kCoreRead = 1,
-  kCorePiped = 2,   // a program took it: `path` is that program's
-  kCoreUnread = 3,  // there is one, which was not found or is not to be believed: `reason`
+  kCorePiped = 2,   // the kernel piped it to a program: `path` is that program's
+  kCoreUnread = 3,  // a core file exists, but was not found or is not trusted: see `reason`
 };
 enum CoreFlag : uint16_t {
-  kCoreFaultAddress = 1,  // there is one
+  kCoreFaultAddress = 1,  // fault_address is valid
 };
-// Codes and nodes of a core file are numbered from here on, apart from those of samples.
+// First number of the codes and nodes of a core file, which are separate from those of samples.
 inline constexpr uint32_t kCoreNumbers = 0x80000000;
 // The core file of a process that a signal ended.
 struct CoreFact {
-  uint64_t ticks;  // when the launcher found the process ended
+  uint64_t ticks;  // when the launcher detected the process's end
   uint32_t process_serial;
   uint16_t state;          // CoreState
   uint16_t flags;          // CoreFlag
   int32_t signal;          // 0: not known
-  uint32_t threads;        // CoreThread rows, that which got the signal first
-  uint64_t fault_address;  // that was accessed
-  uint64_t thread_count;   // in the core file
+  uint32_t threads;        // CoreThread rows; the thread that got the signal comes first
+  uint64_t fault_address;  // the address that was accessed
+  uint64_t thread_count;   // threads in the core file
   uint32_t modules;        // CoreModule rows
   uint32_t path_bytes;
-  uint32_t reason_bytes;  // of kCoreRead: what is missing
+  uint32_t reason_bytes;  // kCoreRead: the missing parts
   uint32_t reserved;
 };
 static_assert(sizeof(CoreFact) == 56);
 struct CoreThread {
   int32_t tid;           // as ThreadFact::tid
-  uint32_t python_node;  // of the innermost frame; 0: none
+  uint32_t python_node;  // node of the innermost frame; 0: none
   uint32_t native_node;  // likewise
   uint32_t reserved;
 };
 static_assert(sizeof(CoreThread) == 16);
-// A file with code in which native frames of the core file lie.
+// A file whose code contains native frames of the core file.
 struct CoreModule {
   uint64_t start, end;
-  uint64_t load_bias;  // what is added to the file's virtual addresses
+  uint64_t load_bias;  // is added to the file's virtual addresses
   uint32_t path_bytes;
   uint32_t build_id_bytes;
 };
@@ -457,15 +458,15 @@ struct EndFact {
   int64_t user_cpu_us, system_cpu_us;
 };
 
-// Frames one after the other in memory, ready to be written.
+// Consecutive frames in memory, ready to be written.
 class FrameBuffer {
  public:
   explicit FrameBuffer(size_t reserve) { bytes_.Reserve(reserve); }
 
-  // Room for a payload of `size` bytes, which hold anything; fill them all in, then Seal. One frame at a time.
+  // Reserves an uninitialized payload of `size` bytes. Fill in all bytes, then call Seal. One frame at a time.
   uint8_t* Begin(FrameType type, uint32_t segment, uint32_t size, uint16_t flags = 0);
   void Seal(uint16_t more_flags = 0);
-  // Takes the last `bytes` of the payload that was begun off again, a multiple of 8.
+  // Removes the last `bytes` (a multiple of 8) from the payload that was begun.
   void Shorten(uint32_t bytes);
   // Begin, copy, Seal.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
@@ -475,7 +476,7 @@ class FrameBuffer {
     Seal();
   }
   void AppendRaw(const uint8_t* frame, size_t size);
-  // Leaves out chunk frames.
+  // Removes chunk frames.
   void RemoveChunks();
 
   std::span<const uint8_t> bytes() const {
@@ -493,8 +494,8 @@ uint32_t SummaryCrc(const ChunkSummary& summary);
 
 SpoolHeader MakeSpoolHeader(uint64_t session = 0, uint32_t part = 0);
 
-// Calls consume(header, frame, size) for each frame of a buffer of our own: its header, its first byte and its size
-// with header and padding.
+// Calls consume(header, frame, size) for each frame of a buffer that this process made: its header, its first byte and
+// its size with header and padding.
 template <typename Consume>
 void ForEachFrame(std::span<const uint8_t> bytes, Consume consume) {
   for (size_t at = 0; at + sizeof(FrameHeader) <= bytes.size();) {
@@ -510,14 +511,14 @@ void ForEachFrame(std::span<const uint8_t> bytes, Consume consume) {
 
 // `<spool>.000001`
 std::string PartPath(const std::string& spool, uint32_t part);
-// Numbers of the parts that lie beside the main file, ascending.
+// Numbers of the parts beside the main file, ascending.
 std::vector<uint32_t> FindParts(const std::string& spool);
-// The parts, then the main file; of a link, what it points to as well.
+// Removes the parts, then the main file; if `spool` is a link, also the file that it refers to.
 void RemoveSpoolFiles(const std::string& spool);
 
-// What to read of a spool.
+// The range of a spool to read.
 struct SpoolExtent {
-  uint64_t main_bytes = 0;  // of the main file; 0: all
+  uint64_t main_bytes = 0;  // bytes of the main file to read; 0: all
   uint32_t first_part = 0, last_part = UINT32_MAX;
 };
 
@@ -527,7 +528,7 @@ struct Frame {
   uint32_t segment;
   uint32_t part = 0;  // the file it is in; 0: the main file
   std::string_view payload;
-  const ChunkSummary* summary = nullptr;  // of a chunk frame that was passed over, whose payload is empty
+  const ChunkSummary* summary = nullptr;  // of a chunk frame that was skipped, whose payload is empty
 
   // The payload's beginning as a struct; false if it is shorter.
   template <typename Fact>
@@ -538,19 +539,19 @@ struct Frame {
   }
 };
 
-// Reads the main file, then the parts in order, those left out that the main file calls dropped.
+// Reads the main file, then the parts in order, except those that the main file lists as dropped.
 class SpoolReader {
  public:
   static absl::StatusOr<std::unique_ptr<SpoolReader>> Open(const std::string& path, const SpoolExtent& extent = {});
-  // One part alone.
+  // Opens one part alone.
   static absl::StatusOr<std::unique_ptr<SpoolReader>> OpenPart(int directory, const std::string& spool, uint32_t part);
   ~SpoolReader();
 
-  // False at the end. Unreadable parts are passed over and counted.
+  // False at the end. Unreadable parts are skipped and counted.
   bool Next(Frame* frame);
 
-  // From now on chunk frames with a summary that is `enough` are passed over: their slots are not read, so that damage
-  // there is not seen. Empty: all is read.
+  // From now on, chunk frames whose summary is `enough` are skipped: their slots are not read, so damage in them is not
+  // detected. Empty: everything is read.
   using SummaryIsEnough = std::function<bool(uint32_t segment, const ChunkSummary& summary)>;
   void PassOver(SummaryIsEnough enough) { enough_ = std::move(enough); }
 
@@ -558,7 +559,7 @@ class SpoolReader {
   uint64_t position() const { return passed_ + position_; }  // over all files
   uint64_t size() const { return total_; }
   uint64_t damaged_bytes() const { return damaged_; }
-  bool truncated() const { return truncated_; }  // the last frame of a file was cut off
+  bool truncated() const { return truncated_; }  // the last frame of a file was truncated
   uint32_t missing_parts() const { return missing_; }
 
  private:
@@ -584,12 +585,12 @@ class SpoolReader {
   uint64_t size_ = 0;
   uint64_t position_ = 0;  // file offset of start_
   uint64_t damaged_ = 0;
-  uint32_t missing_ = 0;   // on this way through
-  uint32_t unlisted_ = 0;  // begun, not dropped, and not there
+  uint32_t missing_ = 0;   // in this pass
+  uint32_t unlisted_ = 0;  // begun, not dropped, and missing
   bool truncated_ = false;
   std::vector<char> buffer_;
   size_t start_ = 0, end_ = 0;
-  size_t read_bytes_;  // at once
+  size_t read_bytes_;  // size of a read
   SummaryIsEnough enough_;
   ChunkSummary summary_;
 };

@@ -16,7 +16,7 @@ constexpr size_t kMaxInert = 20'000;
 constexpr size_t kMaxGaps = 100'000;
 constexpr size_t kMaxDropped = 100'000;
 
-// Takes a hexadecimal number and the separator behind it off the front.
+// Removes a hexadecimal number and the separator behind it from the front.
 bool ReadHex(std::string_view* text, char separator, uint64_t* value) {
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), *value, 16);
   if (error != std::errc() || end == text->data() + text->size() || *end != separator) return false;
@@ -30,13 +30,15 @@ class FactReader {
  public:
   FactReader(SpoolFacts* facts, uint32_t window) : facts_(facts), window_(window) {}
 
-  // Before the first frame: the borders, so that counters near to them are known when they are met.
+  // To be called for each frame of the main file before the first Take: reads the window's borders, so that Take can
+  // recognize the counters nearest to them.
   void TakeBorders(const Frame& frame) {
     WindowFact window;
     PartFact part;
     if (frame.type == FrameType::kDropped && frame.Read(&part)) {
       ++facts_->dropped_parts;
-      // A part is dropped every few seconds of a run that may go on for weeks; the oldest are no window's any more.
+      // A part is dropped every few seconds, and a run may last for weeks: the oldest dropped parts are in no window
+      // any more.
       if (facts_->dropped.size() == kMaxDropped) {
         facts_->dropped.erase(facts_->dropped.begin(), facts_->dropped.begin() + kMaxDropped / 2);
       }
@@ -58,7 +60,7 @@ class FactReader {
     }
   }
 
-  // Whether nothing but what the summary says is needed: when an exec has failed is not in it.
+  // Returns whether the summary is sufficient. It does not have the times at which an exec failed.
   bool Believes(uint32_t segment, const ChunkSummary& summary) const {
     for (uint16_t operation = 0; operation < kMaxOperations; ++operation) {
       const bool failed = (summary.failed[operation / 64] >> operation % 64 & 1) != 0;
@@ -152,7 +154,7 @@ class FactReader {
   }
 
  private:
-  // No clock counts so far as 2^62: what lies between two times must be a number with a sign.
+  // No valid clock reaches 2^62: the difference of two times must fit a signed number.
   void Seen(uint64_t ticks) {
     if (ticks < uint64_t{1} << 62) facts_->last_ticks = std::max(facts_->last_ticks, ticks);
   }
@@ -160,7 +162,7 @@ class FactReader {
   bool TakePython(const Frame& frame) {
     if (!facts_->python.Take(frame)) return false;
     if (frame.type != FrameType::kPythonSamples && frame.type != FrameType::kPythonCollecting) return true;
-    // Of a killed launcher they may be later than every record.
+    // If the launcher was killed, samples may be later than every record.
     PythonSample sample;
     for (size_t at = sizeof(PythonSamplesFact); at + sizeof(sample) <= frame.payload.size(); at += sizeof(sample)) {
       memcpy(&sample, frame.payload.data() + at, sizeof(sample));
@@ -215,7 +217,7 @@ class FactReader {
     facts_->segments[frame.segment] = std::move(segment);
   }
 
-  // The latest that counts no part that is still there.
+  // Takes the latest totals that count no part that still exists.
   template <typename Row>
   void TakeTotals(const Frame& frame, std::vector<Row>* rows, uint32_t* drops, uint64_t* lost = nullptr) {
     TotalsFact fact;
@@ -227,8 +229,8 @@ class FactReader {
     if (lost != nullptr) *lost = fact.lost;
   }
 
-  // Whether a window's counters are best counted from `fact`. A thread or process that began inside the window has its
-  // counters from 0, and so has the whole run.
+  // Returns whether `fact` is the better start for a window's counters. The counters of a thread or process that began
+  // in the window start from 0, and so do those of the whole run.
   template <typename Fact>
   bool IsNearerToOpening(const Fact& fact, const Fact& first, bool has_first) const {
     if (window_ == 0 || window_ == kEndWindow) return false;
@@ -237,7 +239,7 @@ class FactReader {
                                                                        Distance(first.taken_ticks, facts_->open_ticks));
   }
 
-  // Whether they are best counted up to `fact`: the first one taken after the close, else the latest.
+  // Returns whether `fact` is the better end for a window's counters: the first fact after the close, else the latest.
   template <typename Fact>
   bool IsNearerToClose(const Fact& fact, const Fact& last, bool has_last) const {
     if (!has_last) return true;
@@ -266,7 +268,7 @@ class FactReader {
     if (fact.name[0] != '\0' && thread.name_ticks == 0) {
       thread.name.assign(fact.name, strnlen(fact.name, sizeof(fact.name)));
     }
-    // The target could write there; when it was read the launcher knows.
+    // The target can overwrite end_ticks; taken_ticks is the launcher's own time.
     Seen(std::min(fact.end_ticks, fact.taken_ticks));
     std::map<uint32_t, CountFact> counts;
     const std::string_view rest = frame.payload.substr(sizeof(fact));
@@ -288,7 +290,7 @@ class FactReader {
     }
   }
 
-  // What the second pass takes.
+  // Frames that the second pass reads.
   static bool IsOfThreadLines(const Frame& frame) {
     return frame.type == FrameType::kThreadUsage || frame.type == FrameType::kThreadBlocked;
   }
@@ -305,13 +307,13 @@ class FactReader {
       ++facts_->corrupt_records;
       return;
     }
-    // A thread's own fact comes before it.
+    // The thread's ThreadFact comes before it.
     const auto thread = facts_->threads.find({frame.segment, fact.serial});
     if (thread == facts_->threads.end() || fact.taken_ticks < thread->second.call_counts.taken_ticks) return;
     thread->second.call_counts = fact;
   }
 
-  // Sums of all so far: the latest has the most.
+  // The rows are sums of all so far: the latest frame has the most.
   void TakeNotKept(const Frame& frame) {
     NotKeptFact fact;
     if (!frame.Read(&fact)) return;
@@ -387,13 +389,13 @@ class FactReader {
       module.path = path;
       module.start = start;
       module.end = end;
-      // Right for files whose first segment lies at file offset and address 0, as shared libraries do.
+      // Right for files whose first segment is at file offset and address 0, as in shared libraries.
       module.load_bias = start - offset;
     }
     if (!module.path.empty()) MaybeAdd(&modules, module);
   }
 
-  // What the target said itself is better: it has the build id and the loader's own bias.
+  // A module that the target itself reported is better: it has the build id and the loader's own bias.
   static void MaybeAdd(std::vector<Module>* modules, const Module& module) {
     const bool is_code = module.path.find(".so") != std::string::npos;
     for (const Module& known : *modules) {
@@ -405,7 +407,7 @@ class FactReader {
 
   void TakeChunk(const Frame& frame) {
     ChunkFact chunk{};
-    // Facts of a chunk in a part have a copy in the main file, which is counted as no record of its own.
+    // Facts of a chunk in a part have a copy in the main file. The copy is not counted as a record.
     const bool is_copy = frame.type == FrameType::kKept;
     const bool has_copy = frame.part != 0;
     if (!frame.Read(&chunk)) {
@@ -426,11 +428,11 @@ class FactReader {
 
   void Taken(const ChunkFact& chunk) {
     launcher_ticks_ = std::max(launcher_ticks_, chunk.taken_ticks);
-    // Of a launcher that was killed this is the last time it knew; not all records' own times are looked at here.
+    // If the launcher was killed, this is the last time that is known; not all records' own times are read here.
     Seen(chunk.taken_ticks);
   }
 
-  // What was passed over, or of a frame that was read all but its facts.
+  // Takes the summary of a skipped frame, or that of a frame whose facts were read one by one.
   void TakeSummary(uint32_t segment, const ChunkSummary& summary, bool is_copy = false) {
     const ChunkFact& chunk = summary.chunk;
     const uint32_t slots = std::min(chunk.slots, kSlotsPerChunk);
@@ -481,7 +483,7 @@ absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::fun
   if (!facts->clock.Finish()) return absl::DataLossError("the spool has no clock pair");
   for (auto& [identity, gpu] : facts->gpus) {
     if (gpu.clock.Finish(facts->clock.ns_per_tick())) continue;
-    // None of its readings was kept. CUPTI's clock is the wall clock where nobody gave it another one.
+    // None of its readings was kept. CUPTI's clock is the wall clock, unless another one was registered.
     for (const ClockFact& pair : facts->clock.pairs()) {
       gpu.clock.Add({Tag{}, pair.ticks, pair.realtime_ns, pair.ticks});
     }

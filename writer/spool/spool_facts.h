@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The first pass over a spool: everything but spans and samples. What is left for the second pass needs only look-ups.
+// The first pass over a spool: reads everything except spans and samples, so that the second pass only needs look-ups.
 //
 // Process: converter, one thread.
 #ifndef TBPROF_WRITER_SPOOL_SPOOL_FACTS_H_
@@ -30,7 +30,7 @@
 
 namespace tbprof {
 
-// A process or thread of the whole session: number of its segment and its serial in it.
+// Identifies a process or thread in the whole session: the number of its segment, and its serial in the segment.
 struct Identity {
   uint32_t segment = 0;
   uint32_t serial = 0;
@@ -50,8 +50,8 @@ struct SegmentFacts {
   SegmentFact fact{};
   SegmentHeader header{};
   std::vector<Operation> operations;
-  uint32_t chunks_used = 0;  // the highest that was read, and one
-  uint64_t slots = 0;        // that were read
+  uint32_t chunks_used = 0;  // the highest number that was read, plus one
+  uint64_t slots = 0;        // number of slots that were read
 };
 
 struct ThreadFacts {
@@ -61,18 +61,18 @@ struct ThreadFacts {
   uint64_t created_ticks = 0;
   uint32_t creator_serial = 0;
   std::string name;
-  uint64_t name_ticks = 0;     // when it was given; 0: by the slot alone
-  ThreadFact first{}, last{};  // counters nearest to the window's opening, and the latest within it
+  uint64_t name_ticks = 0;     // when it was given; 0: only the slot has a name
+  ThreadFact first{}, last{};  // counters nearest to the window's opening, and to its close
   bool has_first = false, has_last = false;
-  ThreadFact newest{};           // of the spool, whatever the window
+  ThreadFact newest{};           // the newest in the spool, for any window
   CallCountsFact call_counts{};  // likewise
-  bool is_own = false;           // of the library's, not of the program's
+  bool is_own = false;           // a thread of tbprof's library, not of the program
   uint64_t spans = 0;            // of all windows
-  uint64_t newest_ticks = 0;     // of the facts read so far, whose order in the spool is not that of time
+  uint64_t newest_ticks = 0;     // of the facts read so far, which are not in order of time
   std::map<uint32_t, CountFact> first_counts, last_counts, newest_counts;
 };
 
-// A code object that lay at an address from that moment on, as far as is known.
+// A code object that was at an address from `ticks` on, as far as is known.
 struct PythonCodeAt {
   uint64_t ticks = 0;
   PythonCode code;
@@ -90,32 +90,32 @@ struct ProcessFacts {
   int exit_code = -1;  // -1: not known, or a signal ended it
   int exit_signal = 0;
   bool out_of_memory = false;
-  std::string torch;         // of ProcessInfoKey::kTorch, its first character and the rest; empty: none was seen
-  std::string python;        // of ProcessInfoKey::kPython, likewise
-  std::string torch_shapes;  // why there are none; empty: there are, or they were not asked for
+  std::string torch;         // text of ProcessInfoKey::kTorch: a first character and the rest; empty: not read
+  std::string python;        // text of ProcessInfoKey::kPython, likewise
+  std::string torch_shapes;  // why shapes are missing; empty: they are present, or were not requested
   std::vector<TorchSamplingAt> torch_sampling;
-  std::string stopped;  // why nothing more was recorded from some moment on; empty: it was recorded to its end
+  std::string stopped;  // why recording stopped early; empty: it was recorded to its end
   std::string executable;
   std::vector<std::string> arguments;
   std::map<std::string, std::string> ranks;
-  std::vector<Module> modules;  // its own; a fork child has its parent's besides
+  std::vector<Module> modules;  // its own; a fork child also has its parent's
   std::vector<CounterFact> counters;
   std::map<std::string, std::string> interposers;  // function: path of the module where the program finds it
   std::map<uint64_t, std::vector<PythonCodeAt>> python_codes;  // of PythonCode records, by address; in order of time
 };
 
-// A program about to be started; whether it was is known from ExecReturn.
+// A program that was about to be started; an ExecReturn shows that it was not.
 struct ExecFacts {
   Identity process, thread;
   uint64_t ticks = 0;
-  uint64_t started_ticks = 0;  // of posix_spawn: when the call began, as far as that is known; else `ticks`
-  int32_t pid = 0;             // spawned: of the new program, 0: not known
-  bool spawned = false;        // the recording process goes on
+  uint64_t started_ticks = 0;  // for posix_spawn: when the call began, as far as is known; else `ticks`
+  int32_t pid = 0;             // if spawned: of the new program, 0: not known
+  bool spawned = false;        // the recording process continues
   bool environment_lost = false;
   std::string path;  // as given
 };
 
-// An exec that came back.
+// An exec that returned.
 struct ExecReturn {
   Identity thread;
   int32_t pid = 0;  // of a vfork child, else 0
@@ -127,10 +127,10 @@ struct InertProcess {
   std::string path;
 };
 
-// What the numbers of annotations mean.
+// The texts that the numbers of annotations refer to.
 struct AnnotationFacts {
   absl::flat_hash_map<uint64_t, std::string> names;  // of all processes: by hash
-  // Of processes, which number their own: what one has from before it was forked is its parent's.
+  // By process, since each has its own numbers; a number from before a fork is in the parent.
   std::map<std::pair<Identity, uint64_t>, std::string> domains, categories;
   size_t text_bytes = 0;
   bool left_out = false;  // there were more texts than are kept
@@ -141,7 +141,7 @@ struct SpoolFacts {
   std::map<uint32_t, SegmentFacts> segments;
   std::map<Identity, ThreadFacts> threads;
   std::map<Identity, ProcessFacts> processes;
-  std::map<Identity, GpuFacts> gpus;  // of the processes that used one
+  std::map<Identity, GpuFacts> gpus;  // of the processes that used a GPU
   AnnotationFacts annotations;
   PythonFacts python;
   NativeFacts native;
@@ -154,46 +154,46 @@ struct SpoolFacts {
   std::vector<ExecFacts> execs;
   std::vector<ExecReturn> exec_returns;
   std::vector<InertProcess> inert;
-  bool only_command = false;  // --follow=none: what the command starts stays unrecorded by wish
+  bool only_command = false;  // --follow=none: programs that the command starts are not recorded, as requested
   bool ended = false;
   EndFact end{};
   uint64_t last_ticks = 0;
 
-  // The window asked for.
+  // The requested window.
   bool window_found = false;
   uint64_t open_ticks = 0, close_ticks = UINT64_MAX;
-  uint32_t families = kFamilyAll;  // that belong to it
-  uint32_t length_ms = 0;          // not 0: only so much before the close belongs to it
-  uint64_t run_open_ticks = 0;     // the run's own window; 0: never opened
+  uint32_t families = kFamilyAll;  // of calls that belong to the window
+  uint32_t length_ms = 0;          // not 0: only this time before the close belongs to it
+  uint64_t run_open_ticks = 0;     // opening of the run's own window; 0: never opened
 
-  // What was drained and is not there.
-  std::vector<PartFact> dropped;  // of a very long run the latest
-  uint64_t dropped_parts = 0;     // all of them
+  // Data that was drained but is not in the spool.
+  std::vector<PartFact> dropped;  // in a very long run only the latest
+  uint64_t dropped_parts = 0;     // number of all dropped parts
   std::vector<GapFact> gaps;
-  std::vector<NotKeptRow> not_kept;  // what the records of the gaps were
+  std::vector<NotKeptRow> not_kept;  // kinds of the records in the gaps
   uint32_t missing_parts = 0;
   // Calls and GPU records in the dropped parts.
   std::vector<TotalRow> totals;
   std::vector<GpuTotalRow> gpu_totals;
   std::vector<GpuMemoryRow> gpu_memory;
   uint64_t gpu_memory_left_out = 0;
-  uint32_t totals_drops = 0, gpu_totals_drops = 0, gpu_memory_drops = 0;  // how many of them are counted there
+  uint32_t totals_drops = 0, gpu_totals_drops = 0, gpu_memory_drops = 0;  // the numbers of parts that they count
 
   uint64_t records = 0;
   uint64_t lost_records = 0;     // unfinished at a thread's or process's end
-  uint64_t corrupt_records = 0;  // lengths, kinds or times that cannot be
+  uint64_t corrupt_records = 0;  // with impossible lengths, kinds or times
   uint64_t unknown_records = 0;  // kinds of another version
   uint64_t damaged_bytes = 0;
   bool truncated = false;
 };
 
-// `pass_over`: what summaries of chunks say is believed. Whoever reads the chunks afterwards and finds damage
-// (damaged_bytes) has to read the facts again without it.
+// `pass_over`: trusts the summaries of chunks instead of reading the chunks. A caller that reads the chunks later and
+// finds damage (damaged_bytes) has to read the facts again without it.
 absl::Status ReadSpoolFacts(SpoolReader* reader, uint32_t window, const std::function<void(uint64_t)>& progress,
                             SpoolFacts* facts, bool pass_over = false);
 
-// Calls `consume` for each record of a chunk frame. False: the frame is no chunk frame that makes sense. Counts what is
-// corrupt in *corrupt.
+// Calls `consume` for each record of a chunk frame. False: the frame is not a valid chunk frame. Adds the number of
+// corrupt places to *corrupt.
 template <typename Consume>
 bool ForEachRecord(const Frame& frame, ChunkFact* chunk, uint64_t* corrupt, Consume consume) {
   if (!frame.Read(chunk) || chunk->slots > kSlotsPerChunk ||

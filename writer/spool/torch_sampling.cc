@@ -29,7 +29,7 @@ TorchTotals::TorchTotals(std::vector<TorchSamplingAt> facts) : facts_(std::move(
 }
 
 const TorchTotals::Interval& TorchTotals::IntervalAt(uint64_t ticks) {
-  // Of a thread they come nearly in order.
+  // The operations of a thread come nearly in order.
   constexpr size_t kSteps = 8;
   if (intervals_[at_].from > ticks || (at_ + kSteps < intervals_.size() && intervals_[at_ + kSteps].from <= ticks)) {
     const auto above = std::ranges::upper_bound(intervals_, ticks, {}, &Interval::from);
@@ -61,7 +61,7 @@ void TorchTotals::Finish(uint64_t open, uint64_t close) {
   constexpr double kMostSkipped = 1e15;
   double all_skipped = 0;
   for (size_t i = 0; i < facts_.size(); ++i) {
-    // What a fact counts lies before it.
+    // A fact counts what was skipped before it.
     const uint64_t from = i == 0 ? 0 : facts_[i - 1].ticks, to = facts_[i].ticks;
     if (to <= open || from >= close || facts_[i].fact.skipped == 0) continue;
     const double whole = static_cast<double>(std::max<uint64_t>(to - from, 1));
@@ -72,7 +72,8 @@ void TorchTotals::Finish(uint64_t open, uint64_t close) {
     all_skipped += skipped;
   }
   skipped_ = static_cast<uint64_t>(std::min(kMostSkipped, all_skipped));
-  // What nothing was recorded of is shared by all that chance has chosen, or by all.
+  // Skipped operations of classes without recorded ones are distributed over all that were chosen by chance; if there
+  // are none, over all.
   double rest = 0, chosen = 0, certain = 0;
   for (Calls& calls : calls_) {
     if (calls.weighted > 0) {

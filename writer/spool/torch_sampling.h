@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PyTorch's recorded operations stand for where the library has sampled them (preload/torch_sampling.h): totals of
-// a process and of each kind of operation, extrapolated.
+// Extrapolates PyTorch's recorded operations, if the library has sampled them (preload/torch_sampling.h), to totals of
+// a process and of each kind of operation.
 //
 //   TorchTotals totals(facts.torch_sampling);
 //   totals.Take({type, start, ticks, self_ticks});   // each operation that was recorded
-//   TorchSampled sampled = totals.Finish(open, close);
+//   totals.Finish(open, close);                      // then totals.Of(type), totals.Weights()
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_SPOOL_TORCH_SAMPLING_H_
@@ -44,8 +44,8 @@ class TorchTotals {
 
   void Take(const RecordedOperation& operation);
 
-  // Of [open, close), in ticks. Once.
-  // What a class of units has passed over is shared among the recorded units of that class.
+  // Computes the totals of [open, close), in ticks; to be called once. The skipped operations of a class of units are
+  // distributed over the recorded units of that class.
   void Finish(uint64_t open, uint64_t close);
   bool sampled() const { return skipped_ > 0; }
   uint64_t recorded() const { return recorded_; }
@@ -56,24 +56,25 @@ class TorchTotals {
     double weight = 1;
     bool midway = false;
   };
-  // From when on what is recorded stands for how much.
+  // The weights of recorded operations, each with the time from which it is valid.
   std::vector<Weight> Weights() const;
 
  private:
   struct Sums {
     double calls = 0, ticks = 0, self_ticks = 0;
   };
-  // One more for what is of no unit.
+  // One more for operations that belong to no unit.
   static constexpr size_t kClasses = kTorchClassMask + 2;
   struct Class {
-    Sums certain, weighted;  // recorded without a choice; by chance, each times its weight
+    Sums certain, weighted;  // always recorded; chosen by chance, each multiplied by its weight
   };
-  // Of all types: what was recorded, what was passed over, and what remains to multiply each with.
+  // For all types: the numbers of recorded and skipped operations, and the factors by which each is still to be
+  // multiplied.
   struct Calls {
     double certain = 0, chosen = 0, weighted = 0, skipped = 0;
     double of_certain = 1, of_weighted = 1;
   };
-  // From a fact to the next.
+  // The time from one fact to the next.
   struct Interval {
     uint64_t from = 0;
     uint32_t weight = 1;

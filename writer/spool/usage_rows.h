@@ -2,7 +2,7 @@
 //
 // Payloads of the spool's frames kThreadUsage, kThreadBlocked and kCpuLimits.
 //
-// Process: launcher writes, converter reads. Untrusted there.
+// Process: the launcher writes, the converter reads and does not trust the values.
 #ifndef TBPROF_WRITER_SPOOL_USAGE_ROWS_H_
 #define TBPROF_WRITER_SPOOL_USAGE_ROWS_H_
 
@@ -16,18 +16,18 @@ struct ThreadUsageFact {
   uint32_t count;
 };
 static_assert(sizeof(ThreadUsageFact) == 8);
-// What a thread has used since it began.
+// Usage of a thread since its start.
 struct ThreadUsageRow {
   uint64_t ticks;
   uint64_t cpu_ns;
-  uint64_t run_delay_ns;  // it could have run and had no CPU
+  uint64_t run_delay_ns;  // runnable without a CPU
   int32_t tid;            // as ThreadFact::tid
-  uint32_t major_faults;  // pages read from a disk, as of at most a second before
-  uint32_t minor_faults;  // other pages that were mapped at a first touch, likewise
+  uint32_t major_faults;  // pages read from a disk; the count is at most 1 s old
+  uint32_t minor_faults;  // other pages mapped at a first touch, likewise
   uint32_t reserved;
 };
 static_assert(sizeof(ThreadUsageRow) == 40);
-// What a system call waits for. The order is the wire format's.
+// The object that a system call waits for. The values are part of the wire format.
 enum class BlockedIn : uint16_t {
   kOther = 0,
   kPageFault = 1,  // no system call
@@ -42,13 +42,13 @@ enum class BlockedIn : uint16_t {
 };
 inline constexpr size_t kBlockedKinds = 10;
 
-// Samples of a thread, one after the other, that found it blocked in the same way.
+// Consecutive samples of a thread that was blocked in the same way.
 struct ThreadBlockedRow {
   uint64_t first_ticks;
   uint64_t last_ticks;
   int32_t tid;  // as ThreadFact::tid
   uint32_t samples;
-  int32_t fd;  // of a call that has one; -1: none
+  int32_t fd;  // descriptor of the call; -1: none
   BlockedIn kind;
   uint16_t reserved;
 };
@@ -59,7 +59,7 @@ struct CpuLimitsFact {
   int32_t cpus_allowed;        // by its affinity; 0: not known
   int64_t quota_us;            // of its cgroup or one above, in each period; -1: none; -2: not known
   int64_t period_us;           // 0 without a quota
-  int64_t throttled_us;        // of that cgroup since it was made; -1: not known
+  int64_t throttled_us;        // of that cgroup since its creation; -1: not known
   uint64_t throttled_periods;  // likewise
 };
 static_assert(sizeof(CpuLimitsFact) == 48);

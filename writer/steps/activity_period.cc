@@ -24,12 +24,12 @@ std::vector<std::complex<double>> RootsOf(size_t size) {
   return roots;
 }
 
-// The product of finite numbers: std::complex's own looks for infinities at each.
+// Product of finite numbers: the multiplication of std::complex checks each product for infinities.
 std::complex<double> Product(const std::complex<double>& a, const std::complex<double>& b) {
   return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }
 
-// `roots`: of twice the size.
+// `roots`: RootsOf(twice the size).
 void Transform(const std::vector<std::complex<double>>& roots, std::vector<std::complex<double>>* values) {
   std::vector<std::complex<double>>& all = *values;
   const size_t size = all.size();
@@ -51,8 +51,8 @@ void Transform(const std::vector<std::complex<double>>& roots, std::vector<std::
   }
 }
 
-// Of a real signal with zeros behind it, `size` values in all: the first half of its transform and one more. Its even
-// and odd values go as real and imaginary parts through a transform of half the size.
+// Transforms a real signal, padded with zeros to `size` values. Returns the first half of the transform and one more
+// value. The signal's even and odd values are the real and imaginary parts of a transform of half the size.
 void TransformReal(const std::vector<std::complex<double>>& roots, const std::vector<double>& signal, size_t size,
                    std::vector<std::complex<double>>* values) {
   const size_t half = size / 2;
@@ -77,7 +77,8 @@ void TransformReal(const std::vector<std::complex<double>>& roots, const std::ve
   }
 }
 
-// Mean 0, deviation 1, and no trend, which would be alike at every distance. Empty: it does not vary.
+// Returns the signal with mean 0, standard deviation 1 and no linear trend: a trend would correlate at every distance.
+// Empty: the signal does not vary.
 std::vector<double> Standardised(const std::vector<float>& signal) {
   const double count = static_cast<double>(signal.size());
   std::vector<double> values(signal.size());
@@ -100,7 +101,7 @@ std::vector<double> Standardised(const std::vector<float>& signal) {
   return values;
 }
 
-// Of all signals together; 1 at distance 0. Their spectra are added up and transformed back once.
+// Autocorrelation of all signals together; 1 at distance 0. The spectra are summed and transformed back once.
 std::vector<double> Autocorrelation(const std::vector<std::vector<double>>& signals, size_t count, size_t most) {
   const size_t size = std::bit_ceil(2 * count);
   const std::vector<std::complex<double>> roots = RootsOf(size);
@@ -145,7 +146,7 @@ Peak HighestNear(const std::vector<double>& values, double from, double to) {
   return peak;
 }
 
-// The distance at which activity is most like itself, for the first time. Height 0: none.
+// Returns the first distance at which the autocorrelation is close to its highest peak. Height 0: there is none.
 Peak FindPeriod(const std::vector<double>& alike) {
   size_t begin = 1;
   while (begin < alike.size() && alike[begin] > 0.3) ++begin;
@@ -158,7 +159,7 @@ Peak FindPeriod(const std::vector<double>& alike) {
     Peak peak = HighestNear(alike, place * 0.95, place * 1.05);
     if (2.1 * place >= static_cast<double>(alike.size())) return {};
     if (HighestNear(alike, 1.93 * peak.place, 2.07 * peak.place).height < 0.4) continue;
-    // What is many periods away tells the period more exactly.
+    // A peak many periods away gives the period more exactly.
     for (double times = 2; times * peak.place * 1.05 < static_cast<double>(alike.size()); times *= 2) {
       const double width = std::max(1.5, 0.1 * peak.place);
       const Peak further = HighestNear(alike, times * peak.place - width, times * peak.place + width);
@@ -176,7 +177,7 @@ StepDetection DetectStepsInActivity(const StepActivity& activity) {
   if (activity.signals.empty() || activity.bin_ps <= 0) return {};
   const size_t count = activity.signals[0].size();
   if (count < kFewestBins || count > kMaxActivityBins) return {};
-  // What is in front of the last bin must have a time.
+  // The times of all bins must be within kTimeLimit.
   if (activity.bin_ps > kTimeLimit / static_cast<int64_t>(count)) return {};
   std::vector<std::vector<double>> signals;
   std::vector<double> phase;
@@ -196,7 +197,7 @@ StepDetection DetectStepsInActivity(const StepActivity& activity) {
   const std::vector<double> alike = Autocorrelation(signals, count, count / 2);
   const Peak period = FindPeriod(alike);
   if (period.height <= 0 || period.place < 2) return {};
-  // Where in the period it is highest, all periods together.
+  // Folds all periods into one and finds the place where the phase signal is highest.
   const size_t parts = std::min<size_t>(static_cast<size_t>(std::ceil(period.place)), 1024);
   std::vector<double> folded(parts), weights(parts);
   for (size_t i = 0; i < count; ++i) {
@@ -217,7 +218,7 @@ StepDetection DetectStepsInActivity(const StepActivity& activity) {
   double at = static_cast<double>(best) / static_cast<double>(parts) * period.place;
   std::vector<size_t> places;
   while (at < static_cast<double>(count)) {
-    // Steps are not all of one length: the highest nearby, and on from there.
+    // Step lengths vary: takes the highest value near the expected place, and continues from there.
     const size_t from = static_cast<size_t>(std::max(0.0, std::floor(at - reach)));
     const size_t to = std::min(count - 1, static_cast<size_t>(std::ceil(at + reach)));
     size_t place = std::min(count - 1, static_cast<size_t>(std::lround(at)));
@@ -236,7 +237,7 @@ StepDetection DetectStepsInActivity(const StepActivity& activity) {
   }
   if (found.steps.size() < 3) return {};
   found.period_ps = static_cast<int64_t>(period.place * static_cast<double>(activity.bin_ps));
-  // Activity does not tell a step from a part or a multiple of it.
+  // Activity alone does not distinguish a step from a part or a multiple of a step.
   found.confidence =
       std::min(kSureConfidence, 0.8 * period.height) * (1 - std::exp(-static_cast<double>(found.steps.size()) / 4));
   found.source = "activity that repeats";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Times of steps are kept where sums and differences of two of them have room.
+// Clamps the times of steps, so that sums and differences of two of them do not overflow.
 #ifndef TBPROF_WRITER_STEPS_CLAMP_TIME_H_
 #define TBPROF_WRITER_STEPS_CLAMP_TIME_H_
 

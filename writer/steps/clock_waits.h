@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Waits that end when their time is up, not when somebody has done something: their rhythm is not the program's.
+// Recognizes waits that ended by their timeout, not by the action of another thread: their rhythm is not the program's.
 //
 // Process: converter. Pure function.
 #ifndef TBPROF_WRITER_STEPS_CLOCK_WAITS_H_

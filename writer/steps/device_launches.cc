@@ -13,12 +13,14 @@
 namespace tbprof {
 namespace {
 
-// XLA fills what is around a buffer with it, to see whether a kernel that it tries writes beyond.
+// XLA fills the area around a buffer with this kernel, to detect whether a kernel that it tries writes outside of the
+// buffer.
 constexpr std::string_view kTrialKernel = "RedzoneAllocatorKernel";
-// Of a thread's launches, where it does nothing but try kernels: a third was measured.
+// If a larger share of a thread's launches are trials, the thread only tries kernels. Measured on such a thread: a
+// third.
 constexpr double kMostTrials = 0.125;
 
-// What a call caused on a device.
+// The device work that one call caused.
 struct Work {
   const GpuEvent* first = nullptr;
   int64_t device_ps = 0;
@@ -37,7 +39,7 @@ class WorkOfCalls {
     }
   }
   bool empty() const { return work_.empty(); }
-  // Null: none.
+  // Null: the call caused no device work.
   const Work* Of(const Event& event) const {
     if (timeline_.types[event.type].value != ValueKind::kCorrelation || event.value == 0) return nullptr;
     const auto found = work_.find(static_cast<uint64_t>(event.value));
@@ -62,7 +64,7 @@ StepLaunch LaunchOf(const Timeline& timeline, const Event& call, const GpuEvent&
     launch.symbol = StableHash(call.type, work.name);
     if (NameLooksLikeOptimizer(timeline.strings.Get(work.name))) launch.flags |= StepLaunch::kOptimizer;
   } else {
-    // Batches differ by a few bytes.
+    // Hashes only the bit width of the size: the copies of different batches differ by a few bytes.
     launch.symbol = StableHash(call.type, static_cast<int>(work.kind), work.copy_kind, std::bit_width(work.value));
     if (work.asynchronous == 0) launch.flags |= StepLaunch::kBlocking;
   }
@@ -82,7 +84,7 @@ struct Repeated {
 struct OfThread {
   int64_t device_ps = 0;
   Repeated all;
-  Repeated graph;  // the one launched most often
+  Repeated graph;  // the graph that is launched most often
   size_t trials = 0;
 
   bool OnlyTriesKernels() const {
@@ -104,7 +106,7 @@ OfThread Measure(const Timeline& timeline, const Thread& thread, const WorkOfCal
     if (first.graph != 0) {
       Repeated& graph = graphs[first.graph];
       graph.Add(event.start_ps);
-      // Of as many launches the first to come there.
+      // Of several graphs with as many launches, takes the one that reached the number first.
       if (graph.launches > measured.graph.launches) measured.graph = graph;
     } else if (first.kind == GpuEventKind::kKernel) {
       const auto [name, is_new] = is_trial.try_emplace(first.name, false);
@@ -115,8 +117,9 @@ OfThread Measure(const Timeline& timeline, const Thread& thread, const WorkOfCal
   return measured;
 }
 
-// The one that keeps the devices busiest; or one that launches a graph again and again while that one launches nothing:
-// a thread that prepares something may have had more work for a device than a short training has.
+// Returns the thread that keeps the devices busiest. Exception: if that thread repeats no graph, and another one
+// launches a graph repeatedly at a different time, returns the other one. A thread that prepares something may cause
+// more device work than a short training.
 std::optional<uint32_t> ChooseThread(const Timeline& timeline, uint32_t process, const WorkOfCalls& work) {
   std::optional<uint32_t> busiest, repeats;
   OfThread most, most_graphs;

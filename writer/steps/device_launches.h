@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread of a process had its devices do: the launches among which steps are looked for.
+// The device launches of one thread of a process: the input of the step detection.
 //
 //   const DeviceLaunches device = LaunchesOnDevices(timeline, process);
 //   if (!device.launches.empty()) ...    // of device.thread, in order
@@ -18,7 +18,7 @@
 namespace tbprof {
 
 struct DeviceLaunches {
-  std::vector<StepLaunch> launches;  // with the waits between them; empty: no thread launches anything that counts
+  std::vector<StepLaunch> launches;  // and the waits between them; empty: no thread launches work other than trials
   uint32_t thread = 0;
 };
 

@@ -21,23 +21,24 @@
 namespace tbprof {
 namespace {
 
-// What a thread waits for repeats less exactly than launches, and an inner loop may wait, too.
+// Waits repeat less exactly than launches, and an inner loop may wait, too.
 constexpr double kMostFromCalls = 0.65;
-// With records lost somewhere the counts are not to be trusted as much, and never sure; with many lost they are
-// unknown.
+// Lost records make the counts unreliable. The first factor keeps the confidence below kSureConfidence; the second, for
+// many lost records, keeps it below kLeastShown, so that the steps are unknown.
 constexpr double kAfterLossFactor = 0.7, kAfterMuchLossFactor = 0.5;
-constexpr uint64_t kMuchLoss = 20;  // one of so many records
-// Calls that come around faster load the modules of an interpreter.
+constexpr uint64_t kMuchLoss = 20;  // one record out of this many
+// A shorter period of calls comes from an interpreter that loads its modules.
 constexpr int64_t kShortestFromCallsPs = 2'000'000'000;
-// Of lines that are no imports. Waits of less than 100 us have no line.
+// For lines that are not imports. Waits of less than 100 us have no line.
 constexpr int64_t kShortestFromLinesPs = 500'000'000;
 constexpr double kLeastFromCalls = 0.5;
-// To the time in steps: what is called again and again at one line, and not for long, may be any helper.
+// Ratio of the time outside of the steps to the time in them. Above it, a single line that is called repeatedly for a
+// short time may be any helper.
 constexpr double kMostOutsideOfOneLine = 1;
-// Of the doubt that is left where a framework for training is loaded and the steps do nothing but compute.
+// Factor for the remaining doubt if a training framework is loaded and the steps only compute.
 constexpr double kDoubtOfATraining = 0.75;
 
-// What the main thread calls and waits for, where nothing is launched.
+// The calls and waits of the main thread, for programs that launch nothing.
 std::vector<StepLaunch> Calls(const Timeline& timeline, uint32_t process, uint32_t* thread) {
   std::vector<StepLaunch> calls;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
@@ -76,7 +77,7 @@ std::string_view TitleOf(const DetectedStep& step) {
   return "irregular";
 }
 
-// What was found, and by what.
+// The detected steps and how they were found.
 struct Source {
   StepDetection found;
   uint32_t thread = 0;
@@ -97,7 +98,8 @@ Source FromLaunches(StepDetection found, uint32_t thread) {
   return source;
 }
 
-// Keeps what was found in calls where it can be a training's; else says why not, once.
+// Returns whether steps that were found in calls can be those of a training. If not, writes the reason to `unknown`,
+// unless it has one already.
 bool IsOfATraining(const Timeline& timeline, uint32_t process, double most, Source* source, std::string* unknown) {
   StepDetection& found = source->found;
   if (found.steps.empty() || found.period_ps < kShortestFromCallsPs || found.confidence < kLeastConfidence)
@@ -118,8 +120,8 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, double most, Sour
   return false;
 }
 
-// Steps by lines of the program's own: that a line comes again says more than that an allocation does, and samples say
-// how much of the time before the loop imports were.
+// The same for steps that were found by lines of the program's own code. A repeated line is better evidence than a
+// repeated allocation, and samples show how much of the time before the loop was spent in imports.
 bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps& steps, Source* source,
                    std::string* unknown) {
   StepEvidence evidence = MeasureSteps(timeline, process, steps.found);
@@ -141,8 +143,8 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   return false;
 }
 
-// Where nothing is launched, and nothing is named: lines of Python, else the main thread's calls, else those of all
-// threads, else when they come.
+// For programs that neither launch nor name anything. Tries lines of Python, then the main thread's calls, then bursts
+// of calls of all threads, then the rhythm of all threads' calls.
 Source FromCalls(const Timeline& timeline, uint32_t process) {
   std::string unknown;
   Source source;

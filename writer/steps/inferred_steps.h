@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of a program that marks none: what a thread of it launches on devices, or calls and waits for, given to
-// step_detector.h.
+// Infers the steps of a program that marks none: passes the device launches of one of its threads, or its calls and
+// waits, to step_detector.h.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_INFERRED_STEPS_H_
@@ -19,14 +19,14 @@ struct InferredSteps {
   std::vector<Step> steps;  // empty: unknown
   std::string source;       // e.g. `repeated launches`
   double confidence = 0;
-  std::vector<StepLoop> loops;  // another one that may be that of the steps
-  std::string unknown;          // without steps: why there are none, in words
+  std::vector<StepLoop> loops;  // other loops that may be the loop of the steps, or that are around it
+  std::string unknown;          // if there are no steps: the reason, as text
 };
 
-// A guess below this is not shown: the steps are unknown.
+// Steps with a lower confidence are not shown: the steps are unknown.
 inline constexpr double kLeastShown = 0.5;
 
-// The steps of `process`. Of a timeline whose calls are all there: one that was cut to its budget repeats nothing.
+// The steps of `process`. The timeline must have all calls: after it was cut to its budget, calls do not repeat.
 InferredSteps InferSteps(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

@@ -16,9 +16,9 @@ size_t Detector::PickCut(const Class& chosen) const {
     const bool is_optimizer = (member.type.flags & StepLaunch::kOptimizer) != 0;
     double value = member.idle / seen + 4 * member.after_extra / seen + 1.5 * member.after_blocking / seen +
                    8 * member.alternation;
-    // A wait is the end of something.
+    // A wait is rather the end of a step than its begin.
     if ((member.type.flags & StepLaunch::kBlocking) != 0) value -= 4;
-    // Where records begin, a step often does.
+    // A step often begins where the recording begins.
     if (!chosen.has_gap && member.type.hash == first_symbol) value += 2;
     if (by_optimizer_) value += 4 * member.after_optimizer / seen - (is_optimizer ? 6 : 0);
     value -= 0.01 * static_cast<double>(kRunLength[member.type.length]);
@@ -30,7 +30,7 @@ size_t Detector::PickCut(const Class& chosen) const {
   return cut;
 }
 
-// Parts of a step begin alike; the step begins behind what only one of them has.
+// All parts of a step begin with the same launches. The step begins behind the launches that only one part has.
 void Detector::FollowExtras(const Class& chosen) {
   std::vector<Member> members;
   for (uint32_t id : chosen.members) members.push_back(members_[id]);
@@ -47,7 +47,7 @@ void Detector::FollowExtras(const Class& chosen) {
     }
     behind = extra;
   });
-  // Of as many launches as were looked at.
+  // Scales the numbers from the launches that were read to all launches.
   const double scale = static_cast<double>(launches_.size()) / static_cast<double>(to);
   for (uint32_t id : chosen.members) members_[id].after_extra *= scale;
 }
@@ -58,8 +58,8 @@ void Detector::Cut(uint32_t id) {
   const Member& cut = members_[PickCut(chosen)];
   double most = 0;
   for (uint32_t member : chosen.members) most = std::max(most, members_[member].alternation);
-  // What is seen most reliably, and shortly before the cut: where the cut itself is hidden by another launch, the time
-  // between them tells.
+  // The helper is the member that is seen most reliably, shortly before the cut. If another launch hides the cut, the
+  // usual time between helper and cut gives its place.
   const Member* helper = &cut;
   double nearest = 1e300;
   for (uint32_t member : chosen.members) {
@@ -72,7 +72,7 @@ void Detector::Cut(uint32_t id) {
     nearest = distance;
     helper = &candidate;
   }
-  // Where what follows the optimizer is not the same each time, no member is there.
+  // If different launches follow the optimizer each time, no member marks the begin of a step.
   const bool no_member =
       by_optimizer_ && !every_ &&
       ((cut.type.flags & StepLaunch::kOptimizer) != 0 || cut.after_optimizer < 0.5 * static_cast<double>(cut.seen));
@@ -80,7 +80,7 @@ void Detector::Cut(uint32_t id) {
   FindBoundaries(id, cut, *helper);
 }
 
-// Behind each burst of an optimizer's launches, within a few launches of it where the longest gap is.
+// Cuts behind each burst of optimizer launches: at the longest gap within the next few launches.
 void Detector::CutBehindBursts() {
   constexpr uint32_t kReach = 4;
   Boundary found{};
@@ -111,7 +111,7 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
   struct Sight {
     size_t index;
     uint64_t time;
-    bool begins;  // a segment, between the sight before and this
+    bool begins;  // a segment begins between the previous sight and this one
   };
   std::vector<Sight> cuts, helpers;
   const bool same = &cut == &helper;
@@ -153,7 +153,7 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
     const size_t until = h + 1 < helpers.size() ? helpers[h + 1].index : launches_.size();
     const size_t before = boundaries_.size();
     for (; c < cuts.size() && cuts[c].index <= until; ++c) {
-      // A helper that was lost leaves two cuts; a cut seen twice at once is one.
+      // A lost helper leaves two cuts. Cuts closer than half a period are one.
       if (boundaries_.size() > before &&
           static_cast<double>(cuts[c].time - boundaries_.back().time) < 0.5 * chosen.period) {
         continue;
@@ -182,7 +182,8 @@ void Detector::FindBoundaries(uint32_t id, const Member& cut, const Member& help
   }
 }
 
-// Of the boundaries those behind what only every Nth interval has; before it, if it comes early in there.
+// Keeps the boundaries behind the launches that only every Nth interval has. If these launches come early in the
+// interval, keeps the boundaries before them instead.
 void Detector::KeepEvery(const Outer& outer, double length) {
   std::vector<uint64_t> symbols = outer.symbols;
   std::sort(symbols.begin(), symbols.end());
@@ -205,8 +206,8 @@ void Detector::KeepEvery(const Outer& outer, double length) {
   boundaries_ = std::move(kept);
 }
 
-// The cut is seen where a step follows another: not before the first, and not behind an evaluation. There it is where
-// the launches are the same as those behind the next boundary.
+// The cut is visible only between two consecutive steps: not before the first step, and not behind an evaluation.
+// There, the boundary is where the launches equal those behind the next boundary.
 void Detector::FindUnseen() {
   if (boundaries_.size() < 3) return;
   std::vector<size_t> lengths;
@@ -219,7 +220,7 @@ void Detector::FindUnseen() {
     if (i == 0 ? room * 10 >= length * 6 : room * 20 > length * 31) {
       const size_t place = FindAlike(from, boundaries_[i].index, length);
       if (place != SIZE_MAX) {
-        // Only the boundary behind a loss says that there was one.
+        // Only the boundary behind a loss has its flag.
         const bool first = i == 0;
         all.push_back({place, TimeOf(place, first ? 0 : boundaries_[i - 1].time, boundaries_[i].time),
                        !first && LossIn(from, place + 1)});
@@ -243,7 +244,8 @@ uint64_t Detector::TimeOf(size_t index, uint64_t earliest, uint64_t latest) cons
   return std::clamp(static_cast<uint64_t>(std::max<int64_t>(time, 0)), earliest, latest);
 }
 
-// Where, about `length` launches before `next` and not before `from`, the launches are those behind `next`.
+// Returns the place, about `length` launches before `next` and not before `from`, whose launches equal those behind
+// `next`. SIZE_MAX: there is none.
 size_t Detector::FindAlike(size_t from, size_t next, size_t length) const {
   constexpr size_t kAlike = 8;
   const size_t compared = std::min(kAlike, length);
@@ -255,7 +257,7 @@ size_t Detector::FindAlike(size_t from, size_t next, size_t length) const {
     size_t alike = 0;
     for (size_t i = 0; i < compared; ++i) alike += launches_[at + i].symbol == launches_[next + i].symbol;
     if (alike * 4 < compared * 3) continue;
-    // Where records begin, a step often does.
+    // A step often begins where the recording begins.
     if (at == 0 && alike == compared) return 0;
     const size_t away = at + length > next ? at + length - next : next - at - length;
     if (alike > best || (alike == best && away < distance)) {
@@ -280,7 +282,7 @@ void Detector::MakeSteps() {
   const auto [usual, least, most] = UsualLengthsOf(durations);
   const auto launches = static_cast<double>(Median(std::move(lengths)));
   if (usual <= 0) return;
-  // The last has no boundary behind it.
+  // The last step has no boundary behind it.
   uint64_t end = 0;
   for (size_t i = boundaries_.back().index; i < launches_.size(); ++i) {
     end = std::max({end, static_cast<uint64_t>(std::max<int64_t>(ClampTime(launches_[i].end_ps) - origin, 0)),

@@ -11,7 +11,7 @@ std::optional<uint32_t> Detector::Choose() {
   if (order.empty()) return std::nullopt;
   std::stable_sort(order.begin(), order.end(),
                    [this](uint32_t a, uint32_t b) { return classes_[a].score > classes_[b].score; });
-  // What has no optimizer's launch in it is a part of a step where others have.
+  // If other classes have an optimizer, a class without one is only a part of a step.
   const auto may_be_step = [this](uint32_t c) { return !by_optimizer_ || classes_[c].optimizes; };
   for (uint32_t c : order) {
     by_optimizer_ |=
@@ -30,7 +30,7 @@ std::optional<uint32_t> Detector::Choose() {
   uint32_t best = first;
   for (uint32_t c : coarser) {
     if (c <= best || !may_be_step(c) || RatioOf(c, best) == 0 || !IsStepOver(c, best)) continue;
-    // Two networks, each with an optimizer: half of a step is unlike the other half.
+    // With two networks that each have an optimizer, the two halves of a step differ.
     if (by_optimizer_ && classes_[c].explained < classes_[best].explained + 0.1) continue;
     if (AreManySteps(c, best)) continue;
     best = c;
@@ -39,7 +39,7 @@ std::optional<uint32_t> Detector::Choose() {
     if (best != first) break;
     if (f >= best || !may_be_step(f) || RatioOf(best, f) == 0) continue;
     const Class &fine = classes_[f], &coarse = classes_[best];
-    // The optimizer's step, not every Nth of them.
+    // Prefers the steps of the optimizer to every Nth of them.
     const bool is_optimizers = by_optimizer_ && fine.alternation >= 0.9 && fine.share >= 0.85 * coarse.share &&
                                fine.coverage >= 0.7 && fine.explained >= coarse.explained - 0.1;
     if (is_optimizers || AreManySteps(best, f)) {
@@ -60,8 +60,8 @@ std::optional<uint32_t> Detector::Choose() {
   return best;
 }
 
-// Whether several of a class's intervals are one step, for which there is no class: among launches of others a run of
-// symbols is seldom whole.
+// Returns whether several intervals of a class are one step that has no class of its own: unrelated launches often
+// interrupt the runs of symbols that would form its class.
 bool Detector::IsEachOfSeveral(const Class& one) {
   const Outer& outer = one.outer;
   if (outer.ratio < 2 || by_optimizer_) return false;
@@ -77,12 +77,12 @@ bool Detector::IsEachOfSeveral(const Class& one) {
 double Detector::Confidence(uint32_t chosen) {
   const Class& one = classes_[chosen];
   const double enough = 1 - std::exp(-one.intervals / (every_ ? one.outer.ratio : 1) / 4);
-  // Either the time is regular or what happens in it is.
+  // It is enough if either the times or the contents are regular.
   const double regular_time = std::clamp(1.15 - 0.5 * one.spread, 0.0, 1.0);
   const double regular = std::max(regular_time, std::min(1.0, one.explained * 1.1));
   double members = std::min(1.0, 0.55 + 0.15 * std::log2(static_cast<double>(one.good)));
   if (one.executable) members = 1;
-  // The same launch over and over may be a step as well as a part of one.
+  // A single repeated launch may be a step or a part of one.
   if (one.length < 2 && !one.executable) members *= 0.6;
   double confidence = std::sqrt(one.alternation) * enough * regular *
                       (by_optimizer_ ? std::max(members, 0.9) : members) * std::min(1.0, 0.4 + 0.6 * one.share / 0.9);
@@ -90,8 +90,8 @@ double Detector::Confidence(uint32_t chosen) {
   confidence *= strength * strength;
   confidence *= std::min(1.0, 0.35 + 0.65 * std::max(one.explained, 0.8 * regular_time));
   double ambiguity = 1, best_part = 0;
-  // What happens every few steps only waits (logging, a checkpoint), is longer than a step (an evaluation, but so is
-  // the training behind a few steps of decoding), or would be a part of the step.
+  // Work that happens every few steps only waits (logging, a checkpoint), is longer than a step (an evaluation, but
+  // also the training after a few steps of decoding), or may be a part of the step.
   const auto doubt = [](bool waits, bool is_long) { return waits ? 0.8 : is_long ? 0.7 : 0.6; };
   const auto may_be = [&](double ratio, double here) {
     if (here >= ambiguity) return;
@@ -112,8 +112,8 @@ double Detector::Confidence(uint32_t chosen) {
       const double ratio = RatioOf(other, chosen);
       if (ratio == 0 || classes_[other].alternation < 0.8) continue;
       const Pair& pair = PairOf(other, chosen);
-      // What an evaluation or a log has comes on top. Another network's update, a generator's behind its critics',
-      // takes the place of theirs: all of them together may be the step.
+      // The launches of an evaluation or of logging are additional. The update of another network (a generator after
+      // its critics) replaces the launches of the usual update: all of these updates together may be the step.
       const double more = pair.extra / std::max(1.0, classes_[chosen].length);
       const bool takes_a_place = more >= kOfAnotherNetwork && pair.stretch < 1 + more / 2;
       may_be(ratio, by_optimizer_ ? (takes_a_place ? kEither : 0.9)
@@ -127,15 +127,15 @@ double Detector::Confidence(uint32_t chosen) {
         best_part = inner.score;
         result_.accumulation = static_cast<uint32_t>(ratio);
       }
-      // Several networks, or steps and what comes behind so many of them.
+      // An inner class with an optimizer and a ratio of at least 3 may be one of several networks in the step, or the
+      // step itself, with other work behind every Nth.
       if (by_optimizer_ && (!inner.optimizes || ratio < 3)) continue;
       // Layers are many and short; micro-batches are few and long.
       const bool layers = !inner.marked && inner.length <= kLayerLaunches && ratio >= 3;
       may_be(1 / ratio, layers ? 0.85 : kEither);
     }
   }
-  // Steps with something else behind every few of them are as uneven as what happens at random, and no class that could
-  // be chosen; and still they may be the steps.
+  // Steps with other work behind every few of them are too uneven for a qualified class, and may still be the steps.
   for (uint32_t other = 0; other < chosen; ++other) {
     const Class& inner = classes_[other];
     const double ratio = RatioOf(chosen, other);
@@ -148,9 +148,9 @@ double Detector::Confidence(uint32_t chosen) {
     }
     may_be(1 / ratio, kEither);
   }
-  // Where nothing shows where it begins, the period may be right and the cut is not.
+  // If no mark shows where a step begins, the period may be right, but the cut wrong.
   if (by_optimizer_ ? one.bursts > 1.5 && !one.has_gap : !one.marked && !one.executable) ambiguity *= kEither;
-  // An optimizer that is in step with something else.
+  // An optimizer runs several times, but not in each interval of a strong class.
   if (!by_optimizer_ && bursts_ >= 4) ambiguity *= kEither;
   return confidence * ambiguity;
 }

@@ -56,7 +56,7 @@ void Detector::CollectCandidates() {
         best = std::max(best, around);
       }
       if (total <= 0 || best < kLeastShare * total) continue;
-      // The first gap is in no histogram, nor are those that something was lost in.
+      // The histogram lacks the first gap, and gaps in which records were lost.
       const double gaps = static_cast<double>(type.count) - 1;
       const double recorded = gaps - 1 - std::min(static_cast<double>(losses_), (gaps - 1) / 2);
       Candidate candidate;
@@ -82,11 +82,12 @@ void Detector::FormClasses() {
     const double width = std::max({1.0, 0.02 * most, 1.1 * std::sqrt(static_cast<double>(most))});
     return static_cast<uint32_t>(std::max(static_cast<double>(most) - width, 1.0));
   };
-  // Runs with a launch of somebody else in them are many, and of any count: they must not crowd out the others.
+  // Runs that contain an unrelated launch are numerous and have arbitrary counts: they must not crowd out the other
+  // runs.
   const auto weight = [](const Candidate& type) {
     const double by_chance = 0.62 + 1.2 / std::sqrt(static_cast<double>(type.count));
     const double optimizer = (type.flags & StepLaunch::kOptimizer) != 0 ? 4 : 1;
-    // Whole numbers: what a sum keeps of what was taken from it again would be a class.
+    // Integers: with floating point, the rounding error that remains after the subtractions would form a class.
     return static_cast<uint64_t>(type.Quality() * (type.share > by_chance ? 1e12 * optimizer : 1e3));
   };
   std::vector<uint64_t> weights(candidates_.size());
@@ -127,7 +128,7 @@ void Detector::TakeMembers(size_t first, size_t last) {
   }
   double most = 0;
   for (size_t i : order) most = std::max(most, candidates_[i].Quality());
-  // Others may have the count, but not the rhythm.
+  // Runs of low quality may have the same count, but not the same rhythm.
   std::erase_if(order, [&](size_t i) { return candidates_[i].Quality() < 0.5 * most; });
   const auto better = [this](size_t a, size_t b) {
     const double qa = candidates_[a].Quality(), qb = candidates_[b].Quality();
@@ -141,7 +142,7 @@ void Detector::TakeMembers(size_t first, size_t last) {
     made.members.push_back(static_cast<uint32_t>(members_.size()));
     members_.emplace_back().type = candidates_[order[place]];
   };
-  // What is best for telling the class, then where it may be cut.
+  // Takes the members that identify the class best, then those where the step may be cut.
   size_t taken = std::min(kBest, order.size());
   const auto begin = [&] { return order.begin() + static_cast<ptrdiff_t>(taken); };
   std::partial_sort(order.begin(), begin(), order.end(), better);
@@ -157,8 +158,8 @@ void Detector::TakeMembers(size_t first, size_t last) {
       take(i);
     }
   }
-  // A pivot that is sometimes not seen makes long intervals of which its class looks irregular: the one whose count
-  // most have.
+  // The pivot's count must be near the median count of the members: a pivot that is sometimes missed makes long
+  // intervals, and the class looks irregular.
   std::vector<uint32_t> counts;
   for (uint32_t member : made.members) counts.push_back(members_[member].type.count);
   const double usual = Median(std::move(counts));
@@ -191,7 +192,8 @@ void Detector::Alternate() {
       }
     }
     behind_backward |= !has_backward || reading.begins_segment || (reading.flags & StepLaunch::kBackward) != 0;
-    // One that goes from parameter to parameter may call more than a few others in between.
+    // An optimizer that processes one parameter after another may launch more than four other kernels in between. If
+    // backward passes are known, a new burst therefore needs one since the last burst.
     if ((reading.flags & StepLaunch::kOptimizer) != 0 && reading.since_optimizer > 4 && behind_backward) {
       ++bursts_;
       behind_backward = false;
@@ -256,7 +258,7 @@ void Detector::Judge() {
       if (id != one.pivot) alternations.push_back(member.alternation);
       one.good += member.alternation >= kTakesTurns;
     }
-    // The better half is what the class stands for; the rest may have the count by chance.
+    // The better members represent the class; the others may have the count by chance.
     std::sort(alternations.begin(), alternations.end());
     const size_t at = alternations.size() * 6 / 10;
     one.alternation = alternations.empty() ? 0 : alternations[at];

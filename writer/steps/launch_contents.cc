@@ -10,7 +10,7 @@ double Detector::RatioOf(uint32_t coarse, uint32_t fine) const {
                                                                                    : 0;
 }
 
-// What lies in the intervals of each finalist, symbol by symbol.
+// The contents of each finalist's intervals, symbol by symbol.
 class Detector::Contents {
  public:
   Contents(Detector* detector, const std::vector<uint32_t>& finalists)
@@ -59,13 +59,14 @@ class Detector::Contents {
     return one.total == 0 ? 0 : std::min(1.0, one.regular / one.total * intervals / (intervals - 1.9));
   }
 
-  // The loop around a finalist's, by symbols that come in every so many of its intervals.
+  // Finds the loop around a finalist's loop, by symbols that occur in every Nth of its intervals.
   void FindOuter(size_t f, Outer* best) const {
     std::map<uint32_t, Outer> outers;
     const double fine = std::max(1.0, progress_[f].intervals);
     for (size_t s = 0; s < symbols_.size(); ++s) {
       const State& state = states_[s * finalists_.size() + f];
-      // Three distances alike may be chance where symbols are many; a few times is all there is in a short run.
+      // Three equal distances may be chance if there are many symbols. More are not required, since a short recording
+      // has only a few.
       if (state.present < 5 || state.distance < 2 || state.same_distance < 3) continue;
       const double covered = static_cast<double>(state.present) * state.distance;
       if (state.same_distance * 4 < (state.present - 2) * 3 || covered < 0.75 * fine || covered > 1.3 * fine) continue;
@@ -85,7 +86,7 @@ class Detector::Contents {
     if (best->extra > 0) best->offset /= best->extra;
   }
 
-  // What a coarser one has besides a finer one.
+  // Finds the launches that the coarser finalist `c` has in addition to those of the finer finalist `f`.
   Pair Compare(size_t c, size_t f) const {
     Pair pair;
     const double coarse = std::max(1.0, progress_[c].intervals);
@@ -107,19 +108,19 @@ class Detector::Contents {
   }
 
  private:
-  // Of a symbol in the intervals of a finalist.
+  // State of one symbol in the intervals of one finalist.
   struct State {
     uint32_t interval = kNone, count = 0, before_interval = kNone, before_count = 0, present = 0;
-    uint32_t distance = 0, same_distance = 0;  // intervals from one that has it to the next
-    float offset = 0;                          // launches into the interval, summed
+    uint32_t distance = 0, same_distance = 0;  // intervals from one with the symbol to the next
+    float offset = 0;                          // sum of its positions in the interval, in launches
   };
-  // Of a finalist.
+  // State of one finalist.
   struct Progress {
     uint64_t hash;
     size_t length;
     bool open = false;
     uint32_t interval = 0;
-    double intervals = 0;  // that were closed
+    double intervals = 0;  // number of closed intervals
     size_t began = 0;
     uint32_t touched = 0, touched_next = 0;
     double regular = 0, total = 0;
@@ -129,7 +130,7 @@ class Detector::Contents {
 
   State& StateOf(uint32_t symbol, size_t finalist) { return states_[symbol * finalists_.size() + finalist]; }
 
-  // The finalists of which an interval begins here, a bit each.
+  // Returns the finalists of which an interval begins here, one bit each.
   uint32_t TakePivots(const Reading& reading) {
     uint32_t pivots = 0;
     for (size_t f = 0; f < progress_.size(); ++f) {
@@ -185,8 +186,8 @@ class Detector::Contents {
   const Detector& detector_;
   const std::vector<uint32_t>& finalists_;
   const std::vector<Type>& slots_;
-  std::vector<uint32_t> dense_;    // of a slot, the symbol
-  std::vector<uint32_t> symbols_;  // their slots
+  std::vector<uint32_t> dense_;    // by slot: its symbol
+  std::vector<uint32_t> symbols_;  // by symbol: its slot
   std::vector<Progress> progress_;
   std::vector<State> states_;  // by symbol, then finalist
   std::vector<size_t> occurrences_;
@@ -215,19 +216,20 @@ const Detector::Pair& Detector::PairOf(uint32_t coarse, uint32_t fine) const {
   return pairs_[at(coarse)][at(fine)];
 }
 
-// Whether what the coarser has besides the finer is part of a step, not something that happens every few steps.
+// Returns whether the additional launches of the coarser class are part of a step, not work that happens every few
+// steps.
 bool Detector::IsStepOver(uint32_t coarse, uint32_t fine) const {
   const Class& outer = classes_[coarse];
   const Pair& pair = PairOf(coarse, fine);
   if (outer.alternation < 0.85 || outer.coverage < 0.7 || outer.good < 3 || outer.share < 0.6) return false;
-  // Logging waits for what it logs, and is little.
+  // Logging has few launches, and waits for the values that it logs.
   if (classes_[fine].marked && (pair.blocking * 4 > pair.extra || pair.extra < 1.5)) return false;
   const bool like_layers = !classes_[fine].marked && classes_[fine].length <= kLayerLaunches;
   return pair.stretch < 3 || classes_[fine].share < 0.75 || like_layers;
 }
 
-// Whether what the coarser consists of are steps, and it is an epoch of them or what is logged now and then: too many
-// to be the parts of one step, or each with an optimizer of its own and one like the other.
+// Returns whether the intervals of the finer class are steps, and the coarser class is an epoch or occasional logging:
+// the finer intervals are too many to be parts of one step, or each has its own optimizer and they are alike.
 bool Detector::AreManySteps(uint32_t coarse, uint32_t fine) const {
   const Class& part = classes_[fine];
   const double ratio = RatioOf(coarse, fine);

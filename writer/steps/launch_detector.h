@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps among launches: what DetectSteps of step_detector.h consists of. Included by its parts alone.
+// The implementation of DetectSteps (step_detector.h). Only its own source files include this header:
 //
-//   launch_classes.cc     runs of launches that come again and again, by how often they do
-//   launch_contents.cc    what is in the intervals of each, and which class is a step of another
-//   launch_choice.cc      which of them are the steps, and how sure that is
-//   launch_boundaries.cc  where in an interval a step begins
+//   launch_classes.cc     groups repeated runs of launches into classes, by their count
+//   launch_contents.cc    compares the contents of intervals, and decides which class is a step of another
+//   launch_choice.cc      chooses the class of the steps, and computes the confidence
+//   launch_boundaries.cc  finds the place in an interval where a step begins
 //
 // Process: converter, one thread. Untrusted: every launch.
 #ifndef TBPROF_WRITER_STEPS_LAUNCH_DETECTOR_H_
@@ -36,24 +36,24 @@ inline constexpr size_t kMaxClasses = 20;
 inline constexpr size_t kMaxFinalists = 6;
 inline constexpr size_t kMaxSymbols = 1 << 16;
 inline constexpr size_t kMaxExtras = 4096;
-inline constexpr double kMostNetworks = 8;  // each with an optimizer of its own, in one step
-inline constexpr double kEither = 0.65;     // the most where nothing tells which of two is the step, or where it begins
+inline constexpr double kMostNetworks = 8;  // networks in one step, each with its own optimizer
+inline constexpr double kEither = 0.65;     // factor if it is unclear which of two is the step, or where it begins
 inline constexpr double kLeastShareOfParts = 0.3;
-inline constexpr double kOfAnotherNetwork = 0.25;  // of an interval's launches
-inline constexpr double kLikeTheOther = 0.8;       // of the launches, from one interval to the next
+inline constexpr double kOfAnotherNetwork = 0.25;  // share of an interval's launches
+inline constexpr double kLikeTheOther = 0.8;       // share of launches in common with the next interval
 inline constexpr uint32_t kFewestOccurrences = 4;
 inline constexpr double kLeastShare = 0.35;
 inline constexpr double kLeastAlternation = 0.6;
 inline constexpr double kTakesTurns = 0.75;
-// Of the lengths of intervals, nine tenths to one tenth, in medians: 3.2 where they come at random.
+// Upper limit of (90th - 10th percentile) / median of the lengths of intervals. Random intervals have 3.2.
 inline constexpr double kMostSpread = 2;
-// A gap that is so many octaves longer than others are is a mark.
+// A gap is a mark if it is longer than the median gap by this many octaves (factors of two).
 inline constexpr double kMark = 1;
-// More than a layer launches.
+// A layer of a network has at most this many launches.
 inline constexpr double kLayerLaunches = 40;
-// What goes with an executable: its input, its result.
+// Most launches per interval of an executable: the executable itself, and copies of its input and result.
 inline constexpr double kExecutableLaunches = 8;
-// Content is compared over so many launches at most.
+// Contents are compared over at most this many launches.
 inline constexpr size_t kCompared = size_t{1} << 19;
 
 inline uint64_t Mix(uint64_t value) {
@@ -64,7 +64,7 @@ inline uint64_t Mix(uint64_t value) {
   return value ^ value >> 32;
 }
 
-// One launch as all passes see it. Times are from the first launch on and do not run backwards.
+// One launch as all passes see it. Times are relative to the first launch and never decrease.
 struct Reading {
   size_t index = 0;
   uint64_t time = 0;
@@ -72,9 +72,9 @@ struct Reading {
   uint64_t segment_time = 0;
   bool begins_segment = false;
   uint8_t flags = 0;
-  uint32_t since_optimizer = kNone;  // launches from the last one that was an optimizer's; 1: the one before
+  uint32_t since_optimizer = kNone;  // launches since one of an optimizer; 1: the previous launch
   uint32_t since_blocking = kNone;
-  size_t lengths = 0;  // of the runs that end here, how many do not reach back over a loss
+  size_t lengths = 0;  // how many of the runs that end here do not cross a loss
   uint64_t runs[kLengths] = {};
 };
 
@@ -118,19 +118,19 @@ void Read(std::span<const StepLaunch> launches, size_t from, size_t to, Visit&& 
   }
 }
 
-// What is known of a run of symbols.
+// Statistics of one run of symbols.
 struct Type {
   uint64_t hash;
   uint64_t last;
   uint32_t count;
   uint32_t histogram;
-  uint32_t flags;  // of its last launch
-  float idle;      // log2 of the nanoseconds without a launch before it, summed
+  uint32_t flags;  // flags of its last launch
+  float idle;      // sum of log2 of the idle nanoseconds before it
 };
 
 class TypeTable {
  public:
-  // Null: there are too many, or too many in one place.
+  // Null: the table is full, or too many hashes collide.
   Type* FindOrAdd(uint64_t hash) {
     if (slots_.empty() || size_ * 2 >= slots_.size()) {
       if (size_ >= kMaxTypes) {
@@ -183,16 +183,16 @@ class TypeTable {
   size_t size_ = 0;
 };
 
-// Half octaves, more or less: the exponent and the first bit behind it.
+// The exponent and the first bit of the mantissa: counts half octaves, approximately.
 inline int HalfOctave(double value) { return static_cast<int>(std::bit_cast<uint64_t>(value) >> 51); }
 
-// log2 by straight lines between the powers of two.
+// log2, linearly interpolated between the powers of two.
 inline double RoughLog2(double value) {
   return static_cast<double>(std::bit_cast<uint64_t>(value) >> 32) / (1 << 20) - 1023;
 }
 inline double IdleWeight(uint64_t idle_ps) { return RoughLog2(static_cast<double>(idle_ps) / 1000 + 1); }
 
-// A flag of ours, of a launch that comes straight after an optimizer's.
+// Internal flag: the launch directly follows a launch of an optimizer.
 inline constexpr uint8_t kBehindOptimizer = 0x80;
 
 struct Candidate {
@@ -202,8 +202,8 @@ struct Candidate {
   uint8_t flags = 0;
   bool taken = false;
   float idle = 0;       // mean
-  double share = 0;     // of the time between its occurrences: in gaps of about one length
-  double coverage = 0;  // of all time: between its occurrences
+  double share = 0;     // share of the time between its occurrences that is in gaps of about one length
+  double coverage = 0;  // share of all time that is between its occurrences
 
   double Quality() const { return share * share * coverage * (length == 0 ? 1.3 : 1); }
 };
@@ -226,7 +226,7 @@ class LogHistogram {
   }
 
  private:
-  // Sixteen to an octave.
+  // Sixteen bins per octave.
   static size_t Bin(uint64_t value) {
     const uint64_t bits = std::bit_cast<uint64_t>(static_cast<double>(value) + 1) >> 48;
     return std::min<size_t>(static_cast<size_t>(bits - (uint64_t{1023} << 4)), kSize - 1);
@@ -239,15 +239,15 @@ class LogHistogram {
   uint64_t total_ = 0;
 };
 
-// What each of its occurrences changes is in one line of the cache.
+// The fields that each occurrence changes share one cache line.
 struct alignas(64) Member {
   uint32_t owner = 0;
   uint32_t interval = kNone;
   uint32_t here = 0;
-  uint64_t once = 0;  // intervals in which it occurred once
+  uint64_t once = 0;  // intervals in which it occurred exactly once
   uint64_t seen = 0;
-  double offset = 0;  // launches behind the pivot, summed
-  double idle = 0;    // log2 of the nanoseconds without a launch before it, summed
+  double offset = 0;  // sum of its distances from the pivot, in launches
+  double idle = 0;    // sum of log2 of the idle nanoseconds before it
   double after_optimizer = 0, after_blocking = 0;
   Candidate type;
   double after_extra = 0;
@@ -258,17 +258,17 @@ struct alignas(64) Member {
 
 struct Ratio {
   uint64_t before = 0;  // pivots of the other class when the interval began
-  uint64_t value = 0;   // that more than half of the intervals have, if any
+  uint64_t value = 0;   // the number that more than half of the intervals have, if any
   int64_t votes = 0;
   uint64_t last = 0, same = 0;
 };
 
-// What is in every Nth interval of a class.
+// Launches that only every Nth interval of a class has.
 struct Outer {
-  uint32_t ratio = 0;  // 0: nothing
-  double extra = 0;    // launches each time; of these:
+  uint32_t ratio = 0;  // N; 0: there are none
+  double extra = 0;    // launches each time; of these, the numbers that block or belong to an optimizer:
   double blocking = 0, optimizer = 0;
-  double offset = 0;  // launches into the interval
+  double offset = 0;  // position in the interval, in launches
   std::vector<uint64_t> symbols;
 };
 
@@ -288,16 +288,16 @@ struct Class {
 
   double intervals = 0;
   double alternation = 0;
-  size_t good = 0;         // members that do take turns
-  bool optimizes = false;  // in each interval
+  size_t good = 0;         // members that take turns
+  bool optimizes = false;  // an optimizer runs in nearly each interval
   double share = 0, coverage = 0;
   double period = 0, length = 0;  // medians, in ps and launches
-  double spread = 0;              // of the period
-  double explained = 0;           // of the launches: as many of the kind as in the interval before
-  bool marked = false;            // there is a place where one may begin
-  bool has_gap = false;           // of those, a gap
-  double bursts = 0;              // of optimizers, in an interval
-  bool executable = false;        // an executable is launched in each, and little else
+  double spread = 0;              // SpreadOf the durations or the launches, the smaller one
+  double explained = 0;           // share of the launches whose symbol occurs as often in the interval before
+  bool marked = false;            // has a gap or a wait where a step may begin
+  bool has_gap = false;           // has a gap where a step may begin
+  double bursts = 0;              // bursts of optimizers per interval
+  bool executable = false;        // each interval launches an executable and little else
   double score = 0;
   bool qualified = false;
 };
@@ -307,7 +307,7 @@ inline double SpreadOf(const LogHistogram& histogram) {
   return median <= 0 ? 1 : (histogram.Quantile(0.9) - histogram.Quantile(0.1)) / median;
 }
 
-// Small enough to stay in the cache: what most launches are is not in it.
+// Small enough to stay in the cache. Most launches are not in the table.
 class MemberTable {
  public:
   explicit MemberTable(const std::vector<Member>& members) : slots_(4096, {0, kNone}), present_(1 << 10) {
@@ -339,9 +339,9 @@ class Detector {
  private:
   struct Pair {
     std::vector<uint64_t> symbols;
-    double extra = 0;     // launches in an interval of the coarser that are not in each of the finer
-    double blocking = 0;  // of these
-    double stretch = 1;   // launches of the finer's interval that has them, as a multiple of the usual number
+    double extra = 0;     // launches in an interval of the coarser class that are not in each of the finer one
+    double blocking = 0;  // of these, those that block
+    double stretch = 1;   // launches of a finer interval that has them, relative to the usual number
   };
 
   void CountTypes();
@@ -375,18 +375,18 @@ class Detector {
   StepDetection result_;
   uint64_t span_ = 0;
   size_t losses_ = 0;
-  uint64_t bursts_ = 0;  // of optimizers' launches
+  uint64_t bursts_ = 0;  // bursts of optimizer launches so far
   TypeTable tables_[kLengths];
   bool active_[kLengths] = {true, true, true};
   std::vector<std::array<float, kBins>> histograms_;
   std::vector<Candidate> candidates_;
   std::vector<Member> members_;
-  std::vector<Class> classes_;  // the finest first
+  std::vector<Class> classes_;  // in order, the finest class first
   std::vector<uint32_t> finalists_;
-  std::vector<std::vector<Pair>> pairs_;  // by finalist: coarse, fine
+  std::vector<std::vector<Pair>> pairs_;  // by finalist: [coarse][fine]
   bool by_optimizer_ = false;
-  bool every_ = false;            // a step is several intervals of the class chosen
-  std::vector<uint64_t> extras_;  // symbols that are in the step chosen but not in each of its parts, sorted
+  bool every_ = false;            // a step consists of several intervals of the chosen class
+  std::vector<uint64_t> extras_;  // symbols that are in the chosen step but not in each of its parts, sorted
   struct Boundary {
     size_t index;
     uint64_t time;

@@ -16,34 +16,34 @@
 namespace tbprof {
 namespace {
 
-// What is longer than a part of the longest time without a launch is a pause at first, then what is longer than a part
-// of that.
+// At first, distances between launches above 1/kPart of the longest distance are pauses. Each further try divides the
+// limit by kPart.
 constexpr int64_t kPart = 4;
 constexpr size_t kMostPauses = 64;
-constexpr int kMostTries = 4;  // each costs as much as the first look at all launches
-// Of the time that is left, in the pauses that come to those before. With less of it in pauses, steps would have been
-// found with them.
+constexpr int kMostTries = 4;  // each try costs as much as the first pass over all launches
+// Share of the remaining time that the newly added pauses must take. With less, the steps would have been found without
+// removing them.
 constexpr double kLeastInPauses = 0.25;
-// What is not so many steps long is none.
+// A pause has at least the length of this many steps.
 constexpr double kStepsOfAPause = 10;
 constexpr size_t kFewestSteps = 8;
-// Of the time without pauses.
+// Shares of the time without pauses that regular steps must cover: at all, and for the full confidence.
 constexpr double kLeastCovered = 0.35, kMostlyCovered = 0.7;
 constexpr double kSamePeriod = 0.1;
-// A training is interrupted a few times; a benchmark or a server pauses between any of its loops.
+// A training has few pauses; a benchmark or a server pauses between all of its loops.
 constexpr size_t kFewPauses = 3;
 constexpr size_t kStepsBetweenPauses = 50;
-// What the program did for most of its time is not known to be a start.
+// The program may have spent most of its time in the removed pauses, and it is unknown whether that was its start.
 constexpr double kMostWithPauses = 0.9;
-// Loops that compare kernels with each other pause as well, and have neither an optimizer nor a graph.
+// Loops that compare kernels also pause, and have neither an optimizer nor a graph.
 constexpr double kMostOfUnknownKind = 0.65;
-// Steps so near to either end belong to what is behind the pause.
+// If one of this many steps at either end spans a pause, the steps beyond it belong to the program's start or end.
 constexpr size_t kNearTheEnd = 3;
 
-// Launches with the time of their pauses taken out.
+// Launches with the time of the pauses removed.
 class WithoutPauses {
  public:
-  // `launches` with all that is longer than `longest_ps` from one's begin to the next one's cut to `kept_ps`.
+  // Shortens each distance above `longest_ps` between the starts of two launches to `kept_ps`.
   WithoutPauses(std::span<const StepLaunch> launches, int64_t longest_ps, int64_t kept_ps) {
     launches_.assign(launches.begin(), launches.end());
     int64_t before = ClampTime(launches.front().start_ps), removed = 0;
@@ -63,7 +63,7 @@ class WithoutPauses {
 
   std::span<const StepLaunch> launches() const { return launches_; }
   int64_t length_ps() const { return launches_.back().start_ps - launches_.front().start_ps; }
-  // How many pauses begin before a time without pauses.
+  // Number of pauses that are over at `time_ps`, a time without pauses.
   size_t PausesBefore(int64_t time_ps) const {
     const auto behind =
         std::ranges::upper_bound(pauses_, time_ps, {}, [](const Pause& pause) { return pause.over_ps; });
@@ -76,8 +76,8 @@ class WithoutPauses {
 
  private:
   struct Pause {
-    int64_t over_ps;     // where it is over, in time without pauses
-    int64_t removed_ps;  // with those before it
+    int64_t over_ps;     // end of the pause, in time without pauses
+    int64_t removed_ps;  // by this pause and all earlier ones
   };
   std::vector<StepLaunch> launches_;
   std::vector<Pause> pauses_;
@@ -99,7 +99,7 @@ bool IsOverAPause(const WithoutPauses& without, const DetectedStep& step) {
   return without.PausesBefore(step.start_ps) != without.PausesBefore(step.end_ps);
 }
 
-// Without what is at either end and belongs to the start of the program or to its end.
+// Removes the steps at either end that belong to the start or the end of the program.
 void TrimEnds(const WithoutPauses& without, std::vector<DetectedStep>* steps) {
   const size_t near = std::min(kNearTheEnd, steps->size());
   for (size_t i = near; i > 0; --i) {
@@ -114,7 +114,7 @@ void TrimEnds(const WithoutPauses& without, std::vector<DetectedStep>* steps) {
   }
 }
 
-// Times with pauses again. What lasts over one is no regular step.
+// Converts the times of steps back to times with pauses. A step that spans a pause is irregular.
 void PutPausesBack(const WithoutPauses& without, std::vector<DetectedStep>* steps) {
   for (DetectedStep& step : *steps) {
     if (IsOverAPause(without, step)) {
@@ -126,7 +126,7 @@ void PutPausesBack(const WithoutPauses& without, std::vector<DetectedStep>* step
   }
 }
 
-// How sure steps are that were found without pauses; 0: they are none.
+// Confidence of steps that were found without pauses; 0: they are rejected.
 double ConfidenceOf(const WithoutPauses& without, const StepDetection& found) {
   size_t regular = 0, pauses = 0;
   int64_t in_steps = 0;
@@ -171,7 +171,8 @@ StepDetection DetectStepsBetweenPauses(std::span<const StepLaunch> launches) {
     ++tries;
     const StepDetection guess = DetectLongSteps(WithoutPauses(launches, shortest, usual).launches());
     if (guess.steps.empty()) continue;
-    // What is no pause for a step of this length counts as time again, and what is one does not.
+    // Detects again with the limit that fits this period: shorter distances count as time again, longer ones are
+    // removed.
     const double pause = kStepsOfAPause * static_cast<double>(guess.period_ps);
     if (pause >= static_cast<double>(longest[0])) continue;
     const WithoutPauses without(launches, static_cast<int64_t>(pause), usual);

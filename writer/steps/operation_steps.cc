@@ -18,19 +18,19 @@
 namespace tbprof {
 namespace {
 
-// The detector was made for launches. Operations on the CPU repeat as exactly, but nothing tells how long each step's
-// work goes on.
+// The detector was made for launches. Operations on the CPU repeat as exactly, but do not show when a step's work ends.
 constexpr double kMostFromOperations = 0.8;
-// Of real trainings the period was right each time, and the cut a third of a step away where no optimizer told it.
+// In real trainings the period was always right, but the cut was a third of a step off if no optimizer marked it.
 constexpr double kMostWithoutCut = 0.65;
-// Right in number and length, and some percent off in where they begin: Keras waits for input in its function.
+// Number and length are right, but the begins are some percent off: Keras waits for input within its function.
 constexpr double kMostFromFunctions = 0.7;
-// The many may still be layers of a step that nothing else tells.
+// The many executions may still be layers of a step that has no other mark.
 constexpr double kPerhapsEpochs = 0.7;
 constexpr size_t kWarmUpSteps = 3;
 constexpr int64_t kFewestSteps = 5;
 
-// Where they are densest: the time between making a model and using it is no part of a loop, and would count for one.
+// Splits the launches at long gaps and returns the part with the most launches: the time between making a model and
+// using it is not part of a loop, but would count as a step.
 std::vector<StepLaunch> WithoutLongGaps(const std::vector<StepLaunch>& launches) {
   if (launches.empty()) return {};
   const int64_t longest = (launches.back().end_ps - launches.front().start_ps) / kFewestSteps;
@@ -48,9 +48,9 @@ std::vector<StepLaunch> WithoutLongGaps(const std::vector<StepLaunch>& launches)
 
 bool IsWholeOptimizer(std::string_view operation) { return operation.starts_with("ResourceApply"); }
 
-// What optimizers call where they have no kernel of their own, and little else does; `has_whole`: the program has
-// TensorFlow's optimizers as operations of their own, and batch normalisation keeps its averages by what others are
-// made of.
+// Operations that optimizers without a kernel of their own call, and little else. `has_whole`: the program has
+// TensorFlow's optimizers as single operations; then AssignSubVariableOp does not count, since batch normalisation also
+// updates its averages with it.
 bool IsOfAnOptimizer(std::string_view operation, bool has_whole) {
   return operation == "aten::addcdiv_" || operation == "aten::addcmul_" || IsWholeOptimizer(operation) ||
          (operation == "AssignSubVariableOp" && !has_whole) || NameLooksLikeOptimizer(operation);
@@ -62,7 +62,7 @@ bool IsOfABackwardPass(const EventType& type) {
          (absl::StrContains(type.name, "Grad") || absl::StrContains(type.name, "Backprop"));
 }
 
-// Ends of the stretches that operations were left out in, since they cost too much.
+// Ends of the times in which operations were not recorded, since recording them cost too much.
 std::vector<int64_t> EndsOfPauses(const Timeline& timeline, uint32_t process) {
   std::vector<int64_t> ends;
   for (const Thread& thread : timeline.threads) {
@@ -75,12 +75,11 @@ std::vector<int64_t> EndsOfPauses(const Timeline& timeline, uint32_t process) {
   return ends;
 }
 
-// What the thread that works most calls of PyTorch or TensorFlow, where nothing is launched: the outermost of each
-// nest.
+// The outermost PyTorch or TensorFlow operations of the busiest thread, for programs that launch nothing.
 struct Operations {
   uint32_t thread = 0;
   std::vector<StepLaunch> all;
-  // Of TensorFlow: when a loop asks for its next batch, and when one begins to go through its data.
+  // TensorFlow only: times when a loop requests its next batch, and times when a loop over a dataset begins.
   std::vector<int64_t> batches, iterators;
 };
 
@@ -123,7 +122,7 @@ Operations OperationsOf(const Timeline& timeline, uint32_t process) {
   return most;
 }
 
-// By lengths that are others than those that the kinds were told by.
+// Classifies the steps again, after their lengths have changed.
 void Relabel(StepDetection* found) {
   std::vector<double> lengths;
   for (const DetectedStep& step : found->steps) {
@@ -137,7 +136,7 @@ void Relabel(StepDetection* found) {
     const auto duration = static_cast<double>(length);
     const bool unusual = duration > usual.most || duration < usual.least;
     if (step.kind == DetectedStep::Kind::kRegular && unusual) {
-      // It was usual without the wait.
+      // The step was regular before the wait was added.
       step.kind = DetectedStep::Kind::kIrregular;
       step.cause = DetectedStep::Cause::kPause;
     } else if (step.kind != DetectedStep::Kind::kRegular && !unusual && step.cause != DetectedStep::Cause::kLoss) {
@@ -149,14 +148,14 @@ void Relabel(StepDetection* found) {
   if (!regular.empty()) found->period_ps = Median(std::move(regular));
 }
 
-// Behind an optimizer a step is over: where the thread then waits before the first operation of the next, that is
-// for the next one's input.
+// A step ends behind its optimizer. If the thread then waits before the first operation of the next step, it waits for
+// the input of the next step: moves the border to the begin of the wait.
 void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline,
                       const std::vector<StepLaunch>& operations, StepDetection* found) {
   constexpr int64_t kLeastShareOfStep = 100;
   const auto earlier = [&](int64_t time) {
     const auto next = std::ranges::lower_bound(operations, time, {}, &StepLaunch::start_ps);
-    // What ends with the recording has no operation behind it, and before the first there is no optimizer.
+    // A step that ends with the recording has no operation behind it. Before the first operation there is no optimizer.
     if (next == operations.begin() || next == operations.end() || next->start_ps != time) return time;
     auto event = std::ranges::lower_bound(events, std::prev(next)->end_ps, {}, &Event::start_ps);
     for (; event != events.end() && event->start_ps < time; ++event) {
@@ -174,7 +173,7 @@ void BeginWithTheWait(const std::vector<Event>& events, const Timeline& timeline
   Relabel(found);
 }
 
-// Those that begin in [from, to).
+// The operations that begin in [from, to).
 std::span<const StepLaunch> Between(const std::vector<StepLaunch>& operations, int64_t from, int64_t to) {
   const auto first = std::ranges::lower_bound(operations, from, {}, &StepLaunch::start_ps);
   return {first, std::ranges::lower_bound(first, operations.end(), to, {}, &StepLaunch::start_ps)};
@@ -185,8 +184,8 @@ bool HasOptimizer(std::span<const StepLaunch> operations) {
       operations, [](const StepLaunch& operation) { return (operation.flags & StepLaunch::kOptimizer) != 0; });
 }
 
-// Steps that begin at `starts`, which are in order. What lies between one that is over and a start that is late is no
-// part of it but another phase of the program, unless all that is in it is what a step has.
+// Returns steps that begin at `starts`, which are in order. If a start is late, the time behind the previous step's
+// usual length is another phase of the program, unless the whole interval has no more operations than a usual step.
 std::vector<DetectedStep> StepsThatBegin(const std::vector<int64_t>& starts,
                                          const std::vector<StepLaunch>& operations) {
   std::vector<double> lengths;
@@ -246,14 +245,14 @@ void BeginAt(const std::vector<int64_t>& starts, const std::vector<StepLaunch>& 
   found->period_ps = lengths.empty() ? 0 : Median(std::move(lengths));
 }
 
-// Whether a loop asks for a batch right before this operation.
+// Returns whether a loop requests a batch directly before this operation.
 bool HasBatch(const Operations& operations, size_t at) {
   return at > 0 && std::ranges::binary_search(operations.batches, operations.all[at - 1].start_ps);
 }
 
-// Of the executions of a function those that begin a step: all of them, or, where an optimizer comes behind each so
-// many of them, the first behind it. That must be one with its batch: what is in front of others may be the step's,
-// too.
+// Returns the executions of a function that begin a step: all of them, or, if an optimizer follows every Nth execution,
+// the first one behind the optimizer. That one must have a batch: otherwise the operations before it may belong to the
+// step, too.
 std::vector<size_t> ThoseThatBegin(const std::vector<size_t>& at, const Operations& operations) {
   std::vector<size_t> first = {at[0]};
   std::vector<int64_t> parts;
@@ -272,12 +271,12 @@ std::vector<size_t> ThoseThatBegin(const std::vector<size_t>& at, const Operatio
   return first;
 }
 
-// One function (tf.function) again and again, with the same between its executions: the one that most of the functions'
-// time goes into. What comes between the work of one and the next is for the next: its input, what Keras calls before
-// and behind it.
+// Finds steps by repeated executions of one function (tf.function) with the same operations between them. Takes the
+// function with the most time. Operations between two executions belong to the later one: its input, and the calls of
+// Keras around it.
 StepDetection FromOneFunction(const Operations& operations) {
   struct Executions {
-    std::vector<size_t> at;  // of the operations
+    std::vector<size_t> at;  // indexes of operations
     int64_t duration_ps = 0;
     std::vector<int64_t> durations;
   };
@@ -288,7 +287,7 @@ StepDetection FromOneFunction(const Operations& operations) {
     const StepLaunch& operation = operations.all[i];
     const int64_t duration_ps = operation.end_ps - operation.start_ps;
     if ((operation.flags & StepLaunch::kExecutable) == 0) {
-      // Making an iterator starts the loader's threads, and is no work of a step.
+      // Making an iterator starts the loader's threads; it is not work of a step.
       if (!std::ranges::binary_search(operations.iterators, operation.start_ps)) of_all += duration_ps;
       continue;
     }
@@ -297,11 +296,11 @@ StepDetection FromOneFunction(const Operations& operations) {
     function.durations.push_back(duration_ps);
   }
   for (auto& [symbol, function] : functions) {
-    // The first may be a hundred times as long: it makes what the others run.
+    // The first execution may take a hundred times as long, since it builds what the others run: uses the median.
     function.duration_ps = Median(function.durations) * std::ssize(function.durations);
     of_functions += function.duration_ps;
     of_all += function.duration_ps;
-    // The order of a hash table is no reason.
+    // Ties are broken by position: the iteration order of a hash table is not deterministic.
     if (most == nullptr ||
         std::pair(function.duration_ps, most->at[0]) > std::pair(most->duration_ps, function.at[0])) {
       most = &function;
@@ -338,7 +337,7 @@ StepDetection FromOneFunction(const Operations& operations) {
   return found;
 }
 
-// Of the regular steps at least `share` have an operation of an optimizer.
+// Returns whether at least `share` of the regular steps have an operation of an optimizer.
 bool HasOptimizerInEach(const StepDetection& found, const std::vector<StepLaunch>& operations, double share) {
   size_t regular = 0, with_optimizer = 0;
   for (const DetectedStep& step : found.steps) {
@@ -349,13 +348,14 @@ bool HasOptimizerInEach(const StepDetection& found, const std::vector<StepLaunch
   return regular > 0 && static_cast<double>(with_optimizer) >= share * static_cast<double>(regular);
 }
 
-// A step with an optimizer that calls a function again and again: gradients of what it accumulates, the cell of a
-// recurrent network, a block.
+// Returns whether the functions are parts of the found steps: a step with an optimizer calls a function repeatedly, for
+// accumulated gradients, the cell of a recurrent network, or a block.
 bool AreParts(const StepDetection& functions, const StepDetection& found, const Operations& operations) {
   return HasOptimizerInEach(found, operations.all, 0.9) && !HasOptimizerInEach(functions, operations.all, 0.5);
 }
 
-// Most of one's regular steps begin in none of the other's: these are of another phase of the program, an evaluation.
+// Returns whether most regular steps of `one` begin outside of the regular steps of `other`: the two belong to
+// different phases of the program, such as training and evaluation.
 bool AreElsewhere(const StepDetection& one, const StepDetection& other) {
   size_t regular = 0, inside = 0;
   auto around = other.steps.begin();
@@ -369,8 +369,8 @@ bool AreElsewhere(const StepDetection& one, const StepDetection& other) {
   return inside * 2 < regular;
 }
 
-// What was found may be epochs: they come around as well, and all that is made anew for each stands out more than one
-// function again and again. Sure where each goes through its data anew.
+// Returns whether the found steps are epochs. Epochs also repeat, and the operations at the begin of each stand out
+// more than one repeated function. kYes: most of the found steps begin to go through their data anew.
 enum class Epochs : uint8_t { kNo, kMaybe, kYes };
 Epochs AreEpochs(const StepDetection& found, const StepDetection& functions, const Operations& operations) {
   const auto made = std::ranges::count_if(found.steps, [&](const DetectedStep& step) {
@@ -379,15 +379,15 @@ Epochs AreEpochs(const StepDetection& found, const StepDetection& functions, con
   });
   if (static_cast<size_t>(made) * 10 >= found.steps.size() * 7) return Epochs::kYes;
   if (AreParts(functions, found, operations)) return Epochs::kNo;
-  // With what is behind the last of them.
+  // + 1: the work behind the last part.
   return found.period_ps / (kMostPartsOfStep + 1) > functions.period_ps ? Epochs::kMaybe : Epochs::kNo;
 }
 
-// Whether executions of a function are rather the steps than what was found: by how much they are to be believed.
+// Returns the factor for the confidence of the functions if they are better than the found steps; 0: they are not.
 double RatherFunctions(const StepDetection& functions, const StepDetection& found, const Operations& operations) {
   if (!Holds(functions)) return 0;
-  // What is shorter is a part of it, or what else the program does; unless it has the optimizer, and the function is
-  // what else the program does: an evaluation.
+  // A shorter found step is a part of the function, or other work of the program. Exception: if the found step has the
+  // optimizer, the function is the other work, such as an evaluation.
   if (Holds(found) && found.period_ps < functions.period_ps / 4 * 3 && found.confidence > functions.confidence &&
       HasOptimizerInEach(found, operations.all, 0.9)) {
     return 0;
@@ -404,8 +404,8 @@ double RatherFunctions(const StepDetection& functions, const StepDetection& foun
   return 1;
 }
 
-// A loop over a dataset begins with asking for its batch: for each step the batch that begins it, if there is one. Of
-// those that it accumulates, that is the first behind what only one of them has.
+// A turn of a loop over a dataset begins with a request for its batch. Returns for each step the request that begins
+// it. If a step accumulates several batches, that is the request with the most operations before it.
 std::vector<int64_t> BatchesThatBegin(const StepDetection& found, const Operations& operations) {
   std::vector<int64_t> starts;
   size_t steps = 0, with_batch = 0;
@@ -426,7 +426,7 @@ std::vector<int64_t> BatchesThatBegin(const StepDetection& found, const Operatio
     with_batch += most >= 0;
   }
   if (starts.empty() || with_batch * 10 < steps * 9) return {};
-  // The first step was found by what comes behind its batch.
+  // The first step was detected behind its batch: adds that batch.
   const auto first = std::ranges::lower_bound(operations.batches, found.steps.front().start_ps);
   if (first != operations.batches.begin() && *std::prev(first) > found.steps.front().start_ps - found.period_ps &&
       starts.front() - *std::prev(first) > found.period_ps / 2) {
@@ -449,7 +449,7 @@ OperationSteps StepsOfOperations(const Timeline& timeline, uint32_t process) {
     if (share < 1) {
       functions.alternative = ratio;
     } else if (Holds(found) && ratio > 0.75 && ratio < 1.5) {
-      // The same was found, and what was in doubt of it still is.
+      // Both methods found the same steps, so the same doubt remains.
       functions.alternative = found.alternative;
     }
     found = std::move(functions);
@@ -460,7 +460,8 @@ OperationSteps StepsOfOperations(const Timeline& timeline, uint32_t process) {
   }
   double most_with_cut = functions.steps.empty() ? kMostFromOperations : kMostFromFunctions;
   if (Holds(functions) && functions.period_ps < found.period_ps / 3 * 2 && !AreParts(functions, found, operations)) {
-    // Several executions: what a step accumulates, or steps with something else now and then.
+    // Several executions in each found step: the step accumulates them, or they are the steps, with occasional other
+    // work.
     most_with_cut = kMostWithoutCut;
     if (found.alternative == 0) {
       found.alternative = static_cast<double>(functions.period_ps) / static_cast<double>(found.period_ps);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of a program that marks none and launches nothing, from the operations of PyTorch or TensorFlow that the thread
-// that works most calls: what step_detector.h finds in them, one function (tf.function) again and again, and the
-// batches that a loop asks for.
+// Finds the steps of a program that marks none and launches nothing, from the PyTorch or TensorFlow operations of its
+// busiest thread. Sources: step_detector.h on the operations, repeated executions of one function (tf.function), and
+// the batches that a loop requests.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_STEPS_OPERATION_STEPS_H_
@@ -16,7 +16,7 @@
 namespace tbprof {
 
 struct OperationSteps {
-  StepDetection found;  // without steps: none were found
+  StepDetection found;  // empty `steps`: none were found
   uint32_t thread = 0;
 };
 

@@ -14,10 +14,10 @@ namespace tbprof {
 namespace {
 
 constexpr double kNearlyAll = 0.9;
-// Of the steps, those that have a turn's end of one kind.
+// Share of the regular steps that must have the same transition back.
 constexpr double kMostTurns = 0.8;
 constexpr size_t kWarmUpSteps = 3;
-// Of the steps: what is at a line in fewer of them is no part of a step.
+// A line that is visited in a smaller share of the steps is not part of a step.
 constexpr double kUsualLine = 0.3;
 
 // Calls `visit` with each regular step and the visits that begin in it.
@@ -33,7 +33,7 @@ void ForEachStep(const std::vector<LineVisit>& visits, const std::vector<Detecte
   }
 }
 
-// From the visit at one line to that at another.
+// A transition from a visit at one line to the next visit, at another line.
 struct Turn {
   int32_t from = 0, to = 0;
   friend auto operator<=>(const Turn&, const Turn&) = default;
@@ -60,7 +60,7 @@ class Cutter {
   }
 
  private:
-  // Of those that most steps have, the one that leads back the furthest.
+  // Returns the transition that leads back the furthest, of those that most regular steps have.
   std::optional<Turn> ChooseTurn() const {
     std::map<Turn, size_t> steps_with;
     size_t regular = 0;
@@ -88,7 +88,7 @@ class Cutter {
     return Turn{lines_[i - 1], lines_[i]};
   }
 
-  // One for each step, in it.
+  // One cut for each step.
   std::vector<int64_t> CutsAt(const Turn& turn) const {
     size_t all = 0, behind_waits = 0;
     for (size_t i = 1; i < visits_.size(); ++i) {
@@ -103,7 +103,7 @@ class Cutter {
       std::optional<int64_t>& cut = cuts.emplace_back();
       size_t best = 0;
       for (size_t i = from; i < to; ++i) {
-        // Of several the one with the longest way to it: the others are within a line.
+        // Of several, takes the one with the longest gap before it: the others are within a line.
         if (TurnTo(i) == turn && (best == 0 || Gap(i) > Gap(best))) best = i;
       }
       if (best == 0) return;
@@ -119,7 +119,7 @@ class Cutter {
   }
   int64_t Gap(size_t i) const { return visits_[i].start_ps - visits_[i - 1].end_ps; }
 
-  // A step ends where the next one begins, if it did so before.
+  // A step that ended where the next one began still does so.
   void Move(const std::vector<int64_t>& cuts) {
     std::vector<DetectedStep>& steps = found_.steps;
     std::vector<int64_t> offsets;
@@ -154,7 +154,7 @@ class Cutter {
     }
     found_.period_ps = Median(std::move(regular));
   }
-  // What ends a row of steps: the cut of a turn that is not there, or the last visit before it would come.
+  // End of the last step of a row: the end of the last visit before the next cut would be expected.
   int64_t EndBehind(int64_t end_ps, int64_t usual) const {
     int64_t last = end_ps;
     const int64_t reach = end_ps + usual + found_.period_ps / 4;
@@ -167,14 +167,14 @@ class Cutter {
 
   const std::vector<LineVisit>& visits_;
   StepDetection& found_;
-  std::vector<int32_t> lines_;  // in the loop's function, by visit; -1: not in it, or not known
+  std::vector<int32_t> lines_;  // line in the loop's function, by visit; -1: not in it, or not known
 };
 
 }  // namespace
 
 PythonLoop FindPythonLoop(const PythonPaths& paths, const std::vector<LineVisit>& visits,
                           const std::vector<DetectedStep>& steps) {
-  absl::flat_hash_map<uint32_t, std::pair<uint32_t, size_t>> inside;  // by frame: its depth, and visits in or below it
+  absl::flat_hash_map<uint32_t, std::pair<uint32_t, size_t>> inside;  // by frame: depth, and visits in or below it
   size_t all = 0;
   ForEachStep(visits, steps, [&](const DetectedStep& step, size_t from, size_t to) {
     if (step.kind != DetectedStep::Kind::kRegular) return;
@@ -207,7 +207,7 @@ void CutAtLoop(const Timeline& timeline, const PythonPaths& paths, const PythonL
 }
 
 std::optional<StepLoop> FindLoopAround(const std::vector<LineVisit>& visits, const std::vector<DetectedStep>& steps) {
-  absl::flat_hash_map<uint32_t, std::pair<const DetectedStep*, size_t>> steps_with;  // by path: the latest, and all
+  absl::flat_hash_map<uint32_t, std::pair<const DetectedStep*, size_t>> steps_with;  // by path: latest, and count
   ForEachStep(visits, steps, [&](const DetectedStep& step, size_t from, size_t to) {
     for (size_t i = from; i < to; ++i) {
       auto& [latest, count] = steps_with[visits[i].path];
@@ -225,7 +225,7 @@ std::optional<StepLoop> FindLoopAround(const std::vector<LineVisit>& visits, con
   for (const DetectedStep& step : steps) {
     LoopStep& one = all.emplace_back();
     one.length_ps = step.end_ps - step.start_ps;
-    one.has_batch = true;  // lengths are no evidence: what is slow now and then may be anything
+    one.has_batch = true;  // lengths are no evidence: any work may be slow now and then
     for (; at < visits.size() && visits[at].start_ps < step.start_ps; ++at) {
       one.after_evaluation |= all.size() > 1 && !is_usual(visits[at].path);
     }

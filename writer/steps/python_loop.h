@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loop of the program's own code that steps are turns of: its function, its lines, and where in them a turn begins.
+// The loop in the program's own code whose turns are the steps: its function, its lines, and where a turn begins.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_PYTHON_LOOP_H_
@@ -16,43 +16,44 @@
 
 namespace tbprof {
 
-// A thread was at a line of the program's: waited or allocated there, or was sampled.
+// A visit of a thread to a line of the program's own code: it waited or allocated there, or was sampled.
 struct LineVisit {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
   uint32_t path = 0;
-  uint64_t symbol = 0;  // of the path, and of what was done there
+  uint64_t symbol = 0;  // hash of the path and of the call
   bool waits = false;
-  bool for_clock = false;  // ended when its time was up
+  bool for_clock = false;  // ended by its timeout
 };
 
-// Waits of a thread at one line that follow one another at once are one: a library takes several locks to wait for one
-// result, or for a while again and again. How close that is, the gaps between them tell: going around the loop takes
+// Merges waits of a thread at one line that follow each other directly: a library takes several locks to wait for one
+// result, or waits repeatedly with a timeout. The gaps between the waits determine the limit: a turn of the loop takes
 // longer.
 void MergeWaits(std::vector<LineVisit>* visits);
 
-// Steps by the one line that is visited in each of them, where no other is: the turns are visits at about the same
-// distance. Nothing tells whether the line is visited in each turn of its loop.
+// Finds steps by a single line that is visited at about regular distances, for loops without another line in each step.
+// Whether the line is visited in each turn of its loop is unknown.
 StepDetection DetectStepsAtOneLine(const std::vector<LineVisit>& visits);
 
 struct PythonLoop {
-  uint32_t frame = 0;  // PythonPaths::Path::frame; 0: most visits have none in common
-  uint32_t depth = 0;  // of its paths
+  uint32_t frame = 0;  // PythonPaths::Path::frame; 0: most visits have no frame in common
+  uint32_t depth = 0;  // depth of its paths
 };
 
-// The innermost function that nearly all visits in the regular steps are in or below.
+// Returns the innermost function that nearly all visits in the regular steps are in, directly or through its callees.
 PythonLoop FindPythonLoop(const PythonPaths& paths, const std::vector<LineVisit>& visits,
                           const std::vector<DetectedStep>& steps);
 
-// The path within the loop's function that `path` is at or below; 0: it is elsewhere.
+// Returns the path in the loop's function that `path` equals or descends from; 0: `path` is elsewhere.
 uint32_t PathInLoop(const PythonPaths& paths, const PythonLoop& loop, uint32_t path);
 
-// Moves the cuts to where the loop goes back to its beginning: there the line is lower than before, by more than
-// anywhere else in the step. Where it has one line, behind its wait.
+// Moves the cuts to the place where the loop goes back to its beginning: the line number falls there by more than
+// anywhere else in the step. If the loop has one line, the cut is behind its wait.
 void CutAtLoop(const Timeline& timeline, const PythonPaths& paths, const PythonLoop& loop,
                const std::vector<LineVisit>& visits, StepDetection* found);
 
-// The loop around the steps: at its other lines, an evaluation's say, the thread is behind every so many of them.
+// Finds the loop around the steps: behind every Nth step the thread is at another line of that loop, such as an
+// evaluation.
 std::optional<StepLoop> FindLoopAround(const std::vector<LineVisit>& visits, const std::vector<DetectedStep>& steps);
 
 }  // namespace tbprof

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a stack is in the program's own code: its frames of the program itself, lines included, without those of
-// libraries. What a library does at a line of the program's is part of that line.
+// Maps a stack to its path in the program's own code: its frames and their lines, without the frames of libraries. Work
+// that a library does for a line of the program belongs to that line.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_PYTHON_PATHS_H_
@@ -18,28 +18,28 @@ namespace tbprof {
 
 class PythonPaths {
  public:
-  // A frame of the program's at a line, and its callers at theirs.
+  // A frame of the program at a line, and its callers at their lines.
   struct Path {
-    uint32_t parent = 0;  // index of a path; 0: the outermost
-    uint32_t stack = 0;   // one of those that have it: index into PythonTimeline::stacks
-    uint32_t frame = 0;   // the same for all lines of one function that was called at the same path
-    uint32_t depth = 0;   // frames of the program's; 0: none
+    uint32_t parent = 0;  // the caller's path; 0: this frame is the outermost
+    uint32_t stack = 0;   // one of the stacks with this path: index into PythonTimeline::stacks
+    uint32_t frame = 0;   // the same for all lines of one function that is called at the same path
+    uint32_t depth = 0;   // number of the program's frames; 0: none
   };
 
   explicit PythonPaths(const Timeline& timeline);
 
-  // Of an index into PythonTimeline::stacks. 0: it has no frame of the program's.
+  // The path of a stack (index into PythonTimeline::stacks). 0: the stack has no frame of the program.
   uint32_t Of(uint32_t stack) const { return stack < of_stacks_.size() ? of_stacks_[stack] : 0; }
   bool Imports(uint32_t stack) const { return stack < imports_.size() && imports_[stack]; }
   const Path& operator[](uint32_t path) const { return paths_[path]; }
   size_t size() const { return paths_.size(); }
-  // The one of its callers, or itself, that has that many frames.
+  // Returns the path itself or the caller of it that has `depth` frames.
   uint32_t At(uint32_t path, uint32_t depth) const;
 
  private:
   std::vector<Path> paths_;
   std::vector<uint32_t> of_stacks_;  // by stack
-  std::vector<bool> imports_;        // likewise
+  std::vector<bool> imports_;        // by stack
 };
 
 }  // namespace tbprof

@@ -20,23 +20,23 @@
 namespace tbprof {
 namespace {
 
-// Threads that are looked at: those with the most visits.
+// Number of threads that are examined: the main thread, then those with the most visits.
 constexpr size_t kMostThreads = 4;
-// Of the interval between samples: shorter turns are not seen whole.
+// In sampling intervals: samples do not resolve shorter turns.
 constexpr double kFewestSamples = 4;
 constexpr double kMostSteps = 0.9;
-// What comes before the steps is mostly what they need: data, models, compiling.
+// Divides the time before the steps, which is mostly preparation: data, models, compiling.
 constexpr int64_t kPreparationFactor = 2;
 constexpr size_t kEnoughSamples = 8;
-// Of pairs of samples at two lines, those in the usual order. Where each line comes once it is nearly all; of lines of
-// an inner loop half of them.
+// Shares of the pairs of samples at two lines that are in the usual order. If each line occurs once in a step, nearly
+// all pairs are in order; for the lines of an inner loop, half of them.
 constexpr double kInOrder = 0.85, kInNoOrder = 0.8;
-// What is left of the confidence where other lines of the loop come several times between the visits of the one line.
+// Confidence factor if other lines of the loop occur several times between the visits of the single line.
 constexpr double kOneLineOfSeveral = 0.8;
-// Of the steps with a chance to show it.
+// Share of steps in which a line occurs again, of the steps with at least three successive lines in the samples.
 constexpr double kSomeReturn = 0.2;
 
-// Exact: what a hook has read the stack of.
+// Visits with exact times: calls whose stack a hook has read.
 std::vector<LineVisit> VisitsByCalls(const Timeline& timeline, const PythonPaths& paths, const Thread& thread) {
   std::vector<LineVisit> visits;
   for (const Event& event : thread.events) {
@@ -49,7 +49,8 @@ std::vector<LineVisit> VisitsByCalls(const Timeline& timeline, const PythonPaths
     visit.path = path;
     visit.symbol = StableHash(path, event.type, event.call_site);
     visit.waits = type.family == EventFamily::kLock || type.family == EventFamily::kGpu;
-    // A futex whose word has changed meanwhile fails with EAGAIN: somebody was quicker.
+    // A futex wait fails with EAGAIN if the word has changed meanwhile: another thread was quicker, there was no
+    // timeout.
     const bool is_quick = type.family == EventFamily::kLock && event.error == EAGAIN;
     visit.for_clock = !is_quick && WaitsForAClock(type, event);
     visits.push_back(visit);
@@ -83,7 +84,7 @@ StepDetection Detect(const std::vector<LineVisit>& visits) {
   return DetectLongSteps(launches);
 }
 
-// What a step has in it, by the paths in the loop's function.
+// The lines that a step visits, as paths.
 using Lines = std::vector<uint32_t>;
 
 double InCommon(const Lines& one, const Lines& other) {
@@ -101,7 +102,7 @@ std::vector<const DetectedStep*> RegularSteps(const StepDetection& found) {
   return regular;
 }
 
-// Lines of the loop that come in nearly each step.
+// Returns the number of the loop's lines that occur in nearly each step.
 size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std::vector<LineVisit>& visits,
                     const StepDetection& found, double* alike) {
   const std::vector<const DetectedStep*> regular = RegularSteps(found);
@@ -131,13 +132,13 @@ size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std:
   }));
 }
 
-// What samples say of the steps.
+// Checks the steps against the samples.
 class Judge {
  public:
   Judge(const PythonPaths& paths, const PythonLoop& loop, const PythonThread* samples, const StepDetection& found)
       : paths_(paths), loop_(loop), samples_(samples), regular_(RegularSteps(found)) {}
 
-  // `errors`: of the measure, by which lines must be out of order for it to count.
+  // `errors`: standard errors by which the order of two lines must miss the limit to count as missing.
   LineOrder Order(double errors) const {
     if (samples_ == nullptr || regular_.empty()) return LineOrder::kUnknown;
     std::map<uint32_t, std::vector<double>> phases;  // by line
@@ -163,7 +164,7 @@ class Judge {
     return OrderOf(std::move(phases), errors);
   }
 
-  // To the time in regular steps, what the thread was elsewhere in its own code.
+  // Ratio of the thread's time in Python outside of the regular steps to the time in them; -1: there are no samples.
   double Outside() const {
     if (samples_ == nullptr || regular_.empty()) return -1;
     int64_t inside_ps = 0, outside_ps = 0;
@@ -193,7 +194,7 @@ class Judge {
         }
         const auto n = static_cast<double>(one->second.size()), m = static_cast<double>(other->second.size());
         const double ordered = std::max(before, n * m - before) / (n * m);
-        // Of Mann and Whitney's U, where there is no order.
+        // Standard error of Mann and Whitney's U if there is no order.
         const double error = std::sqrt((n + m + 1) / (12 * n * m));
         if (ordered + errors * error < kInNoOrder) return LineOrder::kAgain;
         any |= ordered >= kInOrder;
@@ -208,7 +209,7 @@ class Judge {
   const std::vector<const DetectedStep*> regular_;
 };
 
-// Whether the outermost function of the program's was called by a library, as by a test's runner.
+// Returns whether a library, such as a test runner, called the outermost function of the program.
 bool CalledByLibrary(const Timeline& timeline, const PythonPaths& paths, uint32_t path) {
   path = paths.At(path, 1);
   for (uint32_t at = timeline.python.stacks[paths[path].stack].parent; at != 0;
@@ -221,7 +222,7 @@ bool CalledByLibrary(const Timeline& timeline, const PythonPaths& paths, uint32_
   return false;
 }
 
-// The line of the loop that most of the visits' time is at.
+// Returns the text of the loop's line with the most visit time.
 std::string LineText(const Timeline& timeline, const PythonPaths& paths, const PythonLoop& loop,
                      const std::vector<LineVisit>& visits, const std::vector<DetectedStep>& steps) {
   std::map<uint32_t, int64_t> times;
@@ -241,7 +242,7 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   PythonSteps steps;
   steps.exact = exact;
   steps.found = Detect(visits);
-  // By its distances alone, as good as by their classes.
+  // Detects the steps by the distances between visits of one line, instead of the classes of DetectSteps.
   const auto take_one_line = [&] {
     StepDetection one = DetectStepsAtOneLine(visits);
     if (!Holds(one)) return false;
@@ -266,7 +267,7 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   const Judge judge(paths, loop, samples, steps.found);
   steps.one_line = lines < 2;
   steps.around = FindLoopAround(visits, steps.found.steps);
-  // One line may well come every few turns: less is enough to doubt it.
+  // A single line may be visited only every few turns: weaker evidence is enough to doubt it.
   steps.order = judge.Order(steps.one_line ? 0 : 2);
   steps.outside = judge.Outside();
   const auto in_loop =

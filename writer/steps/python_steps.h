@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of a Python program that launches and names nothing: the lines of its own code at which one of its threads
-// waits and allocates, turn after turn. These calls have exact times. Where there are too few of them, the sampled
-// stacks of the thread tell, down to steps of a few samples.
+// Finds the steps of a Python program that launches and names nothing, by the lines of its own code at which one of its
+// threads repeatedly waits and allocates. These calls have exact times. If there are too few of them, the sampled
+// stacks of the thread are used, for steps of at least a few samples.
 //
-// A line is one of the program's own: what a library does for it is part of it. Lines are distinguished by their
-// callers, too, so that a function that two loops call is two.
+// Only lines of the program's own code count; the work of a library belongs to the line that called it. Lines are also
+// distinguished by their callers: a function that two loops call counts as two.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_PYTHON_STEPS_H_
@@ -20,31 +20,31 @@
 
 namespace tbprof {
 
-// Samples alone can be as wrong as a film of a wheel: what takes nearly a multiple of their interval seems to take
-// long. And what waits once in ten turns of a loop looks as what waits in each.
+// Samples alone suffer from aliasing: a period that is nearly a multiple of the sampling interval seems to be long. And
+// a line that waits once in ten turns of a loop looks like one that waits in each turn.
 inline constexpr double kMostFromSamples = 0.65, kMostFromOneLine = 0.7, kMostFromLines = 0.85;
 
-// Whether lines of the loop come once in a step, by the samples in the steps.
+// Whether each line of the loop occurs once in a step, according to the samples in the steps.
 enum class LineOrder : uint8_t {
   kUnknown,  // too few samples, or all of them at one line
-  kOnce,     // one behind the other
-  kAgain,    // a line comes again behind another one: an inner loop, or the step is shorter than the turns found
+  kOnce,     // the lines follow each other in one order
+  kAgain,    // a line occurs again behind another one: an inner loop, or the step is shorter than the turns found
 };
 
 struct PythonSteps {
   StepDetection found;             // `source` names the line
   uint32_t thread = 0;             // index into Timeline::threads
-  bool exact = false;              // by calls, not by samples
-  bool one_line = false;           // no other line of the loop comes in nearly each step
-  bool called_by_library = false;  // the loop may be a library's: it calls the program's outermost function
-  std::optional<StepLoop> around;  // the loop around that of the steps
+  bool exact = false;              // found by calls, not by samples
+  bool one_line = false;           // no other line of the loop occurs in nearly each step
+  bool called_by_library = false;  // a library calls the program's outermost function: the loop may be the library's
+  std::optional<StepLoop> around;  // the loop around the loop of the steps
   LineOrder order = LineOrder::kUnknown;
-  double alike = 0;     // median share of the lines in common with the step before
-  double outside = -1;  // time that the thread spent elsewhere, imports and the loop's own warm-up left out, to that of
-                        // the regular steps; -1: there are no samples
+  double alike = 0;     // median share of the lines that a step has in common with the step before
+  double outside = -1;  // time that the thread spent outside of the steps, without imports and the loop's warm-up,
+                        // relative to the time of the regular steps; -1: there are no samples
 };
 
-// One for each way that has a result, the better one first.
+// Returns one result for each method and thread that finds steps: calls before samples, the main thread first.
 std::vector<PythonSteps> DetectStepsInPython(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

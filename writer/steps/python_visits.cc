@@ -10,23 +10,23 @@
 namespace tbprof {
 namespace {
 
-// What a library needs between two waits for one result is below a tenth of a millisecond; more only where the thread
-// did not get a CPU.
+// A library needs less than 0.1 ms between two waits for one result, unless the thread does not get a CPU.
 constexpr double kLeastGapPs = 20e6, kUsualGapPs = 50e6, kMostGapPs = 640e6;
 constexpr double kGapFactor = 1.25;
-// Gaps within this factor of a bound speak against it.
+// Gaps within this factor of a bound count against it.
 constexpr double kNear = 1.6;
 constexpr size_t kFewestVisits = 12;
-// Lengths before and behind one that it is compared with.
+// Number of lengths before and behind a length that it is compared with.
 constexpr size_t kAround = 8;
 constexpr double kShort = 0.3, kLong = 2.5;
-// Of regular lengths, nine tenths to one tenth, in those around them: 1.7 where visits come at random.
+// Upper limit of the 90th minus the 10th percentile of regular lengths, relative to the lengths around them. Random
+// visits have 1.7.
 constexpr double kMostSpread = 1;
 constexpr double kLeastRegular = 0.75, kNearlyAll = 0.9;
-// Of the best one's time: a line within it that comes more often is the step.
+// Share of the longest regular time of a row: among rows with at least this share, the most frequent one is the step.
 constexpr double kAsMuchTime = 0.9;
 
-// The bound between two kinds of gaps: where there are the fewest.
+// Returns the bound between short and long gaps: the value with the fewest gaps near it.
 double BoundOfGaps(std::vector<double> gaps) {
   std::ranges::sort(gaps);
   double best = kUsualGapPs;
@@ -46,7 +46,7 @@ double BoundOfGaps(std::vector<double> gaps) {
 
 struct Row {
   std::vector<const LineVisit*> visits;
-  std::vector<double> lengths;  // from one to the next
+  std::vector<double> lengths;  // from one visit to the next
   std::vector<bool> is_regular;
   double median = 0;
   double regular_ps = 0;
@@ -56,7 +56,7 @@ struct Row {
 
 int64_t CutOf(const LineVisit& visit) { return visit.waits ? visit.end_ps : visit.start_ps; }
 
-// Against those around it: a program that gets fewer CPUs for a while is slower, and as regular.
+// Compares each length with those around it: a program that has fewer CPUs for a while is slower, but as regular.
 void Measure(Row* row) {
   for (size_t i = 1; i < row->visits.size(); ++i) {
     row->lengths.push_back(static_cast<double>(CutOf(*row->visits[i]) - CutOf(*row->visits[i - 1])));
@@ -86,13 +86,13 @@ bool IsRegular(const Row& row) {
   return row.regular + 1 >= kFewestVisits && row.spread <= kMostSpread && Share(row) >= kLeastRegular;
 }
 
-// Of those that are nearly all regular the one that comes most often.
+// Prefers the row that is more regular; of rows that are nearly all regular, the one with the most visits.
 bool IsBetter(const Row& row, const Row& than) {
   const double share = std::min(Share(row), kNearlyAll), other = std::min(Share(than), kNearlyAll);
   return share != other ? share > other : row.visits.size() > than.visits.size();
 }
 
-// What follows one another at one line.
+// Merges consecutive visits of one line.
 std::vector<LineVisit> WholeLines(const std::vector<LineVisit>& visits) {
   std::vector<LineVisit> lines;
   for (const LineVisit& visit : visits) {
@@ -152,7 +152,7 @@ void MergeWaits(std::vector<LineVisit>* visits) {
 
 StepDetection DetectStepsAtOneLine(const std::vector<LineVisit>& visits) {
   const std::vector<LineVisit> lines = WholeLines(visits);
-  std::map<uint64_t, Row> rows;  // by symbol; of whole lines by path, which no symbol equals
+  std::map<uint64_t, Row> rows;  // by symbol; rows of whole lines by path, which equals no symbol
   for (const LineVisit& visit : visits) rows[visit.symbol].visits.push_back(&visit);
   for (const LineVisit& line : lines) rows[line.path].visits.push_back(&line);
   double most_ps = 0;
@@ -168,7 +168,7 @@ StepDetection DetectStepsAtOneLine(const std::vector<LineVisit>& visits) {
   }
   if (best == nullptr) return {};
   StepDetection found = StepsOf(*best);
-  // What comes every few of its visits may end the step.
+  // A row that occurs at every few visits of the best one may be the step instead.
   for (const auto& [symbol, row] : rows) {
     if (&row == best || !IsRegular(row)) continue;
     const double ratio = row.median / best->median;

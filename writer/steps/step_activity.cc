@@ -21,10 +21,11 @@ constexpr size_t kFewestEvents = 24;
 constexpr size_t kFewestBins = 512;
 constexpr size_t kMostBins = size_t{1} << 17;
 constexpr int64_t kShortestBinPs = 50'000'000;
-// A boundary is as exact as a bin; narrower ones are mostly empty, and not alike.
+// A boundary is as exact as a bin. Narrower bins are mostly empty and do not resemble each other.
 constexpr double kBinsOfStep = 5;
 constexpr size_t kFewestSteps = 8;
-// So many widths of bins see the same rhythm, and most of all that see any, or it may be one of the bins.
+// Number of bin widths that must show the same rhythm, besides most of those that show any: otherwise the rhythm may
+// come from the bins.
 constexpr size_t kFewestWidths = 2;
 constexpr double kSamePeriod = 0.05;
 
@@ -42,27 +43,28 @@ bool IsActivity(const EventType& type, const Event& event) {
   }
 }
 
-// Gaps shorter than this share of the usual one are within a burst. Where calls come at random, a larger share would
-// leave gaps that look regular.
+// Gaps shorter than this share of the usual gap are within a burst. With a larger share, the gaps between random calls
+// would look regular.
 constexpr double kBurst = 0.12;
-// Of the time, in gaps of about the usual length: 0.37 where calls come at random.
+// Share of the time in gaps of about the usual length. Random calls have 0.37.
 constexpr double kLeastInUsualGaps = 0.6;
 constexpr size_t kFewestOfAKind = 12;
 constexpr double kMostlyClock = 0.3;
-// Of the intervals of one kind, those that another must be in once to be of the same step.
+// Share of one kind's intervals in which another kind must occur once to belong to the same step.
 constexpr double kOfTheSame = 0.75;
-// Of the time of all calls. Start and end of a program are often longer than its loop.
+// Share of the time of all calls that a kind must span. The start and the end of a program are often longer than its
+// loop.
 constexpr double kLeastOfTheTime = 0.2;
 constexpr size_t kMostKinds = 32;
-// One kind alone may be anybody's, and of a few at random one looks regular.
+// Factor for a single kind: it may belong to any code, and of a few random kinds one looks regular.
 constexpr double kAlone = 0.7;
-// A gap of more usual ones is none of the loop's.
+// A gap longer than this many usual gaps is not part of the loop.
 constexpr double kPause = 5;
 constexpr double kOtherRhythm = 0.65;
-// Of 1800 programs whose calls come at random one had steps with 0.32, none with more.
+// Of 1800 programs with random calls, one had steps with a confidence of 0.32, and none had more.
 constexpr double kLeastFromBursts = 0.35;
 
-// A call that is no wait for a clock, and none within another.
+// A call that is not a wait for a clock and not nested in another call.
 struct Call {
   int64_t start_ps;
   int64_t end_ps;
@@ -70,14 +72,14 @@ struct Call {
 };
 using Calls = std::vector<Call>;
 
-// Of each thread that does not mostly wait for a clock: a monitor's rhythm is not the program's.
+// Returns the calls of each thread that does not mostly wait for a clock: a monitor's rhythm is not the program's.
 std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
   std::vector<Calls> all;
   for (const Thread& thread : timeline.threads) {
     if (thread.process != process || thread.is_line) continue;
     Calls calls;
     int64_t free_from = 0, clock_ps = 0;
-    // A range around all that a thread does says nothing of when it does it.
+    // A range around much of a thread's work does not show the rhythm of the work.
     const int64_t longest_range = (thread.end_ps - thread.start_ps) / 20;
     for (const Event& event : thread.events) {
       const EventType& type = timeline.types[event.type];
@@ -85,7 +87,7 @@ std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
       if (event.start_ps < free_from || !IsActivity(type, event)) continue;
       if (type.family == EventFamily::kAnnotation && event.duration_ps > longest_range) continue;
       free_from = event.start_ps + event.duration_ps;
-      // Sizes that differ by less are of the same kind.
+      // Sizes with the same bit width are of the same kind.
       const bool sized = type.value == ValueKind::kBytes && event.value > 0;
       const auto size = sized ? std::bit_width(static_cast<uint64_t>(event.value)) : 0;
       calls.push_back({event.start_ps, free_from, StableHash(event.type, event.call_site, size)});
@@ -97,11 +99,11 @@ std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
   return all;
 }
 
-// One kind of call of whatever thread; what is close together is one.
+// One kind of call, of all threads; calls that are close together are one burst.
 struct Kind {
   std::vector<std::pair<int64_t, int64_t>> bursts;  // start, end
   double usual_ps = 0;                              // half of the time is in longer gaps
-  double share = 0;                                 // of the time, in gaps of about that length
+  double share = 0;                                 // share of the time that is in gaps of about that length
   size_t followers = 0;                             // kinds that take turns with it
 
   int64_t Span() const { return bursts.back().first - bursts.front().first; }
@@ -129,7 +131,8 @@ void MeasureGaps(Kind* kind) {
     kind->usual_ps = gap;
     if (passed > all / 2) break;
   }
-  // A few checkpoints, and what lies between the start of a program and its loop, say nothing of the loop.
+  // Leaves out the longest gaps: a few checkpoints, and the time between a program's start and its loop, do not
+  // describe the loop.
   for (size_t left = std::max<size_t>(2, gaps.size() / 50); left > 0 && !gaps.empty(); --left) {
     if (gaps.back() <= kPause * kind->usual_ps) break;
     all -= gaps.back();
@@ -168,7 +171,7 @@ std::vector<Kind> RegularKinds(const std::vector<Calls>& threads) {
   return regular;
 }
 
-// Of the intervals of `one`, those that `other` comes once in.
+// Returns the share of the intervals of `one` in which `other` occurs once.
 double TakesTurns(const Kind& one, const Kind& other) {
   size_t once = 0, at = 0;
   for (size_t i = 0; i + 1 < one.bursts.size(); ++i) {
@@ -180,7 +183,7 @@ double TakesTurns(const Kind& one, const Kind& other) {
   return static_cast<double>(once) / static_cast<double>(one.bursts.size() - 1);
 }
 
-// From where to where most of what there is happens: start and end of a program have a rhythm of their own.
+// Returns the time range in which most calls happen: the start and the end of a program have a rhythm of their own.
 std::pair<int64_t, int64_t> Steady(const std::vector<Calls>& threads) {
   std::vector<int64_t> starts;
   for (const Calls& calls : threads) {
@@ -193,7 +196,7 @@ std::pair<int64_t, int64_t> Steady(const std::vector<Calls>& threads) {
   for (int64_t start : starts) ++counts[static_cast<size_t>((start - first) / part)];
   std::array<size_t, kParts> sorted = counts;
   std::ranges::sort(sorted);
-  // A part that is unlike the usual one, at either end, is no part of a loop.
+  // Parts at either end whose number of calls is unusual are not part of a loop.
   const size_t usual = sorted[kParts / 2];
   const auto unlike = [&](size_t count) { return count > 3 * usual + 8 || count * 3 + 8 < usual; };
   size_t from = 0, to = kParts;
@@ -202,7 +205,8 @@ std::pair<int64_t, int64_t> Steady(const std::vector<Calls>& threads) {
   return {first + static_cast<int64_t>(from) * part, first + static_cast<int64_t>(to) * part};
 }
 
-// How many calls began, of all threads together: what they waited for is long where nothing happens, and drowns it.
+// Counts the calls of all threads that begin in each bin. Their durations are not used: long waits in which nothing
+// happens would hide the rhythm.
 StepActivity InBins(const std::vector<Calls>& threads, std::pair<int64_t, int64_t> steady, size_t bins) {
   StepActivity activity;
   activity.start_ps = steady.first;
@@ -212,7 +216,7 @@ StepActivity InBins(const std::vector<Calls>& threads, std::pair<int64_t, int64_
   for (const Calls& calls : threads) {
     size_t bin = 0;
     float in_bin = 0;
-    // A burst of a thousand is one burst.
+    // Logarithm of the number: a burst of a thousand calls is one burst.
     const auto finish = [&] { all[bin] += std::log2(1 + std::exchange(in_bin, 0.0F)); };
     for (const Call& call : calls) {
       if (call.start_ps < steady.first || call.start_ps >= steady.second) continue;
@@ -271,7 +275,7 @@ StepDetection DetectStepsInBursts(const Timeline& timeline, uint32_t process) {
   const double regular = static_cast<double>(usual.size()) / static_cast<double>(found.steps.size());
   found.confidence = kMostFromBursts * regular * (1 - std::exp(-static_cast<double>(usual.size()) / 6));
   if (best.followers == 0) found.confidence *= kAlone;
-  // What comes around in a rhythm of its own is a part of a step, or made of several.
+  // A kind with another rhythm is a part of a step, or consists of several steps.
   for (const Kind& other : kinds) {
     const double ratio = other.usual_ps / best.usual_ps;
     if (other.followers == 0 || (ratio > 0.7 && ratio < 1.4)) continue;
@@ -309,7 +313,7 @@ StepDetection DetectStepsOfThreads(const Timeline& timeline, uint32_t process) {
   for (StepDetection& one : all) {
     const auto same =
         static_cast<size_t>(std::ranges::count_if(all, [&](const auto& other) { return agree(one, other); }));
-    // Of those, the last has the narrowest bins.
+    // Of equal ones, the last has the narrowest bins.
     if (same >= most) best = &one;
     most = std::max(most, same);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of a program that neither launches nor names anything: what its threads wait for and call, all of them
-// together, in bins of time, given to step_detector.h.
+// Finds the steps of a program that neither launches nor names anything, from the waits and calls of all its threads
+// together: by bursts of equal calls, or by counts in bins of time for step_detector.h.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_STEP_ACTIVITY_H_
@@ -14,15 +14,16 @@
 
 namespace tbprof {
 
-// A rhythm is no proof of a step: what waits for a clock has one too.
+// A rhythm does not prove a step: waits for a clock have one too.
 inline constexpr double kMostFromActivity = 0.5, kMostFromBursts = 0.65;
 
-// Calls of any thread that come around, a burst of the same ones being one: a step that whichever thread is free takes
-// is in no thread's calls, but in those of all. Nothing tells where in it a step begins.
+// Finds steps by repeated calls of any thread; a burst of equal calls counts once. If whichever thread is free takes
+// the next step, the steps show only in the calls of all threads together. Where in the period a step begins is
+// unknown.
 StepDetection DetectStepsInBursts(const Timeline& timeline, uint32_t process);
 
-// Of the threads of `process`. What only waits for a clock is left out, and a rhythm that most of the waiting and
-// working threads do not share is none.
+// Finds steps by the rhythm of the calls of all threads of `process`, without threads that mostly wait for a clock.
+// Most of the bin widths that show a rhythm must show the same one.
 StepDetection DetectStepsOfThreads(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

@@ -72,10 +72,10 @@ bool NameLooksLikeOptimizer(std::string_view name) {
           std::search(from, name.end(), word.begin(), word.end(), [&](char a, char b) { return lower(a) == b; });
       if (found == name.end()) break;
       from = found + 1;
-      // Every second kernel of PyTorch has a lambda in its name.
+      // About half of PyTorch's kernels have "lambda" in their names.
       const std::string_view rest(found + static_cast<ptrdiff_t>(word.size()), name.end());
       if (word == "lamb" && rest.starts_with("da")) continue;
-      // A million, a medallion.
+      // Excludes "million" and "medallion".
       if (word == "lion" && found != name.begin() && found[-1] >= 'a' && found[-1] <= 'z') continue;
       return true;
     }

@@ -17,17 +17,18 @@
 namespace tbprof {
 namespace {
 
-// Of the steps. Of real trainings none has any such call, of compilers, test suites, servers and scripts nearly all.
+// Shares of the steps. In real trainings no step has such a call; in compilers, test suites, servers and scripts nearly
+// all steps have one.
 constexpr double kSomeSteps = 0.2;
 constexpr double kMostSteps = 0.9;
 constexpr double kMostlyWaits = 0.5;
-// Of large allocations and reads: 0.75 to 1 in trainings of JAX, whose threads take turns, 1 in loops of NumPy, 0.3 to
-// 0.5 in test suites.
+// Share of large allocations and reads in common with the step before: 0.75 to 1 in trainings of JAX, whose threads
+// take turns, 1 in loops of NumPy, 0.3 to 0.5 in test suites.
 constexpr double kLeastAlike = 0.65, kLeastAlikeOfAnyLoop = 0.85;
 // Importing a framework and compiling may take longer than a short training.
 constexpr double kLeastCovered = 0.3, kLeastCoveredOfAnyLoop = 0.5;
 constexpr double kLeastDense = 0.7;
-// Smaller blocks are recorded where they were slow, which is chance.
+// Smaller blocks are recorded only if they were slow, which is chance.
 constexpr int64_t kLargeBlock = 64 << 10;
 constexpr int64_t kStandardError = 2;
 
@@ -42,7 +43,7 @@ CallKind KindOf(const EventType& type) {
   const std::string_view name = type.name;
   switch (type.family) {
     case EventFamily::kProcess:
-      // Signals, and what ends the process itself, are no work.
+      // Signals, and calls that end the process itself, are not work.
       return name.starts_with("wait") || name.starts_with("exec") || name.starts_with("posix_spawn") ||
                      IsOneOf(name, {"fork", "vfork", "system", "popen", "fexecve"})
                  ? CallKind::kProcess
@@ -79,23 +80,23 @@ std::vector<Span> RegularSteps(const StepDetection& found) {
   return steps;
 }
 
-// What a regular step has in it.
+// The contents of a regular step.
 struct Content {
   std::bitset<kCallKinds> kinds;
   std::vector<uint64_t> symbols;  // of large allocations and of reads
   std::vector<uint32_t> meeting;  // threads that wait at a barrier
-  bool allocates = false;         // at a line of Python
-  bool numeric = false;           // NumPy does
+  bool allocates = false;         // allocates a large block at a line of Python
+  bool numeric = false;           // NumPy allocates
 };
 
-// By the place that allocates: NumPy's allocator, or any of its library where the place has no name.
+// Returns whether the call site is NumPy's allocator, or any place in its library if the place has no name.
 bool IsNumPy(std::string_view call_site) {
   constexpr std::string_view kWords[] = {"default_malloc", "default_calloc", "default_realloc", "PyDataMem",
                                          "npy_",           "_multiarray",    "_umath"};
   return std::ranges::any_of(kWords, [&](std::string_view word) { return call_site.find(word) != call_site.npos; });
 }
 
-// Of all that either has.
+// The share in common, of all symbols of both.
 double InCommon(const std::vector<uint64_t>& one, const std::vector<uint64_t>& other) {
   std::vector<uint64_t> both;
   std::ranges::set_intersection(one, other, std::back_inserter(both));
@@ -141,7 +142,7 @@ class Measurement {
   }
 
  private:
-  // Null: in none of the regular ones.
+  // Null: the time is in no regular step.
   Content* ContentAt(int64_t time) {
     const auto next = std::ranges::upper_bound(steps_, time, {}, &Span::start);
     if (next == steps_.begin() || std::prev(next)->end <= time) return nullptr;
@@ -251,13 +252,13 @@ StepDoubt DoubtOf(const StepEvidence& evidence) {
   if (evidence.with_files >= kSomeSteps) return StepDoubt::kFiles;
   if (evidence.with_sockets >= kSomeSteps) return StepDoubt::kSockets;
   if (evidence.waiting >= kMostlyWaits) return StepDoubt::kWaits;
-  // A training may read its batches and keep a log; a loop of which nothing else is known may not.
+  // A training may read its batches and keep a log; a loop without other evidence may not.
   if (!framework && std::max(evidence.with_writes, evidence.with_reads) >= kSomeSteps) return StepDoubt::kFiles;
   if (!framework && !meets && evidence.library == NumericLibrary::kNone) return StepDoubt::kAnyLoop;
-  // It is loaded, and does nothing here.
+  // The library is loaded, but does nothing in the steps.
   if (!framework && !meets && evidence.numeric >= 0 && evidence.numeric < kSomeSteps) return StepDoubt::kAnyLoop;
   const double least_alike = framework || meets ? kLeastAlike : kLeastAlikeOfAnyLoop;
-  // Where the threads of a program meet, they may do nothing else that is recorded.
+  // If the threads of a program meet, they may do nothing else that is recorded.
   if (evidence.alike >= 0 ? evidence.alike < least_alike : !meets) return StepDoubt::kOtherEachTime;
   if (evidence.covered < (framework || meets ? kLeastCovered : kLeastCoveredOfAnyLoop)) return StepDoubt::kSmallPart;
   return evidence.dense < kLeastDense ? StepDoubt::kSmallPart : StepDoubt::kNone;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether steps that were found in a program's calls can be those of a training. Compilers, test suites, servers and
-// scripts repeat their calls as well; what they do in each repetition differs: they start programs, open and write
-// files, serve sockets, or do something else each time.
+// Decides whether steps that were found in a program's calls can be those of a training. Compilers, test suites,
+// servers and scripts also repeat their calls, but each repetition starts programs, opens and writes files, serves
+// sockets, or does different work.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_STEP_EVIDENCE_H_
@@ -16,29 +16,29 @@
 
 namespace tbprof {
 
-// Of the regular steps: shares are of their number, unless another base is named.
+// Measurements of the regular steps. Shares are of the number of steps, unless the comment names another base.
 struct StepEvidence {
-  double covered = 0;         // of the time from the process's first recorded call to its last
-  double dense = 0;           // of the time from the first step to the last
-  double with_processes = 0;  // start or await a program
-  double with_files = 0;      // open a file
-  double with_writes = 0;     // write to something other than standard output and error, or wait for a disk
-  double with_reads = 0;      // read something
-  double with_sockets = 0;    // accept, send, receive or wait for descriptors
-  double waiting = 0;         // of the main thread's time: for input, output, a clock or a child
-  double meeting = 0;         // two threads and more wait at a barrier
+  double covered = 0;         // the steps' share of the time from the process's first recorded call to its last
+  double dense = 0;           // the steps' share of the time from the first step to the last
+  double with_processes = 0;  // steps that start or await a program
+  double with_files = 0;      // steps that open a file
+  double with_writes = 0;     // steps that write to anything but standard output and error, or wait for a disk
+  double with_reads = 0;      // steps that read
+  double with_sockets = 0;    // steps that accept, send, receive or wait for descriptors
+  double waiting = 0;         // share of the steps' time: the main thread waits for input, output, a clock or a child
+  double meeting = 0;         // steps in which two or more threads wait at a barrier
   double alike = -1;          // median share of large allocations and reads in common with the step before; -1: none
-  double numeric = -1;        // NumPy takes memory; -1: no allocation of a Python line is recorded in most of them
+  double numeric = -1;        // steps in which NumPy allocates; -1: most have no recorded allocation of a Python line
   NumericLibrary library = NumericLibrary::kNone;
 };
 StepEvidence MeasureSteps(const Timeline& timeline, uint32_t process, const StepDetection& found);
 
 // Why steps that were found in calls are not shown.
 enum class StepDoubt : uint8_t {
-  kNone,           // they are
+  kNone,           // they are shown
   kProcesses,      // programs are started
   kFiles,          // files are opened, read or written
-  kSockets,        // sockets, pipes or descriptors in general are waited for
+  kSockets,        // the steps wait for sockets, pipes or other descriptors
   kWaits,          // the main thread mostly waits
   kOtherEachTime,  // each step does something else
   kSmallPart,      // the loop is a small part of the recorded time
@@ -46,10 +46,10 @@ enum class StepDoubt : uint8_t {
 };
 StepDoubt DoubtOf(const StepEvidence& evidence);
 
-// For people, behind `steps unknown: `.
+// Text for the user, behind `steps unknown: `.
 std::string_view TextOf(StepDoubt doubt);
 
-// By the name of a library's file, as the process has loaded it.
+// Classifies a library by the name of its file, as the process has loaded it.
 NumericLibrary NumericLibraryOf(std::string_view path);
 
 }  // namespace tbprof

@@ -13,23 +13,24 @@
 namespace tbprof {
 namespace {
 
-// A step that has so many times the usual length begins a turn of a loop around it. Other steps are long by chance, on
-// a busy machine many, but seldom as long.
+// A step that is longer than the usual length by one of these factors may begin a turn of a loop around it. Other steps
+// are also long by chance, many on a busy machine, but seldom as long.
 constexpr double kLonger[] = {1.5, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144};
-// Of long steps three may be as far apart by chance.
+// Three long steps may have equal distances by chance.
 constexpr size_t kFewestLonger = 4, kFewestBegins = 2;
-// Distances are looked for in so many steps; logarithms of chances, of about as many squared that are tried.
+// kMostCompared: distances are searched in at most this many steps. kNoChance: negative logarithm of the probability by
+// chance; about kMostCompared squared combinations are tried.
 constexpr size_t kMostCompared = 2048;
 constexpr double kNoChance = 24;
-// Of the turns, those that have the usual number of steps.
+// Share of the turns that must have the usual number of steps.
 constexpr double kSameNumber = 0.75;
-// Of the time, in what is in the first step of a turn alone: then a turn may as well be the step.
+// Share of the time that is extra in the first steps of turns: from kSome or kMuch on, a turn may as well be the step.
 constexpr double kSome = 0.05, kMuch = 0.15;
-// With less it is none: recording the operations of every Nth step costs up to 1 %.
+// With a smaller share there is no loop: recording the operations of every Nth step costs up to 1 %.
 constexpr double kLeast = 0.02;
 constexpr size_t kFewPerTurn = 64;
 
-// Places where turns begin, in order, and the steps from one to the next.
+// Returns the usual number of steps in a turn. `begins`: indexes of the steps that begin a turn, in order.
 std::optional<size_t> UsualNumber(const std::vector<size_t>& begins, size_t fewest) {
   if (begins.size() < fewest) return std::nullopt;
   std::map<size_t, size_t> numbers;
@@ -41,12 +42,12 @@ std::optional<size_t> UsualNumber(const std::vector<size_t>& begins, size_t fewe
   return usual->first;
 }
 
-// Every Nth step from the first of them on.
+// Every Nth step, from `first` on. N: `number`.
 struct Lattice {
   size_t first = 0, number = 0;
 };
 
-// Long steps at equal distances among others that are long by chance: as many as chance would not put there.
+// Finds long steps at equal distances among others that are long by chance: more of them than chance explains.
 std::optional<Lattice> FindLattice(const std::vector<int64_t>& lengths, double least) {
   const size_t count = std::min(lengths.size(), kMostCompared);
   std::vector<bool> is_long(count);
@@ -72,17 +73,17 @@ std::optional<Lattice> FindLattice(const std::vector<int64_t>& lengths, double l
   return std::nullopt;
 }
 
-// What comes before the first of them is a turn, too, whose begin is not seen.
+// The steps before the first begin are also a turn, whose begin is not seen.
 StepLoop Turns(std::string_view what, const std::vector<size_t>& begins, size_t number) {
   return {std::string(what), begins.size() + (begins[0] > 0 ? 1 : 0), static_cast<double>(number), false};
 }
 
-// `share`: of the time, in what is in the first step of a turn alone.
+// `share`: of the time, the extra time in the first steps of turns.
 StepLoop Iterations(size_t turns, size_t number, double share) {
   return {"iterations", turns, static_cast<double>(number), share >= (number <= kFewPerTurn ? kSome : kMuch)};
 }
 
-// Turns that begin with a longer step. `lengths`: of all steps, in picoseconds.
+// Finds turns that begin with a longer step. `lengths`: of all steps, in picoseconds.
 std::optional<StepLoop> FindLoopByLength(const std::vector<int64_t>& lengths) {
   double all = 0;
   for (const int64_t length : lengths) all += static_cast<double>(length);
@@ -109,7 +110,7 @@ std::optional<StepLoop> FindLoopByLength(const std::vector<int64_t>& lengths) {
     }
     const std::optional<size_t> number = UsualNumber(begins, kFewestLonger);
     if (!number.has_value() || more < kLeast * all) continue;
-    // Of some the begin is hidden.
+    // The begins of some turns are hidden.
     const size_t turns = (lengths.size() + *number - 1) / *number;
     return Iterations(turns, *number, more / all);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop around the steps that were found: iterations of reinforcement learning with several updates each, epochs,
+// Finds the loop around the detected steps: iterations of reinforcement learning with several updates each, epochs,
 // folds.
 //
 // Process: converter.
@@ -19,15 +19,15 @@ namespace tbprof {
 struct LoopStep {
   int64_t length_ps = 0;  // without waits for its batch
   bool has_batch = false;
-  // What lies between it and the step before.
+  // What happened between this step and the step before.
   bool after_end_of_data = false;
   bool after_evaluation = false;
 };
 
-// The loop whose turns each have as many of `steps`: they begin with a step that is longer than the others, or behind
-// an evaluation or the end of a data set. Nothing where turns are too few to tell, or have one step each. Where steps
-// have a batch each, their lengths are no evidence: loader and optimizer agree on the steps, and every Nth is long
-// where the loader's workers compete with it for the CPU.
+// Finds a loop whose turns all have the same number of `steps`. A turn begins with a step that is longer than the
+// others, or behind an evaluation or the end of a data set. Returns nothing if there are too few turns, or if each turn
+// has one step. If steps have a batch each, their lengths are no evidence: loader and optimizer agree on the steps, and
+// every Nth step is long if the loader's workers compete with it for the CPU.
 std::optional<StepLoop> FindOuterLoop(const std::vector<LoopStep>& steps);
 
 // E.g. `40 iterations of 16 steps`, `400 batches, 4 in each step`.

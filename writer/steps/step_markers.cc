@@ -14,9 +14,10 @@
 namespace tbprof {
 namespace {
 
-// Fewer marks of their own accord could be anything.
+// Without --step-marker, fewer marks could mean anything.
 constexpr size_t kFewestSteps = 3;
-// A range called `step` beside others called `forward` and `backward` is the optimizer's, not the whole.
+// If ranges called `forward` and `backward` are beside a range called `step`, it is the optimizer's, not the whole
+// step.
 constexpr double kLeastCoverage = 0.8;
 constexpr double kSaidConfidence = 1, kGuessedConfidence = 0.9;
 constexpr char kUsualNames[] =
@@ -34,13 +35,13 @@ std::pair<std::string, int64_t> TitleAndNumber(const std::string& name) {
   return {title, std::stoll(number)};
 }
 
-// An expression takes as long as the text, whatever it is.
+// libstdc++ matches without backtracking: no expression can take exponential time.
 constexpr auto kSyntax = std::regex::ECMAScript | std::regex_constants::__polynomial;
-// Its compiler goes as deep as its parentheses.
+// The compiler of std::regex recurses for nested parentheses.
 constexpr size_t kMaxExpression = 256;
 constexpr size_t kMaxName = 256;
 
-// What the reader takes for its own word has `call ` in front; the program's name has not.
+// The converter prefixes names that the profile's reader would interpret with `call `. Returns the program's own name.
 std::string_view NameGiven(std::string_view name) {
   if (name.starts_with("call train") || name.starts_with("call test")) name.remove_prefix(sizeof("call ") - 1);
   return name;
@@ -66,18 +67,19 @@ std::vector<Step> StepsOfLine(const Timeline& timeline, uint32_t thread, const s
       marks.push_back(&event);
       continue;
     }
-    // One within another is a part of it; one that the window has cut is not a whole one.
+    // A nested range is a part of the outer one. A range that the window has clipped is not a whole step.
     if (event.start_ps < free_from) continue;
     free_from = event.start_ps + event.duration_ps;
     if ((event.flags & (Event::kClippedAtStart | Event::kClippedAtEnd)) == 0) add(event, free_from);
   }
-  // A mark ends one step and begins the next; the last has no end.
+  // A mark ends one step and begins the next; the last mark has no end.
   if (steps.empty()) {
     for (size_t i = 0; i + 1 < marks.size(); ++i) {
       if (marks[i + 1]->start_ps > marks[i]->start_ps) add(*marks[i], marks[i + 1]->start_ps);
     }
   }
-  // Batches of each epoch from 0 again, or one name for all: then by their order.
+  // If the numbers fall, as when batches are numbered from 0 again in each epoch, the steps are numbered by their
+  // order.
   const bool rise =
       std::is_sorted(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.number <= b.number; });
   for (size_t i = 0; !rise && i < steps.size(); ++i) steps[i].number = static_cast<int64_t>(i);
@@ -116,7 +118,7 @@ bool StepNames::Match(std::string_view name) const {
 
 namespace {
 
-// From each launch of a kernel of that name to the thread's next.
+// Steps from each launch of a kernel with a matching name to the thread's next one.
 MarkedSteps StepsOfKernels(const Timeline& timeline, uint32_t process, const StepNames& names_of_steps) {
   MarkedSteps found;
   absl::flat_hash_map<StringId, bool> known;
@@ -171,7 +173,7 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
     if (steps.size() < (expression.empty() ? kFewestSteps : 1)) continue;
     if (expression.empty() && !CoverTheirTime(steps)) continue;
     const bool here = timeline.threads[i].process == process;
-    // The process whose steps are counted comes first, however many another has.
+    // `process` comes first, however many steps another process has.
     if (here != of_process ? !here : steps.size() <= found.steps.size()) continue;
     of_process = here;
     found.steps = std::move(steps);

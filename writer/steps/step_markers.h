@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps that the program has marked itself: ranges or marks whose name says so, or that --step-marker names.
+// Finds steps that the program has marked: ranges or marks whose name denotes a step, or matches --step-marker.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_STEPS_STEP_MARKERS_H_
@@ -17,14 +17,14 @@
 
 namespace tbprof {
 
-// OK, or what is wrong with the regular expression (ECMAScript, without back references).
+// Returns OK, or the error in the regular expression (ECMAScript, without back references).
 absl::Status CheckStepMarker(const std::string& expression);
 
-// Whether a range's name says that it is a step. `expression` empty: names that can hardly mean anything else, such as
-// `ProfilerStep#7` and `iteration 12`.
+// Matches the names of ranges that are steps. `expression` empty: only names that can hardly mean anything else, such
+// as `ProfilerStep#7` and `iteration 12`.
 class StepNames {
  public:
-  explicit StepNames(const std::string& expression);  // one that CheckStepMarker finds good
+  explicit StepNames(const std::string& expression);  // must have passed CheckStepMarker
   bool Match(std::string_view name) const;
 
  private:
@@ -33,13 +33,14 @@ class StepNames {
 
 struct MarkedSteps {
   std::vector<Step> steps;  // in order, without overlaps; empty: nothing is marked
-  std::string source;       // e.g. `marker iteration`
+  std::string source;       // e.g. "annotation `iteration`"
   double confidence = 0;
   std::vector<StepLoop> loops;  // other loops
 };
 
-// The steps of the thread of `process`, or of whichever process, that has marked the most; by StepNames. Where an
-// `expression` finds no annotation, it may be a kernel's: then from each of its launches to the next.
+// Returns the steps of the thread of `process` with the most marks that StepNames matches; if it has none, of another
+// process. If `expression` matches no annotation, it may be a kernel name: then a step lasts from each launch of the
+// kernel to the next.
 MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression);
 
 }  // namespace tbprof

@@ -21,7 +21,7 @@ Types::Types(const Timeline& timeline) : kinds_(timeline.types.size()) {
 ThreadRanges ReadThread(const Timeline& timeline, uint32_t thread, const Types& types) {
   ThreadRanges ranges;
   ranges.thread = thread;
-  // Where the outermost of each kind that is open ends.
+  // For each kind, the end of the outermost open range.
   int64_t batch = -1, optimizer = -1, work = -1, backward = -1;
   for (const Event& event : timeline.threads[thread].events) {
     const Types::Kind kind = types[event.type];

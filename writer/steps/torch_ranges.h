@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What PyTorch's ranges on a thread say about its steps: optimizers, batches and operations, in order of time.
+// Reads from PyTorch's ranges on a thread what its steps consist of: optimizers, batches and operations, in order of
+// time.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_STEPS_TORCH_RANGES_H_
@@ -21,15 +22,15 @@ struct Range {
   bool whole = true;
 };
 
-// Of one thread.
+// The ranges of one thread.
 struct ThreadRanges {
   uint32_t thread = 0;
-  std::vector<Range> optimizers;  // outermost, none that a backward pass calls by itself
+  std::vector<Range> optimizers;  // outermost, without those that a backward pass calls itself
   std::vector<Range> batches;     // outermost
   std::vector<Range> work;        // outermost operations outside of the loader
 };
 
-// What each type of event is to steps.
+// The role of each event type in a step.
 class Types {
  public:
   explicit Types(const Timeline& timeline);
@@ -43,10 +44,10 @@ class Types {
 };
 
 ThreadRanges ReadThread(const Timeline& timeline, uint32_t thread, const Types& types);
-// When backward passes of the process did something; in order.
+// Start times of the process's backward operations, in order.
 std::vector<int64_t> Backwards(const Timeline& timeline, uint32_t process, const Types& types);
 
-// Irregular ones have their label, regular ones none.
+// An interval of time. Irregular intervals have a label, regular ones have none.
 struct Interval {
   int64_t start = 0, end = 0;
   std::string_view label;
@@ -54,11 +55,11 @@ struct Interval {
 inline constexpr std::string_view kEvaluation = "evaluation", kDataOnly = "data only",
                                   kLost = "irregular: records lost", kWithEvaluation = "irregular: an evaluation in it";
 
-// While the observer left operations out; in order.
+// The intervals in which the observer left operations out, in order.
 std::vector<Interval> Pauses(const Timeline& timeline, uint32_t process);
-// Of intervals in order that do not overlap.
+// Returns whether an interval overlaps [start, end). `intervals`: in order, without overlaps.
 bool OverlapAny(const std::vector<Interval>& intervals, int64_t start, int64_t end);
-// Of times in order.
+// Returns whether a time is in [begin, end). `times`: in order.
 bool AnyIn(const std::vector<int64_t>& times, int64_t begin, int64_t end);
 
 }  // namespace tbprof::torch_steps

@@ -23,23 +23,23 @@ namespace {
 
 constexpr double kClear = 0.95, kByOrder = 0.9, kWithLoss = 0.8, kAmbiguous = 0.7, kGuess = 0.6;
 constexpr size_t kFewestSure = 3;
-// Of the batches behind which an optimizer follows: so many have the backward pass that there must be.
+// If this share of the batches that an optimizer follows has a backward pass, each training batch must have one.
 constexpr double kWitnessed = 0.95;
 constexpr double kUsual = 0.8;
-// Of the time that a batch's training works: less of it is none.
+// Share of the usual work of a training batch: less work does not count.
 constexpr double kLeastWork = 0.05;
 constexpr size_t kMostParts = 8;
-// Operations of two intervals in common, of all that they have.
+// Share of the operations of two intervals that they must have in common.
 constexpr double kAlike = 0.8;
 constexpr size_t kFewestRepeats = 4;
-// More optimizers alike behind one batch are no parts of one step.
+// If more equal optimizers than this follow one batch, they are not parts of one step.
 constexpr size_t kMostAlike = 2;
 constexpr double kShortestGap = 0.02;
 constexpr size_t kWarmUpSteps = 3;
 constexpr int64_t kWarmUpFactor = 2, kPauseFactor = 4;
 constexpr double kMostPauses = 0.05;
 
-// The most frequent, of several the smallest.
+// Returns the most frequent number; of several, the smallest.
 size_t Mode(const std::vector<size_t>& numbers) {
   std::map<size_t, size_t> counts;
   for (const size_t number : numbers) ++counts[number];
@@ -59,13 +59,13 @@ StepLoop Parts(std::string_view what, size_t steps, size_t parts) {
   return {std::string(what), steps * parts, 1 / static_cast<double>(parts), false};
 }
 
-// Batches, and behind them what is done with them: optimizers, or any work.
+// Batches, and the optimizers or other work behind them.
 struct Group {
   std::vector<size_t> batches;  // indexes
-  std::vector<size_t> parts;    // of the optimizers, or of what stands for them
+  std::vector<size_t> parts;    // indexes of the optimizers, or of the work that replaces them
 };
 
-// kUnknown: the observer left operations out, as they cost too much.
+// kUnknown: the observer left operations out, since they cost too much.
 enum class Content : uint8_t { kNothing, kWork, kBackward, kUnknown };
 
 class ByBatches {
@@ -86,7 +86,7 @@ class ByBatches {
         of_training.push_back(works[i]);
       }
     }
-    // To count a batch's labels before the next is asked for is no evaluation.
+    // A little work, such as counting a batch's labels before the next batch is requested, is not an evaluation.
     const double least = kLeastWork * static_cast<double>(Median(of_training));
     for (size_t i = 0; i < batches.size(); ++i) {
       if (contents_[i] == Content::kBackward) continue;
@@ -99,7 +99,7 @@ class ByBatches {
     MakeGroups();
   }
 
-  // How many optimizers there are to a group, usually.
+  // The usual number of optimizers in a group.
   size_t Optimizers() const { return by_optimizer_ ? usual_parts_ : 1; }
 
   Found Steps() const {
@@ -115,7 +115,7 @@ class ByBatches {
       }
       const size_t begin = group.batches.size() - taken;
       AddOthers({group.batches.begin(), group.batches.begin() + static_cast<ptrdiff_t>(begin)}, &found);
-      // Of those at the capture's borders it is not known what is missing.
+      // Groups at the borders of the capture may be incomplete.
       const bool cut_at_start = i == 0 && begin == 0 && taken < usual_batches_;
       const bool is_last = i + 1 == groups_.size();
       const bool cut_at_end = is_last && (!by_optimizer_ || group.parts.size() < usual_parts_);
@@ -153,7 +153,7 @@ class ByBatches {
     }
   }
 
-  // An optimizer's place is its end: its closure may get the batch.
+  // An optimizer is placed by its end: its closure may request the batch.
   void MakeGroups() {
     size_t part = 0;
     for (size_t batch = 0; batch <= ranges_.batches.size(); ++batch) {
@@ -184,7 +184,8 @@ class ByBatches {
     usual_parts_ = std::max<size_t>(Mode(parts), 1);
   }
 
-  // Those behind the last that was worked on without a backward pass, where each that trains has one.
+  // Counts the batches behind the last batch that was processed without a backward pass, if each training batch has
+  // one.
   size_t Trailing(const Group& group) const {
     size_t count = 0;
     for (auto batch = group.batches.rbegin(); batch != group.batches.rend(); ++batch, ++count) {
@@ -193,7 +194,8 @@ class ByBatches {
     return count;
   }
 
-  // Batches before those of a step: of an optimizer that was not called (GradScaler), of an evaluation, of none.
+  // Adds batches before those of a step: of an optimizer that was not called (GradScaler), of an evaluation, or unused
+  // ones.
   void AddOthers(std::vector<size_t> batches, Found* found) const {
     if (batches.empty()) return;
     std::vector<Interval> steps;
@@ -223,7 +225,7 @@ class ByBatches {
     if (static_cast<double>(unusual) > (1 - kUsual) * static_cast<double>(whole)) return kAmbiguous;
     // Without an optimizer each batch could be a part of a step.
     if (!by_optimizer_) return backwards_.empty() ? kByOrder : kAmbiguous;
-    // An evaluation after each step looks like it.
+    // An evaluation after each step looks like accumulated batches.
     if (usual_batches_ > 1 && !witnessed_) return kAmbiguous;
     return kClear;
   }
@@ -235,11 +237,11 @@ class ByBatches {
   std::vector<Content> contents_;  // of the time from each batch to the next
   std::vector<Range> parts_;
   std::vector<Group> groups_;
-  bool witnessed_ = false;  // a batch that trains has a backward pass behind it
+  bool witnessed_ = false;  // nearly every batch that trains has a backward pass behind it
   size_t usual_batches_ = 1, usual_parts_ = 1;
 };
 
-// Optimizers alone: what lies between them tells which make one step.
+// Steps by optimizers alone: the work between them shows which of them make one step.
 class ByOptimizers {
  public:
   ByOptimizers(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards,
@@ -267,7 +269,7 @@ class ByOptimizers {
       if (has_batches) ++with_batches;
       found.intervals.push_back({before.end, last.end, has_batches ? kWithEvaluation : ""});
     }
-    // Batches in most: then they are no sign of an evaluation.
+    // If most steps have batches, these are no sign of an evaluation.
     if (2 * with_batches > found.intervals.size()) {
       for (Interval& interval : found.intervals) interval.label = "";
     }
@@ -280,16 +282,16 @@ class ByOptimizers {
   }
 
  private:
-  // Optimizers right behind each other.
+  // Optimizers that follow each other directly.
   struct Burst {
     int64_t start = 0, end = 0;
     bool whole = true;
-    bool known = true;                                   // or operations were left out
+    bool known = true;                                   // false: operations were left out
     std::vector<uint16_t> optimizers;                    // types
-    std::vector<std::pair<uint16_t, uint32_t>> content;  // operations since the burst before, how many of each
+    std::vector<std::pair<uint16_t, uint32_t>> content;  // number of each operation since the previous burst
   };
 
-  // That begins then or later.
+  // The first work that begins at `time` or later.
   std::vector<Range>::const_iterator FirstWork(int64_t time) const {
     return std::partition_point(ranges_.work.begin(), ranges_.work.end(),
                                 [&](const Range& range) { return range.start < time; });
@@ -329,7 +331,7 @@ class ByOptimizers {
     }
   }
 
-  // 1: the same operations; 0: none in common, or other optimizers. `kinds`: how many of each does not count.
+  // 1: the same operations; 0: none in common, or other optimizers. `kinds`: ignores how many of each there are.
   static double Likeness(const Burst& a, const Burst& b, bool kinds) {
     if (a.optimizers != b.optimizers) return 0;
     uint64_t common = 0, all = 0;
@@ -348,7 +350,7 @@ class ByOptimizers {
   }
 
   bool Repeats(size_t period, bool kinds) const {
-    // What is before the first is not all that belongs to it.
+    // Starts at 1: the operations before the first burst may be incomplete.
     size_t alike = 0, pairs = 0;
     for (size_t i = 1; i + period < bursts_.size(); ++i) {
       if (!bursts_[i].known || !bursts_[i + period].known) continue;
@@ -358,7 +360,8 @@ class ByOptimizers {
     return pairs > 0 && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
   }
 
-  // Whether most parts are like the one before: then each may be a step, and a period a turn of a loop around them.
+  // Returns whether most parts are like the one before: then each may be a step, and a period a turn of a loop around
+  // them.
   bool MostAreAlike() const {
     size_t alike = 0, pairs = 0;
     for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
@@ -369,7 +372,7 @@ class ByOptimizers {
     return pairs > 0 && alike * period_ >= pairs * (period_ - 2);
   }
 
-  // Whether every so many are longer or shorter than the others: parts that have the same operations.
+  // Returns whether every Nth part is longer or shorter than the others, for parts that have the same operations.
   bool LengthsAlternate() const {
     for (size_t period = 2; period <= kMostParts && bursts_.size() > kFewestRepeats * period; ++period) {
       std::vector<std::vector<double>> lengths(period);
@@ -418,8 +421,8 @@ class ByOptimizers {
     if (period_ == 1 && LengthsAlternate()) confidence_ = std::min(confidence_, kAmbiguous);
   }
 
-  // Which of the parts is a step's last: the one that is longest idle behind it, where one is by far, else the one
-  // before which the first begins.
+  // Returns which part is the last of a step: the one with by far the longest idle time behind it, if there is one;
+  // otherwise the recording is assumed to begin with the first part of a step.
   size_t Phase() const {
     if (period_ == 1) return 0;
     std::vector<std::vector<int64_t>> idle(period_);
@@ -454,8 +457,7 @@ Found FindSteps(const Timeline& timeline, const ThreadRanges& ranges, const std:
     const ByBatches by_batches(timeline, ranges, backwards, pauses);
     found = by_batches.Steps();
     const size_t optimizers = by_batches.Optimizers();
-    // Optimizers that cannot be told from each other may each be a step: a batch in several parts, an evaluation from
-    // time to time.
+    // If optimizers cannot be distinguished, each may be a step: a batch in several parts, or an occasional evaluation.
     if (optimizers > 1 && by_optimizers.has_value() && by_optimizers->period() == 1) {
       if (optimizers > kMostAlike) {
         found = by_optimizers->Steps();
@@ -475,7 +477,7 @@ void Label(Found* found) {
     if (interval.label.empty()) lengths.push_back(interval.end - interval.start);
   }
   const int64_t median = Median(lengths);
-  // Many long ones are how the program runs, and no pauses.
+  // If many steps are long, the program runs that way; they are not pauses.
   const auto is_pause = [&](int64_t length) { return length / kPauseFactor > median; };
   const auto pauses = static_cast<size_t>(std::count_if(lengths.begin(), lengths.end(), is_pause));
   const bool has_pauses =
@@ -526,7 +528,7 @@ MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
     ThreadRanges ranges = ReadThread(timeline, i, types);
     if (ranges.optimizers.empty() && ranges.batches.empty()) continue;
     const bool here = timeline.threads[i].process == process;
-    // The process whose steps are counted comes first, and optimizers before loaders.
+    // `process` comes first, and optimizers before loaders.
     const auto rank = [](bool is_here, const ThreadRanges& of) {
       return std::make_tuple(is_here, of.optimizers.size(), of.batches.size());
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Steps of a program that trains with PyTorch, or infers: what its optimizers (`Optimizer.step#...`) and its loaders
-// (`enumerate(DataLoader)#....__next__`) tell. docs/pytorch.md has the rules.
+// Finds the steps of a program that trains or infers with PyTorch, by the ranges of its optimizers
+// (`Optimizer.step#...`) and loaders (`enumerate(DataLoader)#....__next__`). docs/pytorch.md has the rules.
 //
 // Process: converter. Pure function.
 #ifndef TBPROF_WRITER_STEPS_TORCH_STEPS_H_
@@ -14,8 +14,8 @@
 
 namespace tbprof {
 
-// The steps of `process`, or of another where it has none. Of a timeline that was cut to its budget as well: optimizers
-// and loaders are kept, and what of the rest is left is not trusted beyond that.
+// Returns the steps of `process`, or of another process if it has none. The timeline may have been cut to its budget:
+// optimizers and loaders are kept then, and the remaining operations are trusted less.
 MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process);
 
 }  // namespace tbprof

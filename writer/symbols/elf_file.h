@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A 64-bit ELF file of this machine's kind, read piece by piece with pread: a file that is truncated or rewritten
-// while we read it gives a failed read, where a mapping would give SIGBUS. Nothing in the file is trusted.
+// A 64-bit ELF file for this machine, read piece by piece with pread. If the file is truncated or rewritten meanwhile,
+// a read fails, where a mapping would raise SIGBUS. Nothing in the file is trusted.
 //
 //   std::unique_ptr<ElfFile> file = OpenModuleFile(path, build_id);
 //   if (file != nullptr && file->ReadAddress(address, &word, sizeof(word))) ...
@@ -53,7 +53,7 @@ class ElfFile {
 #else
 #error "unknown architecture"
 #endif
-  static constexpr unsigned char kOrder = ELFDATA2LSB;  // of both
+  static constexpr unsigned char kOrder = ELFDATA2LSB;  // of both architectures
 
   // Null if the path is no regular file, unreadable, or no ELF file for this machine.
   static std::unique_ptr<ElfFile> Open(const std::string& path);
@@ -61,9 +61,9 @@ class ElfFile {
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
-  // All of it or false.
+  // Reads all `size` bytes, or returns false.
   bool Read(uint64_t offset, void* out, size_t size);
-  // What `bytes` hold of T, in one read; nothing where they are more than `max_bytes` or not all in the file.
+  // The elements of T in `bytes` bytes, in one read; nothing if `bytes` exceeds `max_bytes` or the file ends before.
   template <typename T>
   std::optional<std::vector<T>> ReadArray(uint64_t offset, uint64_t bytes, size_t max_bytes) {
     if (bytes > max_bytes || offset > size_ || bytes > size_ - offset) return std::nullopt;
@@ -71,15 +71,15 @@ class ElfFile {
     if (!Read(offset, array.data(), array.size() * sizeof(T))) return std::nullopt;
     return array;
   }
-  // File bytes at a virtual address of the file, within one segment.
+  // Reads file bytes at a virtual address of the file, within one segment.
   bool ReadAddress(uint64_t address, void* out, size_t size);
-  // As above, but zeros stand for what lies behind the segment's file bytes; at least one byte is real.
+  // Like ReadAddress, but fills with zeros after the segment's file bytes; at least one byte is from the file.
   bool ReadAddressPadded(uint64_t address, void* out, size_t size);
   // A zero-terminated string of at most `limit` characters; longer ones are cut.
   std::string ReadString(uint64_t offset, size_t limit);
 
   bool IsExecutable(uint64_t address) const;
-  std::optional<uint64_t> OffsetOf(uint64_t address);  // in the file
+  std::optional<uint64_t> OffsetOf(uint64_t address);  // the offset in the file
   const std::vector<Elf64_Phdr>& program_headers() const { return program_headers_; }
   const std::vector<Segment>& segments() const { return segments_; }
   const std::vector<Section>& sections();
@@ -114,8 +114,8 @@ class ElfFile {
   std::array<std::unique_ptr<Block>, 64> blocks_;
 };
 
-// The file a module was loaded from, as it is on this machine now; null unless it is the same build. ` (deleted)` at
-// the end of the path is dropped: then only an equal build id makes the file usable.
+// The file that a module was loaded from, as it is on this machine now; null unless it is the same build. The suffix
+// ` (deleted)` of the path is removed: then only an equal build id makes the file usable.
 std::unique_ptr<ElfFile> OpenModuleFile(const std::string& path, std::string_view build_id);
 
 // The separate debug file (.build-id/ab/cdef.debug below `root`) with that build id; null if there is none.

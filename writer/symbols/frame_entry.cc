@@ -78,7 +78,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// Size of a pointer so encoded, 0 if we do not accept it.
+// Size of a pointer with this encoding; 0 if the encoding is not accepted.
 size_t PointerSize(uint8_t encoding) {
   const uint8_t application = encoding & kApplicationMask;
   if (application != DW_EH_PE_absptr && application != DW_EH_PE_pcrel) return 0;
@@ -98,7 +98,7 @@ size_t PointerSize(uint8_t encoding) {
   }
 }
 
-// No branches, no division, no reference to debug information.
+// Accepts no branch, no division, and no reference to debug information.
 bool CheckExpression(Reader code) {
   while (code.left() > 0 && code.ok()) {
     const uint8_t operation = code.Byte();
@@ -168,7 +168,7 @@ bool CheckExpression(Reader code) {
 }
 
 bool CheckInstructions(Reader code) {
-  // Each remembered state is an allocation in libunwind.
+  // libunwind allocates memory for each remembered state.
   int remembered = 0;
   while (code.left() > 0 && code.ok()) {
     const uint8_t instruction = code.Byte();
@@ -251,7 +251,7 @@ bool CheckInstructions(Reader code) {
   return code.ok();
 }
 
-// What follows the length word of the CIE or FDE at `address`.
+// Reads the bytes after the length word of the CIE or FDE at `address`.
 bool ReadEntry(ElfFile& file, uint64_t address, std::vector<uint8_t>* bytes) {
   uint32_t length;
   if (!file.ReadAddress(address, &length, sizeof(length)) || length < 4 || length > kMaxEntry) {
@@ -335,7 +335,7 @@ bool FindFrameTable(ElfFile& file, FrameTable* table) {
 }
 
 bool FindFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, FrameEntry* found) {
-  uint64_t low = 0, high = table.count;  // the entry sought is the last one not above pc
+  uint64_t low = 0, high = table.count;  // the wanted entry is the last one not above pc
   int32_t entry[2];
   const auto offset = static_cast<int64_t>(pc - table.header);
   while (high - low > 1) {

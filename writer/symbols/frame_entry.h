@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A module's unwind tables, checked before libunwind is let at them. libunwind 1.6 believes what it reads: a return
-// address column or DW_CFA_register operand out of range is an index out of its arrays, DW_OP_mod divides by zero,
-// and a branch in an expression may go round for ever.
+// Checks a module's unwind tables before libunwind reads them. libunwind 1.6 does not check its input: a return address
+// column or DW_CFA_register operand out of range is an index out of its arrays, DW_OP_mod divides by zero, and a branch
+// in an expression may loop forever.
 //
 // Process: the converter.
 #ifndef TBPROF_WRITER_SYMBOLS_FRAME_ENTRY_H_
@@ -21,7 +21,7 @@ struct FrameTable {
   uint64_t count = 0;
 };
 
-// False if the file has no table of the kind that every linker writes.
+// Returns false if the file has no table in the form that every linker writes.
 bool FindFrameTable(ElfFile& file, FrameTable* table);
 
 struct FrameEntry {
@@ -29,8 +29,8 @@ struct FrameEntry {
   bool signal_frame = false;
 };
 
-// The entry that the table gives for `pc`; false unless encodings, register numbers and instructions are of the kinds
-// that compilers use.
+// Finds the table's entry for `pc`. Returns false unless its encodings, register numbers and instructions are of the
+// kinds that compilers use.
 bool FindFrameEntry(ElfFile& file, const FrameTable& table, uint64_t pc, FrameEntry* found);
 
 }  // namespace tbprof

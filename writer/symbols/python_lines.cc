@@ -6,13 +6,13 @@
 namespace tbprof {
 namespace {
 
-// Of others the format is not known.
+// The formats of other versions are unknown.
 constexpr uint16_t kOldestMinor = 8, kNewestMinor = 15;
 constexpr uint16_t kFirstWithRanges = 10;
 constexpr uint16_t kFirstWithLocations = 11;
 constexpr int32_t kCodeUnitBytes = 2;
 
-// Lines and offsets of a table that is no table may be anything: unsigned, so that they wrap.
+// A corrupt table may contain any lines and offsets: they are unsigned, so that they wrap.
 int32_t Checked(uint32_t line) { return line <= INT32_MAX ? static_cast<int32_t>(line) : kNoPythonLine; }
 
 // Pairs (bytes of code, lines), both relative; Objects/lnotab_notes.txt of CPython 3.8.
@@ -26,7 +26,7 @@ int32_t LineOfLnotab(std::string_view table, uint32_t line, uint32_t instruction
   return Checked(line);
 }
 
-// Pairs (bytes of code of a range, lines from the one before to it; -128: the range has no line); PEP 626.
+// Pairs (bytes of code in the range, line difference to the previous range; -128: the range has no line); PEP 626.
 int32_t LineOfRanges(std::string_view table, uint32_t line, uint32_t instruction) {
   constexpr int8_t kNoLine = -128;
   uint64_t end = 0;
@@ -39,7 +39,7 @@ int32_t LineOfRanges(std::string_view table, uint32_t line, uint32_t instruction
   return kNoPythonLine;
 }
 
-// Six bits a byte, least significant first; bit 6: more follow. The sign is bit 0 of the number.
+// Six bits per byte, least significant first; bit 6: more bytes follow. Bit 0 of the number is the sign.
 uint32_t SignedVarint(std::string_view bytes) {
   uint32_t value = 0;
   uint32_t shift = 0;
@@ -51,7 +51,8 @@ uint32_t SignedVarint(std::string_view bytes) {
   return (value & 1) != 0 ? 0u - (value >> 1) : value >> 1;
 }
 
-// Entries of a byte with bit 7 set and bytes without: `1 kind:4 units-1:3`; Objects/locations.md of CPython 3.11.
+// An entry is one byte with bit 7 set (`1 kind:4 units-1:3`) and bytes without it; Objects/locations.md of CPython
+// 3.11.
 int32_t LineOfLocations(std::string_view table, uint32_t line, uint32_t instruction) {
   enum Kind : uint8_t { kOneLine0 = 10, kOneLine1 = 11, kOneLine2 = 12, kNoColumns = 13, kLong = 14, kNone = 15 };
   uint64_t end = 0;

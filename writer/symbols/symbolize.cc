@@ -22,7 +22,7 @@
 #include "writer/base/utf8.h"
 #include "writer/symbols/elf_file.h"
 
-// In libstdc++.a only, beside __cxa_demangle; gives the text in pieces, so that one can stop.
+// Exists only in libstdc++.a, next to __cxa_demangle. It returns the text in pieces, so that the caller can stop.
 extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char*, void (*)(const char*, size_t, void*),
                                                                    void*);
 
@@ -33,7 +33,7 @@ constexpr size_t kMaxSymbols = size_t{1} << 23;
 constexpr size_t kMaxNameLength = 4096;
 constexpr size_t kMaxOpenFiles = 200;
 constexpr size_t kMaxCached = size_t{1} << 18;
-// libdw reads a file's debug sections as a whole and keeps what it decoded: of one file, of all together.
+// libdw reads a file's debug sections as a whole and keeps the decoded data. The limits apply to one file, and to all.
 constexpr uint64_t kMaxFileDebugBytes = uint64_t{160} << 20;
 constexpr uint64_t kMaxDebugBytes = uint64_t{256} << 20;
 constexpr int kMaxReopened = 8;
@@ -47,8 +47,8 @@ std::string ModuleName(const std::string& path) {
   return name.empty() ? "[unknown]" : PrintableUtf8(std::string(name));
 }
 
-// The C library and its loader. Nobody looks for a line in them, and reading their separate debug file takes longer
-// than all else of a short run's conversion: libdw decompresses all of it (docs/decisions/040-fast-end.md).
+// The C library and its loader. Users need no lines in them, and reading their separate debug file takes longer than
+// all the rest of a short run's conversion: libdw decompresses the whole file (docs/decisions/040-fast-end.md).
 bool IsCLibrary(const std::string& path) {
   const std::string_view name = BaseName(path);
   return name.starts_with("libc.so.") || name.starts_with("libc-2.") || name.starts_with("ld-linux") ||
@@ -68,7 +68,8 @@ void AppendDemangled(const char* piece, size_t size, void* argument) {
   text->size += size;
 }
 
-// 200 bytes of mangled name can stand for gigabytes of text. The demangler is C and holds nothing when it calls back.
+// 200 bytes of mangled name can stand for gigabytes of text. The demangler is C and holds no resource when it calls
+// back.
 __attribute__((noinline)) bool DemangleInto(const char* name, DemangledText* text) {
   return setjmp(text->too_long) == 0 && __gcclibcxx_demangle_callback(name, AppendDemangled, text) == 0;
 }
@@ -97,7 +98,7 @@ namespace {
 // Functions of one module, sorted by address; names stay in the files.
 class SymbolIndex {
  public:
-  // `code` tells which addresses are code: a debug file has the section headers, but not always the segments.
+  // `code` decides which addresses are code: a debug file has the section headers, but not always the segments.
   void Add(ElfFile& from, const ElfFile& code, bool debug_file) {
     const std::vector<ElfFile::Section>& sections = from.sections();
     const auto table =
@@ -124,7 +125,7 @@ class SymbolIndex {
 
   bool has_full_table() const { return has_full_table_; }
 
-  // The file to read the name from, and where; false if no function covers the address.
+  // Finds the file to read the name from, and the offset. Returns false if no function covers the address.
   bool Find(uint64_t address, bool* in_debug_file, uint64_t* name_offset) const {
     auto after = std::upper_bound(entries_.begin(), entries_.end(), address,
                                   [](uint64_t wanted, const Entry& entry) { return wanted < entry.address; });
@@ -132,7 +133,7 @@ class SymbolIndex {
     for (int tries = 0; tries < 4 && after != entries_.begin(); ++tries) {
       --after;
       const uint64_t at = address - after->address;
-      // Assembler often gives no size: then up to the next function.
+      // Functions in assembler often have no size: such a function extends to the next one.
       const bool covers = after->size != 0 ? at < after->size : tries == 0 && at < kMaxUnsized;
       if (!covers) continue;
       *in_debug_file = after->debug_file;
@@ -149,7 +150,7 @@ class SymbolIndex {
     uint64_t address;
     uint64_t name_offset;  // in the file
     uint32_t size;
-    uint8_t rank;  // of several names for an address, the lowest
+    uint8_t rank;  // among several names for an address, the lowest rank is used
     bool debug_file;
   };
 
@@ -173,7 +174,7 @@ class SymbolIndex {
 
   void AddSymbol(const Elf64_Sym& symbol, const ElfFile::Section& names, const ElfFile& code, bool debug_file) {
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
-    // Labels without a size are borders (etext) or marks of the assembler, not functions.
+    // Labels without a size are boundaries (etext) or marks of the assembler, not functions.
     const bool label = type == STT_NOTYPE && symbol.st_size > 0;
     if (type != STT_FUNC && type != STT_GNU_IFUNC && !label) return;
     if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_ABS || symbol.st_name == 0 ||
@@ -197,18 +198,17 @@ class SymbolIndex {
   bool has_full_table_ = false;
 };
 
-// Source lines of one file with debug information. libdw opens no other file on its own for what is asked here:
-// see Usable.
+// Source lines of one file with debug information. libdw opens no other file by itself for these queries: see Usable.
 class DebugLines {
  public:
-  // Null if there is no debug information, or too much.
+  // Returns null if there is no debug information, or too much.
   static std::unique_ptr<DebugLines> Open(ElfFile& file, const ElfFile& code) {
     uint64_t bytes = 0;
     if (!Usable(file, &bytes)) return nullptr;
     std::unique_ptr<DebugLines> lines(new DebugLines);
     lines->bytes_ = bytes;
     elf_version(EV_CURRENT);
-    // Read, not mapped: a file truncated meanwhile would be SIGBUS.
+    // Read, not mapped: a file that is truncated meanwhile would raise SIGBUS.
     lines->elf_ = elf_begin(file.fd(), ELF_C_READ, nullptr);
     if (lines->elf_ == nullptr) return nullptr;
     lines->dwarf_ = dwarf_begin_elf(lines->elf_, DWARF_C_READ, nullptr);
@@ -280,7 +280,7 @@ class DebugLines {
     return lines && units;
   }
 
-  // dwz moves shared parts into a second file. libdw would open whatever path the section names, a fifo included.
+  // dwz moves shared parts into a second file. libdw would open any path that the section names, even a FIFO.
   bool SetSupplement(ElfFile& file) {
     const ElfFile::Section* link = file.FindSection(".gnu_debugaltlink");
     if (link == nullptr) return true;
@@ -292,7 +292,7 @@ class DebugLines {
     std::unique_ptr<ElfFile> other = OpenDebugFile(kDebugRoot, content.substr(zero + 1));
     uint64_t bytes = bytes_;
     if (other == nullptr) return false;
-    Usable(*other, &bytes);  // has no lines of its own; this is about the size
+    Usable(*other, &bytes);  // has no lines of its own; called for the size
     if (bytes > kMaxFileDebugBytes) return false;
     bytes_ = bytes;
     supplement_file_ = std::move(other);
@@ -304,7 +304,7 @@ class DebugLines {
     return true;
   }
 
-  // Not from .debug_aranges, which clang leaves out.
+  // .debug_aranges is not used: clang omits it.
   void IndexUnits(const ElfFile& code) {
     Dwarf_CU* unit = nullptr;
     Dwarf_Half version;
@@ -402,7 +402,8 @@ struct Symbolizer::State {
     return file.lines.get();
   }
 
-  // Closes what was asked longest ago. Names go on without lines where that would not end.
+  // Closes the debug information that was used longest ago. A file that was reopened more than kMaxReopened times stays
+  // closed: its names have no lines.
   void LimitDebugBytes() {
     while (debug_bytes > kMaxDebugBytes) {
       File* oldest = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Addresses to `function (file:line)`, by elfutils, from the module files and their separate debug files on this
-// machine.
+// Converts addresses to `function (file:line)` with elfutils, from the module files and their separate debug files on
+// this machine.
 //
 // Process: the converter. Not thread-safe. Never asks a network service (debuginfod stays off).
 #ifndef TBPROF_WRITER_SYMBOLS_SYMBOLIZE_H_
@@ -26,7 +26,7 @@ struct Symbol {
   std::string Text() const;
 };
 
-// What stands for a mangled name, printable; the name itself where it is none.
+// The demangled name, printable; the name itself if it is not mangled.
 std::string Demangle(std::string name);
 
 class Symbolizer {
@@ -36,8 +36,8 @@ class Symbolizer {
   Symbolizer(const Symbolizer&) = delete;
   Symbolizer& operator=(const Symbolizer&) = delete;
 
-  // `is_return_address`: look up the instruction before, so that a call at the end of a function is not given to
-  // the next one.
+  // `is_return_address`: looks up the instruction before the address, so that a call at the end of a function is not
+  // attributed to the next function.
   Symbol Find(const ModuleMap& modules, uint64_t address, bool is_return_address);
 
  private:

@@ -14,7 +14,7 @@
 #include "writer/symbols/elf_file.h"
 #include "writer/symbols/frame_entry.h"
 
-// Exported by every libunwind-<arch>, declared by none of its headers (tools that unwind from dumps do the same).
+// Exported by every libunwind-<arch>, but declared in none of its headers (tools that unwind from dumps do the same).
 extern "C" int UNW_OBJ(dwarf_search_unwind_table)(unw_addr_space_t, unw_word_t, unw_dyn_info_t*, unw_proc_info_t*, int,
                                                   void*);
 
@@ -52,13 +52,13 @@ uint64_t CodeAddress(uint64_t value) {
 #endif
 }
 
-// What the tables say for one address, in the form that nearly all rows have: the canonical frame address (the
-// caller's stack pointer) is a register plus a constant, and registers are kept or saved at constants from there.
+// The result of the tables for one address, in the form of nearly all rows: the canonical frame address (the caller's
+// stack pointer) is a register plus a constant, and registers are kept or saved at constant offsets from it.
 struct Rule {
   enum Kind : uint8_t {
-    kConstant,   // the fields below hold
-    kEvaluate,   // ask libunwind each time (signal frames, realigned stacks)
-    kOutermost,  // the table says there is no caller
+    kConstant,   // the fields below are valid
+    kEvaluate,   // call libunwind each time (signal frames, realigned stacks)
+    kOutermost,  // the table states that there is no caller
     kMissing,    // no usable table
   };
   static constexpr int32_t kSame = INT32_MIN;
@@ -90,28 +90,28 @@ bool ReadStack(const StackSnapshot& snapshot, uint64_t address, uint64_t* value)
   return ReadCopy(snapshot, address, value) || (snapshot.memory != nullptr && (*snapshot.memory)(address, value));
 }
 
-// libunwind asks for a file's tables by the same call as for the stack: only what is near the frame can be meant.
+// libunwind reads a file's tables through the same callback as the stack: only addresses near the frame can be stack.
 bool ReadNear(const StackSnapshot& snapshot, uint64_t stack_pointer, uint64_t address, uint64_t* value) {
   constexpr uint64_t kReach = 64 << 10;
   const bool is_near = address - stack_pointer + kReach < 2 * kReach;
   return is_near ? ReadStack(snapshot, address, value) : ReadCopy(snapshot, address, value);
 }
 
-// One call of unw_step: registers in, registers out. The code address space is the file's own (bias 0).
+// One call of unw_step: registers in, registers out. Code addresses are those of the file (bias 0).
 //
-// With `snapshot` null it is a probe: each register holds a base far from all others, memory near the bases answers
-// with its own address, marked, and so the results tell where they came from.
+// With `snapshot` null it is a probe. Each register holds a base far from all others, and memory near a base returns
+// its own address, marked. So the results show where they came from.
 struct Step {
   static constexpr uint64_t kProbeBase = uint64_t{1} << 46;
   static constexpr int kProbeShift = 40;
   static constexpr uint64_t kProbeMark = uint64_t{1} << 45;
   static constexpr int64_t kProbeReach = int64_t{1} << 28;
-  // Every byte of a table that libunwind looks at is read through us.
+  // libunwind reads every byte of a table through the accessors, so the reads can be limited.
   static constexpr int kMaxReads = 200000;
 
   static uint64_t Probe(int index) { return kProbeBase + (uint64_t(index) << kProbeShift); }
 
-  // The register whose base is near `value`, or -1; the distance from it in `offset`.
+  // The register whose base is near `value`, or -1. `offset` is set to the distance from the base.
   static int NearestProbe(uint64_t value, int32_t* offset) {
     const uint64_t shifted = value - kProbeBase + kProbeReach;
     const uint64_t index = shifted >> kProbeShift;
@@ -127,7 +127,7 @@ struct Step {
   const StackSnapshot* snapshot = nullptr;
   Registers registers = {};
   int reads_left = kMaxReads;
-  bool missed = false;  // an address was asked for that is neither in the stack nor in the file
+  bool missed = false;  // libunwind requested an address that is neither in the stack nor in the file
 };
 
 int FindProcInfo(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t* info, int need_unwind_info, void* argument) {
@@ -136,10 +136,10 @@ int FindProcInfo(unw_addr_space_t space, unw_word_t ip, unw_proc_info_t* info, i
   tables.format = UNW_INFO_FORMAT_REMOTE_TABLE;
   tables.start_ip = 0;
   tables.end_ip = UINT64_MAX;
-  // Only the entry that was checked; in an unsorted table libunwind's search may end at another one.
+  // Passes only the entry that was checked: in an unsorted table, libunwind's search may find another one.
   tables.u.rti.segbase = step.module->table.header;
   tables.u.rti.table_data = step.entry.table_entry;
-  tables.u.rti.table_len = 1;  // in words; an entry is one
+  tables.u.rti.table_len = 1;  // in words; one entry is one word
   return UNW_OBJ(dwarf_search_unwind_table)(space, ip, &tables, info, need_unwind_info, argument);
 }
 
@@ -182,12 +182,12 @@ int GetProcName(unw_addr_space_t, unw_word_t, char*, size_t, unw_word_t*, void*)
 
 enum class StepResult { kCaller, kOutermost, kFailed };
 
-// `known` tells which of the resulting registers have a value.
+// `known`: which of the resulting registers have a value.
 StepResult RunStep(unw_addr_space_t space, Step* step, Registers* result, std::array<bool, kRegisters>* known) {
   unw_cursor_t cursor;
   if (unw_init_remote(&cursor, space, step) != 0) return StepResult::kFailed;
   const int status = unw_step(&cursor);
-  // Where a rule leads out of the stack we have, libunwind on x86-64 goes on to guess from the frame pointer.
+  // If a rule leads outside the copied stack, libunwind on x86-64 continues with a guess from the frame pointer.
   if (status < 0 || step->missed) return StepResult::kFailed;
   if (status == 0) return StepResult::kOutermost;
   for (int i = 0; i < kRegisters; ++i) {
@@ -220,7 +220,8 @@ Rule MakeRule(unw_addr_space_t space, ModuleFile* module, uint64_t pc) {
       rule.kind = Rule::kOutermost;
       return rule;
     case StepResult::kFailed:
-      // A rule that follows a saved pointer finds nothing there; if it followed none, the tables are broken.
+      // A rule that follows a saved pointer finds no memory there. If no rule followed a pointer, the tables are
+      // broken.
       rule.kind = step.missed && step.reads_left > 0 ? Rule::kEvaluate : Rule::kMissing;
       return rule;
   }
@@ -271,9 +272,9 @@ bool ApplyRule(const Rule& rule, const StackSnapshot& snapshot, Registers* regis
   return true;
 }
 
-// Without tables (generated code, a file that is gone): believe the frame pointer where it looks like one.
+// Without tables (generated code, a removed file): uses the frame pointer if it looks like one.
 bool FollowFramePointer(const ModuleMap& modules, const StackSnapshot& snapshot, Registers* registers) {
-  constexpr uint64_t kSameRegion = uint64_t{64} << 20;  // generated code calls its neighbours
+  constexpr uint64_t kSameRegion = uint64_t{64} << 20;  // generated code calls code nearby
   const uint64_t frame = (*registers)[kFramePointer];
   uint64_t saved_frame, return_address;
   if (frame % 8 != 0 || frame < (*registers)[kStackPointer] || !ReadStack(snapshot, frame, &saved_frame) ||
@@ -298,7 +299,7 @@ bool FollowFramePointer(const ModuleMap& modules, const StackSnapshot& snapshot,
   return true;
 }
 
-// Rules by (module file, address); a hash table that forgets everything when it would grow too large.
+// Rules by (module file, address), in a hash table that is cleared when it would grow too large.
 class RuleCache {
  public:
   RuleCache() : slots_(kFirstSize) {}
@@ -365,7 +366,7 @@ void ModuleMap::Add(Module module) {
   const size_t path_hash = std::hash<std::string>()(module.path);
   const size_t build_hash = std::hash<std::string>()(module.build_id);
   module.key = path_hash * 0x9e3779b97f4a7c15U ^ build_hash;
-  // All that overlap are neighbours, as the ranges are sorted and disjoint.
+  // Overlapping modules are neighbours, as the ranges are sorted and disjoint.
   auto first = std::partition_point(modules_.begin(), modules_.end(),
                                     [&module](const Module& old) { return old.end <= module.start; });
   auto last = first;
@@ -407,7 +408,7 @@ struct Unwinder::State {
     accessors.resume = Resume;
     accessors.get_proc_name = GetProcName;
     space = unw_create_addr_space(&accessors, 0);
-    // libunwind's cache knows addresses only, ours also knows whose they are.
+    // libunwind's cache is keyed by address only; RuleCache is also keyed by module file.
     if (space != nullptr) unw_set_caching_policy(space, UNW_CACHE_NONE);
   }
   ~State() {
@@ -496,9 +497,9 @@ std::vector<uint64_t> Unwinder::Unwind(const ModuleMap& modules, const StackSnap
     uint64_t& caller = registers[kProgramCounter];
     caller = CodeAddress(caller);
     const uint64_t stack_after = registers[kStackPointer];
-    // A leaf function of arm64 has no frame of its own; all else must come nearer to the stack's base.
+    // A leaf function of arm64 has no frame of its own; every other frame must be nearer to the stack's base.
     const bool leaf = kLinkRegister >= 0 && exact && stack_after == stack_before;
-    // A handler's own stack may lie anywhere.
+    // The stack of a signal handler may have any address.
     const bool elsewhere = rule.signal_frame && snapshot.memory != nullptr;
     if (caller == 0) is_complete = true;
     if (caller == 0 || (stack_after <= stack_before && !leaf && !elsewhere)) break;

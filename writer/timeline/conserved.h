@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Per kind of what is recorded: how many were made, are events of the profile, and are counted by a cause instead.
+// For each kind of recorded item: how many were made, how many are events of the profile, and how many are counted by a
+// cause instead.
 #ifndef TBPROF_WRITER_TIMELINE_CONSERVED_H_
 #define TBPROF_WRITER_TIMELINE_CONSERVED_H_
 
@@ -29,18 +30,18 @@ std::string_view NameOf(ConservedCause cause);
 
 struct ConservedRow {
   ConservedKind kind = ConservedKind::kNone;
-  std::optional<uint64_t> made;  // none: nobody counts them where they are made
+  std::optional<uint64_t> made;  // none: not counted where they are made
   uint64_t published = 0;
   uint64_t rest[static_cast<size_t>(ConservedCause::kCauses)] = {};
-  uint64_t left_at_most = 0;  // what rest[kLeft] may be
-  int64_t missing = 0;        // made less all the others, beyond what may be missing; below 0: too many
+  uint64_t left_at_most = 0;  // upper limit of rest[kLeft]
+  int64_t missing = 0;        // made minus all others, beyond the number that may be missing; below 0: too many
   std::optional<bool> holds;  // none: not known
 };
 
 struct Event;
 struct EventType;
 struct GpuEvent;
-// Of an event on the line of a thread or a stream; kNone: no call's.
+// The kind of an event on the line of a thread or a stream; kNone: the event is not a call.
 ConservedKind ConservedKindOf(const EventType& type);
 ConservedKind ConservedKindOf(const GpuEvent& event);
 

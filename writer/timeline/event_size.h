@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an event of a host thread takes in the xplane file, computed before it is written: the budget is one of bytes,
-// and building a timeline twice to keep it would double the time of a capture. Exact to a few bytes, but for texts that
-// are written in place (objects beyond those that share a text, error texts without a name).
+// Computes the bytes that an event of a host thread takes in the xplane file, before it is written: the budget is in
+// bytes, and building a timeline twice to meet it would double the time of a capture. Exact to a few bytes, except for
+// texts that are written in place (objects beyond those that share a text, error texts without a name).
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_TIMELINE_EVENT_SIZE_H_
@@ -15,16 +15,16 @@
 
 namespace tbprof {
 
-// Of a stat: tag and length, tag and number of its name, tag of its value.
+// Bytes of a stat without its value: tag and length, tag and number of its name, tag of its value.
 inline constexpr uint64_t kStatBytes = 5;
-// A number of a name or a text, of which most files have more than 127 and less than 16,384.
+// Bytes of the number of a name or a text: most files have more than 127 and less than 16,384 of them.
 inline constexpr uint64_t kReferenceBytes = 2;
-// The id of an arrow, apart from those of the other files of a run.
+// Bytes of the id of an arrow, which is distinct from the ids in the other files of a run.
 inline constexpr uint64_t kFlowBytes = 9;
 inline constexpr uint64_t kTextStatBytes = kStatBytes + kReferenceBytes;
 
-// `event`: an Event, or a RawEvent that becomes one, whose times and place are not known yet. `offset_ps`: one near the
-// window's end serves for most. `duration_ps`: 0 for an instant.
+// `event`: an Event, or a RawEvent whose times and line are not known yet. `offset_ps`: an offset near the window's end
+// is right for most events. `duration_ps`: 0 for an instant.
 template <typename AnyEvent>
 uint64_t EventBytes(const EventType& type, const AnyEvent& event, bool has_call_site, uint64_t offset_ps,
                     uint64_t duration_ps) {
@@ -77,7 +77,7 @@ uint64_t EventBytes(const EventType& type, const AnyEvent& event, bool has_call_
       break;
   }
   if (event.detail != 0) bytes += kTextStatBytes;
-  // The line, and the stack where it has callers, as nearly all have.
+  // The line, and the stack if it has callers; nearly all have some.
   if (event.python != 0) bytes += 2 * kTextStatBytes;
   return bytes;
 }

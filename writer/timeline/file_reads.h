@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which calls of a process read files. A pipe or a socket is read by the same `read`; no record has the kind of a
-// descriptor, but files are opened by a call that is recorded, and what a worker has inherited is its queues.
+// Decides which calls of a process read files. `read` is also used for pipes and sockets, and no record has the kind of
+// a descriptor. But the call that opens a file is recorded, while the descriptors that a worker inherits are its
+// queues.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_TIMELINE_FILE_READS_H_
@@ -19,9 +20,10 @@ class FileReads {
  public:
   FileReads(const Timeline& timeline, uint32_t process);
 
-  // Data of a file comes in, by `pread` or by `read` of a descriptor that the process has opened before.
+  // The call reads data of a file: by `pread` or `fread`, or by `read` of a descriptor that the process has opened
+  // before.
   bool IsRead(const Event& event) const;
-  // That, or what comes before it: `open`, `stat`, `lseek`.
+  // The call is a read, or one that precedes reads: `open`, `stat`, `lseek`.
   bool IsAccess(const Event& event) const;
 
  private:

@@ -7,8 +7,8 @@ namespace tbprof {
 namespace {
 
 struct StarterRow {
-  std::string_view file;  // how its path ends
-  std::string_view name;  // how its name ends; empty: all functions of the file
+  std::string_view file;  // end of the path
+  std::string_view name;  // end of the function's name; empty: all functions of the file
 };
 constexpr StarterRow kStarters[] = {
     {"<frozen runpy>", ""},

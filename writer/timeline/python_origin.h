@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose function a Python frame is, by its file and name: the program's own, a library's, or one that only starts
-// others and so contains everything.
+// Classifies a Python frame by its file and name: a function of the program, of a library, or one that only starts
+// others and therefore contains everything.
 //
 // Process: converter. Pure function.
 #ifndef TBPROF_WRITER_TIMELINE_PYTHON_ORIGIN_H_
@@ -15,8 +15,8 @@ namespace tbprof {
 enum class PythonOrigin : uint8_t {
   kProgram,
   kLibrary,  // the standard library, installed packages
-  kStarter,  // of `runpy`, and of what runs a thread's or a worker's function
-  kImport,   // of `importlib`: what it contains is the import of a module
+  kStarter,  // `runpy`, and code that runs the function of a thread or a worker
+  kImport,   // `importlib`: frames within it import a module
 };
 
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name);

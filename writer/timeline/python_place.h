@@ -14,10 +14,10 @@
 
 namespace tbprof {
 
-// Of the frame alone: base name of the file, or its path; line that was executed, function. What is not known is `?`.
+// The text of one frame: base name of the file, or its path; executed line; function. Unknown values are `?`.
 std::string PythonFrameText(const Timeline& timeline, const PythonStack& frame, bool whole_path = false);
 
-// Of a stack, innermost first, with at most `callers` of its callers. `stack`: index into PythonTimeline::stacks, not
+// The text of a stack, innermost first, with at most `callers` callers. `stack`: index into PythonTimeline::stacks, not
 // 0.
 std::string PythonStackText(const Timeline& timeline, uint32_t stack, size_t callers);
 

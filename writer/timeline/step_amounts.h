@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run did for each of its steps, and the machine on which it did: what runs are compared by. Times and indexes
-// as in timeline.h.
+// The amounts of work of a run, to be divided by its steps, and its machine: the data by which runs are compared. Times
+// and indexes as in timeline.h.
 //
 // Process: the converter.
 #ifndef TBPROF_WRITER_TIMELINE_STEP_AMOUNTS_H_
@@ -16,21 +16,21 @@ namespace tbprof {
 
 using StringId = uint32_t;
 
-// Of the whole run, start-up included: what is the same in each run of a program shows there, too.
+// An amount of the whole run, including start-up: work that is the same in each run of a program shows there, too.
 struct StepCount {
-  std::string_view name;  // `kernels`, ...: a text that lives on
+  std::string_view name;  // `kernels`, ...: refers to a permanent text
   double total = 0;
 };
 
-// Of a framework, by name.
+// An operation of a framework, by name.
 struct StepOperation {
   StringId name = 0;
   double calls = 0;     // of the whole run
-  int64_t self_ps = 0;  // likewise, without the operations inside it
+  int64_t self_ps = 0;  // of the whole run, without nested operations
 };
 
 struct StepAmounts {
-  uint64_t steps = 0;  // irregular ones, too: a busy machine makes others so; 0: not known, and all else is empty
+  uint64_t steps = 0;  // with irregular ones, which a busy machine causes; 0: not known, and the rest is empty
   std::vector<StepCount> counts;
   std::vector<StepOperation> operations;  // by time, longest first
 };
@@ -38,8 +38,8 @@ struct StepAmounts {
 struct Machine {
   std::string cpu_model, kernel;  // empty: not known
   int cpus = 0;                   // 0: not known
-  uint64_t memory_bytes = 0;      // likewise
-  int64_t page_ps = 0;            // measured: the first use of a page of memory; 0: not known
+  uint64_t memory_bytes = 0;      // 0: not known
+  int64_t page_ps = 0;            // measured time of the first use of a page of memory; 0: not known
 };
 
 }  // namespace tbprof

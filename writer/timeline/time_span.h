@@ -16,7 +16,7 @@ struct TimeSpan {
   int64_t start_ps, end_ps;
 };
 
-// In order, disjoint.
+// Returns the union of the spans: in order, disjoint.
 inline std::vector<TimeSpan> Merged(std::vector<TimeSpan> spans) {
   std::ranges::sort(spans, {}, &TimeSpan::start_ps);
   std::vector<TimeSpan> merged;

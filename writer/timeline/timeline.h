@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timeline: what one capture shows, decoded and on one time axis. The builder (timeline_builder.h) makes it from a
+// Timeline: the decoded contents of one capture, on one time axis. The builder (timeline_builder.h) makes it from a
 // spool; every output (outputs.h) is a pure function of it.
 //
 // Process: the converter. Single-threaded, allocates, never in a target.
@@ -30,7 +30,7 @@
 
 namespace tbprof {
 
-// Indices that stand for none, into Timeline::processes and ::threads.
+// Indices into Timeline::processes and ::threads that mean none.
 inline constexpr uint32_t kNoProcess = UINT32_MAX;
 inline constexpr uint32_t kNoLine = UINT32_MAX;
 
@@ -55,9 +55,9 @@ class StringTable {
   std::vector<const std::string*> texts_;
 };
 
-// What an event's `object` is, and how an output prints it.
+// The meaning of Event::object, and how an output prints it.
 enum class ObjectKind : uint8_t { kNone, kAddress, kDescriptor, kProcessId, kThread, kStream };
-// What an event's `value` is.
+// The meaning of Event::value.
 enum class ValueKind : uint8_t {
   kNone,
   kBytes,
@@ -68,12 +68,12 @@ enum class ValueKind : uint8_t {
   kSignal,
   kCorrelation,
   kPayload,          // a number that the program gave
-  kPayloadUnsigned,  // the same, of 64 bits without a sign
-  kPayloadDouble,    // the bits of one
-  kSequence,         // of PyTorch's automatic differentiation; `object`: its number of the forward operation's thread
+  kPayloadUnsigned,  // the same, as unsigned 64 bits
+  kPayloadDouble,    // the bits of a double
+  kSequence,         // number in PyTorch's autograd; `object`: autograd's number of the forward operation's thread
 };
 
-// Of kPayloadDouble.
+// The value of kPayloadDouble.
 inline double DoubleOf(int64_t bits) {
   double number;
   __builtin_memcpy(&number, &bits, sizeof(number));
@@ -82,16 +82,16 @@ inline double DoubleOf(int64_t bits) {
 
 enum class EventFamily : uint8_t { kThread, kLock, kSleep, kIo, kProcess, kMemory, kStep, kGpu, kAnnotation, kOther };
 
-// Of kAnnotation: who reported it.
+// The source of a kAnnotation event.
 enum class RangeOrigin : uint8_t {
   kProgram,         // NVTX
-  kTorchOperation,  // e.g. `aten::mm`; the outermost of a nest is what the program called
+  kTorchOperation,  // e.g. `aten::mm`; the program called the outermost one of a nest
   kTorchBackward,   // e.g. `autograd::engine::evaluate_function: MmBackward0`, and in it `MmBackward0`
-  kTensorFlow,      // e.g. `MatMul`; a function of tf.function's: `__inference_one_step_on_iterator_1234`
-  kTorchUser,       // e.g. `Optimizer.step#SGD.step`, and what a program names by record_function
+  kTensorFlow,      // e.g. `MatMul`, or a tf.function: `__inference_one_step_on_iterator_1234`
+  kTorchUser,       // e.g. `Optimizer.step#SGD.step`, and ranges that a program names by record_function
 };
 
-// One kind of event: what all events of that kind share. Index = Event::type.
+// One kind of event: the properties that all its events share. Index = Event::type.
 struct EventType {
   std::string name;  // the function's own name; never begins with `train` or `test` unless it is a step
   EventFamily family = EventFamily::kOther;
@@ -104,23 +104,24 @@ struct Event {
   enum Flag : uint16_t {
     kClippedAtStart = 1,  // began before the window
     kClippedAtEnd = 2,    // had not ended when the window closed or the process died
-    kFailed = 4,          // the call returned an error; `error` holds errno, of kGpu CUDA's number
-    kOpen = 8,            // a wait that had not returned; kClippedAtEnd besides
+    kFailed = 4,          // the call returned an error; `error` holds errno, for kGpu CUDA's number
+    kOpen = 8,            // a wait that had not returned; kClippedAtEnd is also set
   };
   int64_t start_ps = 0;
   int64_t duration_ps = 0;  // 0 = an instant
   uint64_t object = 0;
   int64_t value = 0;
-  StringId call_site = 0;  // `function (file:line)`; of PyTorch's operations the shapes of their inputs; or empty
-  StringId detail = 0;     // free text: a path, a command line; of PyTorch's work the operation; or empty
+  StringId call_site = 0;  // `function (file:line)`; for PyTorch's operations the shapes of their inputs; or empty
+  StringId detail = 0;     // free text: a path, a command line; for PyTorch's work the operation; or empty
   uint16_t type = 0;
   uint16_t flags = 0;
   int32_t error = 0;
-  uint32_t python = 0;  // index into PythonTimeline::stacks, of the call; 0: none is known
+  uint32_t python = 0;  // stack of the call: index into PythonTimeline::stacks; 0: not known
 };
 
-// Of a call whose object and result are both processes (waitpid), one is shown: the one that it returned, or where it
-// has not returned one, the one that was requested. `event`: an Event, or a RawEvent that becomes one.
+// If the object and the result of a call are both processes (waitpid), one is shown: the process that the call
+// returned, or, if it has not returned one, the process that was requested. `event`: an Event, or a RawEvent that
+// becomes one.
 template <typename AnyEvent>
 bool ShowsResultAsProcess(const EventType& type, const AnyEvent& event) {
   return type.value == ValueKind::kProcessId && (event.flags & (Event::kFailed | Event::kOpen)) == 0;
@@ -136,23 +137,22 @@ bool HasValueToShow(const EventType& type, const AnyEvent& event) {
          ShowsResultAsProcess(type, event);
 }
 
-// Calls of one function, whole capture, recorded and merely counted ones together.
+// Calls of one function in the whole capture, including calls that were only counted.
 struct OperationTotal {
   uint16_t type = 0;
   uint64_t calls = 0;     // recorded + counted
-  uint64_t recorded = 0;  // have (or had, before the budget) an event of their own
+  uint64_t recorded = 0;  // calls that have, or had before the budget, their own event
   int64_t total_ps = 0;   // time inside, recorded + counted
   int64_t longest_ps = 0;
-  int64_t self_ps = -1;    // of PyTorch's operations: without what is nested in them; -1: not known
+  int64_t self_ps = -1;    // for PyTorch's operations: without nested operations; -1: not known
   bool estimated = false;  // operations were sampled: calls and times are extrapolated
 };
 
-// How much of PyTorch's operations of a process is recorded. From `at_ps` on, what is stands for `weight` times as
-// much.
+// Sampling of a process's PyTorch operations. From `at_ps` on, each recorded operation stands for `weight` operations.
 struct TorchWeight {
   int64_t at_ps = 0;
   double weight = 1;
-  bool midway = false;  // the first operations may be parts of one that is not recorded
+  bool midway = false;  // the first operations may be parts of one that was not recorded
 };
 struct TorchSampled {
   uint64_t recorded = 0;
@@ -160,8 +160,8 @@ struct TorchSampled {
   std::vector<TorchWeight> weights;  // in order of time; empty: all are recorded
 };
 
-// A wait of a main thread, or a batch of tf.data's, that the budget left out of the events: what the steps waited for
-// does not depend on what is drawn.
+// A wait of a main thread, or a batch of tf.data, that the budget left out of the events. It is kept since the waits of
+// the steps must not depend on which events are drawn.
 struct CutWait {
   int64_t start_ps = 0;
   int64_t duration_ps = 0;
@@ -175,7 +175,7 @@ struct Thread {
   uint64_t line_id = 0;  // dense, unique over all merged processes, > 0
   std::string name;      // as the program set it; empty if it never did
   bool is_main = false;
-  bool is_line = false;  // no thread: a line of its own for what belongs to none, or to one that is not known
+  bool is_line = false;  // not a thread: a line for events of no thread or of an unknown one
   int64_t start_ps = 0;
   int64_t end_ps = 0;
   uint64_t flow_id = 0;            // the kFlowIn value of its start event; 0 if its creator is not known
@@ -183,12 +183,12 @@ struct Thread {
   std::vector<CutWait> cut_waits;  // sorted likewise; may overlap `events`
 };
 
-// A kernel's node of a CUDA graph, or its copy in one that can be launched.
+// A kernel node of a CUDA graph, or its copy in an executable graph.
 struct GraphNode {
-  uint32_t thread = 0;  // that made it: index into Timeline::threads
+  uint32_t thread = 0;  // that made the node: index into Timeline::threads
   int64_t at_ps = 0;
   uint64_t node = 0;      // GpuEvent::value of its kernels, unique in the process
-  uint64_t original = 0;  // that it is a copy of; 0: of none; `node`: of one that is not known
+  uint64_t original = 0;  // the node that it copies; 0: none; equal to `node`: not known
 };
 
 struct AllocatorTotals {
@@ -196,54 +196,54 @@ struct AllocatorTotals {
   uint64_t frees = 0;
   uint64_t allocated_bytes = 0;
   uint64_t freed_bytes = 0;
-  // Of the process, blocks from before the capture included.
+  // Bytes of the whole process, including blocks that were allocated before the capture.
   int64_t live_bytes = 0;         // at the end of the capture, or of the process
   int64_t peak_bytes = 0;         // the highest since the process's start, up to the capture's end
   int64_t begin_bytes = 0;        // at the start of the capture, or of the process
   int64_t window_peak_bytes = 0;  // the highest seen in the capture
-  bool is_absolute = true;        // false: counting began later than the process, and these four are lower bounds
+  bool is_absolute = true;        // false: counting began after the process, and these four are lower bounds
 };
 
-// A place that the allocator was called from, as --malloc=exact has seen it.
+// A call site of the allocator, recorded with --malloc=exact.
 struct HeapSite {
   StringId site = 0;
-  uint64_t calls = 0;  // that gave a block
+  uint64_t calls = 0;  // that returned a block
   uint64_t bytes = 0;
-  uint64_t temporary = 0;  // of the calls: the thread gave the block back before it took another
+  uint64_t temporary = 0;  // calls whose block the thread freed before its next allocation
   uint64_t live_blocks = 0;
   int64_t live_bytes = 0;  // at the end of the capture
-  int64_t peak_bytes = 0;  // when the process had its most
+  int64_t peak_bytes = 0;  // at the time of the process's peak
   StringId python = 0;     // `train.py:42 remember`; 0: not known
 };
 
-// --malloc=exact: every block that came or went in the capture.
+// --malloc=exact: every block that was allocated or freed in the capture.
 struct ExactHeap {
   bool recorded = false;
-  // Records of the process that are missing, at least. Not 0: what is live, its peaks and what is temporary are not
-  // known, and calls and bytes are lower bounds.
+  // Lower bound of the lost records of the process. If not 0, live bytes, their peaks and temporary blocks are unknown,
+  // and calls and bytes are lower bounds.
   uint64_t lost = 0;
   uint64_t allocations = 0;
   uint64_t releases = 0;
-  uint64_t earlier = 0;       // of the releases: of blocks from before the capture
-  uint64_t ambiguous = 0;     // calls of different threads whose order is not known, and matters
-  uint64_t not_followed = 0;  // allocations beyond what the writer keeps in mind at a time
+  uint64_t earlier = 0;       // releases of blocks from before the capture
+  uint64_t ambiguous = 0;     // calls of different threads whose order matters but is not known
+  uint64_t not_followed = 0;  // allocations beyond the number that the writer tracks at a time
   uint64_t temporary = 0;
   uint64_t live_blocks = 0;
-  int64_t live_bytes = 0;  // what came less what went
+  int64_t live_bytes = 0;  // allocated minus freed bytes
   int64_t peak_bytes = 0;
   int64_t peak_ps = 0;
-  int64_t widest_ps = 0;        // the longest stretch between two known times
+  int64_t widest_ps = 0;        // the longest interval between two known times
   std::vector<HeapSite> sites;  // sorted by peak_bytes descending
 };
 
 enum class ProcessState : uint8_t {
   kRecorded,
   kRecordedWithoutAllocator,  // the allocator cannot be interposed (linked statically, own allocator)
-  kInert,                     // the library was there and stayed out of the way: see `reason`
+  kInert,                     // the library was loaded but inactive: see `reason`
   kNotLoaded,                 // static, setuid, foreign class, environment lost: see `reason`
 };
 
-// What a process has loaded to compute with.
+// The numeric library that a process has loaded.
 enum class NumericLibrary : uint8_t { kNone, kLinearAlgebra, kFramework };
 
 struct Process {
@@ -251,7 +251,7 @@ struct Process {
   int32_t parent = -1;  // index into Timeline::processes, -1 = the command itself or unknown
   bool is_command = false;
   bool forked = false;         // made by fork without exec: shares the image of its parent
-  bool replaced = false;       // by exec: a later entry is the same process
+  bool replaced = false;       // replaced by exec: a later entry is the same process
   bool is_unrecorded = false;  // the command of a run in which no process was recorded
   std::string executable;
   std::string name;  // short: basename of the executable or of the script
@@ -275,16 +275,16 @@ struct Process {
   NumericLibrary library = NumericLibrary::kNone;
 };
 
-// Programs that the recorded ones started and that are not in the capture.
+// Programs that recorded processes started and that are not in the capture.
 struct UnrecordedProgram {
   ProcessState state = ProcessState::kNotLoaded;
-  std::string path;  // as it was given to exec; empty: not known
+  std::string path;  // as given to exec; empty: not known
   std::string reason;
   uint64_t count = 0;
   std::vector<int32_t> pids;  // the first few
 };
 
-// Where time or bytes went, by code place. Whole capture, independent of what fitted the budget.
+// Time or bytes by call site, for the whole capture, independent of the budget.
 struct CallSiteTotal {
   StringId site = 0;
   uint16_t type = 0;
@@ -295,7 +295,7 @@ struct CallSiteTotal {
 };
 
 struct AllocationSiteTotal {
-  std::vector<StringId> frames;  // innermost first, `function (file:line)`; frames of the allocator itself left out
+  std::vector<StringId> frames;  // innermost first, `function (file:line)`; without frames of the allocator
   uint64_t samples = 0;
   double bytes = 0;           // unbiased estimate of all bytes allocated there
   StringId python = 0;        // `train.py:42 remember`; 0: not known
@@ -307,17 +307,17 @@ struct CounterSample {
   double value = 0;
 };
 
-// A tensor's memory on a device that came or went.
+// An allocation or a release of a tensor's memory on a device.
 struct TensorMemory {
   int64_t time_ps = 0;
   uint64_t address = 0;
-  int64_t bytes = 0;                    // below 0: it went
-  int64_t allocated = 0, reserved = 0;  // behind it: by tensors, and of the driver
+  int64_t bytes = 0;                    // below 0: a release
+  int64_t allocated = 0, reserved = 0;  // after it: bytes of tensors, and bytes reserved from the driver
   uint32_t process = 0, thread = 0;     // indices into Timeline::processes, ::threads
   uint32_t device_type = 0;             // c10::DeviceType
-  uint16_t device = 0;                  // as PyTorch numbers it
-  bool lasting = false;                 // longer than the step that it came in
-  bool kind_known = true;               // whether that is known: not all reports are kept
+  uint16_t device = 0;                  // PyTorch's number
+  bool lasting = false;                 // it outlives the step of its allocation
+  bool kind_known = true;               // whether `lasting` is known: not all reports are kept
   StringId operation = 0;               // as NamedOperations names it
 };
 struct CounterTrack {
@@ -325,16 +325,16 @@ struct CounterTrack {
   std::string series;
   uint32_t process = 0;
   std::vector<CounterSample> samples;
-  int device = -1;           // index into Timeline::gpu_devices, of whose plane it is; -1: of the process's
+  int device = -1;           // on this device's plane: index into Timeline::gpu_devices; -1: on the process's
   double peak_before = 0;    // of a heap: the highest value before the capture
-  bool lower_bound = false;  // likewise: the values are at least these
+  bool lower_bound = false;  // of a heap: the values are lower bounds
 };
 
-// What the steps of a timeline are taken from.
+// The source of a timeline's steps.
 enum class StepSource : uint8_t {
   kNone,          // there are none
-  kWholeCapture,  // they are unknown, and the whole capture is shown as one
-  kMarked,        // ranges or kernels with such names
+  kWholeCapture,  // they are unknown, and the whole capture is shown as one step
+  kMarked,        // ranges or kernels with the name of a step
   kFramework,     // PyTorch's optimizer or data loader
   kInferred,      // calls or work that repeat
 };
@@ -347,7 +347,7 @@ struct Step {
   int64_t number = 0;
   std::string name;  // shown to the user
   uint32_t thread = 0;
-  bool is_regular = true;  // else warm-up, a pause, an evaluation: labelled, and in no statistics
+  bool is_regular = true;  // false: warm-up, a pause or an evaluation: labelled, and not in statistics
 };
 
 enum class RankState : uint8_t {
@@ -369,7 +369,7 @@ struct RankPlace {
   std::string function;
 };
 
-// One rank of the run in a few numbers. How it ended is known of every rank of the spool, the rest of those whose
+// Summary of one rank of the run. Its end is known for every rank of the spool, the other fields only for ranks whose
 // timeline was built (writer/convert/rank_report.h).
 struct RankReport {
   int rank = -1;
@@ -383,32 +383,32 @@ struct RankReport {
   int earlier_failures = 0;     // processes of it that failed before this one was started
   std::string earlier_failure;  // the first of them, e.g. `killed by SIGKILL`
 
-  bool of_other_launcher = false;  // times of its end are by another machine's clock
+  bool of_other_launcher = false;  // the time of its end is from another machine's clock
 
-  bool has_numbers = false;  // those below
+  bool has_numbers = false;  // whether the fields below are known
   std::string host;          // the stem of its file
   uint64_t processes = 0, threads = 0, records = 0;
   uint64_t steps = 0, irregular_steps = 0;
   int64_t median_step_ps = -1;  // -1: no steps are known
-  int64_t last_step = -1;       // the number of the latest
+  int64_t last_step = -1;       // the number of the latest step
   std::string step_source;
   double step_confidence = 0;
-  int64_t waited_ps = 0;         // by all threads
+  int64_t waited_ps = 0;         // total of all threads
   std::vector<RankWait> waits;   // the longest few
-  int64_t heap_peak_bytes = -1;  // the highest of a process, until the window's close
+  int64_t heap_peak_bytes = -1;  // the highest peak of a process, until the window's close
   double own_cost_seconds = 0;
-  std::string verdict;            // its own, in a sentence
-  Cause cause = Cause::kUnknown;  // of it
-  double collectives_share = -1;  // of its steps, waits for the others; -1: not known
-  RankPlace busiest;              // where its steps spend most, but for those waits
+  std::string verdict;            // the rank's own, as a sentence
+  Cause cause = Cause::kUnknown;  // of its verdict
+  double collectives_share = -1;  // share of its steps in waits for other ranks; -1: not known
+  RankPlace busiest;              // where its steps spend most, apart from those waits
 };
 
-// Another loop than that of the steps: around them or within them.
+// A loop around the steps or within them.
 struct StepLoop {
-  std::string what;          // of its turns, plural: `iterations`, `batches`
-  uint64_t count = 0;        // of its turns, in the capture
+  std::string what;          // name of its turns, plural: `iterations`, `batches`
+  uint64_t count = 0;        // number of its turns in the capture
   double steps_each = 0;     // steps in a turn; below 1: turns are parts of a step
-  bool may_be_step = false;  // its turn may as well be the step
+  bool may_be_step = false;  // its turn may be the real step
 };
 
 struct DropCount {
@@ -416,7 +416,7 @@ struct DropCount {
   uint64_t records = 0;
 };
 
-// A warning of a capture begins with it where several were to begin at one moment and this one did not.
+// Prefix of the warning of a capture that began later than the start on which several captures had agreed.
 inline constexpr std::string_view kBeganLate = "this window began ";
 
 struct Timeline {
@@ -425,21 +425,21 @@ struct Timeline {
   std::string run;
   std::string command_line;
   uint64_t origin_unix_ns = 0;  // wall clock at time 0
-  // Of several profiles that are to be laid over each other: how long after the start that was agreed on.
+  // If several profiles are to be overlaid: delay after the agreed start.
   uint64_t after_agreed_start_ns = 0;
   int64_t duration_ps = 0;
-  int64_t totals_ps = 0;            // of the time the totals are about, where that is the whole run and this is less
-  std::string window;               // `all`, `capture 1`, ...: what this capture is
-  int rank = -1;                    // whose file this is; -1: no rank known
-  std::vector<int> further_ranks;   // also in the spool, each with a file of its own
-  std::vector<int> ranks;           // all in the spool, whether in this window or not
+  int64_t totals_ps = 0;            // time that the totals cover, if that is the whole run and longer than the timeline
+  std::string window;               // name of this capture: `all`, `capture 1`, ...
+  int rank = -1;                    // rank of this file; -1: not known
+  std::vector<int> further_ranks;   // other ranks in the spool, each with its own file
+  std::vector<int> ranks;           // all ranks in the spool, in this window or not
   int world_size = -1;              // -1: not known
   std::string ranks_recorded;       // --ranks
-  std::vector<int> missing_ranks;   // expected of this spool, or of the run's other launchers, and not there
+  std::vector<int> missing_ranks;   // expected in this spool or from the run's other launchers, but missing
   std::vector<RankReport> by_rank;  // sorted by rank; empty: no process has a rank
   std::vector<std::string>
-      rank_warnings;             // of ranks that failed: go to XSpace.warnings, and to the terminal with the ranks
-  bool counts_allocator = true;  // false: its calls are not traced
+      rank_warnings;             // about failed ranks: go to XSpace.warnings, and to the terminal with the ranks
+  bool counts_allocator = true;  // false: allocator calls are not traced
   bool complete = true;          // false: the launcher died, `recover` made this
 
   // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.
@@ -447,10 +447,10 @@ struct Timeline {
   int exit_signal = 0;
 
   StringTable strings;
-  // Of what was recorded. Entries that exec has replaced are not counted again.
+  // Number of recorded processes and threads. Entries that exec has replaced are not counted again.
   uint64_t ProcessCount() const;
   uint64_t ThreadCount() const;
-  // Whether nothing that was recorded is missing.
+  // Returns whether no recorded data is missing.
   bool IsWhole() const { return complete && drops.empty() && records_not_kept == 0 && corrupt_records == 0; }
   std::vector<EventType> types;
   std::vector<Process> processes;
@@ -459,24 +459,24 @@ struct Timeline {
   std::vector<TensorMemory> tensor_memory;  // in order of time, thinned
   std::vector<DeviceMemory> device_memory;  // by peak, highest first
   std::vector<GpuDevice> gpu_devices;       // sorted by number
-  std::vector<GpuStream> gpu_streams;       // sorted by (device, line_id); none without events
+  std::vector<GpuStream> gpu_streams;       // sorted by (device, line_id); each has events
   std::vector<GpuLaunch> gpu_launches;
-  std::vector<GraphNode> graph_nodes;          // as they were made, by thread and time
-  std::map<StringId, StringId> mangled_names;  // of kernels: readable to mangled, where they differ
+  std::vector<GraphNode> graph_nodes;          // by thread, in order of time
+  std::map<StringId, StringId> mangled_names;  // names of kernels: readable to mangled, if they differ
   std::vector<Step> steps;
   StepSource step_source = StepSource::kNone;
   std::string step_source_text;  // e.g. `Optimizer.step`
   double step_confidence = 0;
-  std::string steps_unknown;  // of kWholeCapture: why
+  std::string steps_unknown;  // for kWholeCapture: the reason
   std::vector<StepLoop> step_loops;
 
   PythonTimeline python;
   NativeTimeline native;
   std::vector<ThreadUsage> usage;  // sorted by thread
-  // Null: nothing is known of it.
+  // Null: nothing is known about the thread.
   const ThreadUsage* UsageOfThread(uint32_t thread) const;
   std::vector<ThreadBlocked> blocked;  // sorted by thread; of main threads that run Python
-  // Null: nothing is known of it.
+  // Null: nothing is known about the thread.
   const ThreadBlocked* BlockedOfThread(uint32_t thread) const;
   CpuLimits cpu_limits;  // of the command
   Machine machine;
@@ -491,18 +491,18 @@ struct Timeline {
   std::vector<ConservedRow> conservation;  // by kind
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
-  uint64_t records_not_kept = 0;      // drained, and not taken by the spool
+  uint64_t records_not_kept = 0;      // drained, but not written to the spool
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
-  uint64_t expected_bytes = 0;        // that the events are to take in the xplane file
-  bool waits_recorded = true;         // locks, sleeps, calls for input and output, and ranges
+  uint64_t expected_bytes = 0;        // bytes that the events are expected to take in the xplane file
+  bool waits_recorded = true;         // whether locks, sleeps, input and output calls and ranges are recorded
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
-  int64_t all_shown_from_ps = 0;      // if longer: of the lengths between, an even part is shown
-  int64_t shortest_gpu_shown_ps = 0;  // likewise, of what ran on devices: cut last
+  int64_t all_shown_from_ps = 0;      // if longer: of events with a length between the two, an even part is shown
+  int64_t shortest_gpu_shown_ps = 0;  // the same for device events, which are cut last
   int64_t all_gpu_shown_from_ps = 0;
   std::vector<std::string> errors;    // go to XSpace.errors
   std::vector<std::string> warnings;  // go to XSpace.warnings
-  std::vector<std::string> notes;     // likewise, but not to the terminal: true of every run of such a program
+  std::vector<std::string> notes;     // go to XSpace.warnings, not to the terminal: true of every run of such a program
   std::vector<UnrecordedProgram> unrecorded;
   double own_cost_seconds = 0;   // estimated CPU time tbprof added inside the target
   double user_cpu_seconds = -1;  // of the command and its waited-for children; -1 = not known

@@ -15,7 +15,7 @@ namespace tbprof {
 
 enum class CoreSource : uint8_t {
   kRead,
-  kPiped,   // a program took it
+  kPiped,   // the kernel piped it to a program
   kUnread,  // see `reason`
 };
 
@@ -25,7 +25,7 @@ struct CoreThreadStacks {
   int32_t tid = 0;
   uint32_t python_stack = 0;  // index into PythonTimeline::stacks; 0: none
   uint32_t native_stack = 0;  // index into NativeTimeline::stacks; 0: none
-  bool got_signal = false;    // it is the one that the signal ended
+  bool got_signal = false;    // this thread got the signal
 };
 
 struct CoreDump {
@@ -33,10 +33,10 @@ struct CoreDump {
   CoreSource source = CoreSource::kRead;
   int signal = 0;  // 0: not known
   std::optional<uint64_t> fault_address;
-  std::string path;    // kPiped: of that program
-  std::string reason;  // kUnread: why; kRead: what is missing, or empty
+  std::string path;    // of the core file; kPiped: of the program
+  std::string reason;  // kUnread: the cause; kRead: the missing parts, or empty
   uint64_t thread_count = 0;
-  std::vector<CoreThreadStacks> threads;  // that which got the signal first
+  std::vector<CoreThreadStacks> threads;  // the thread that got the signal comes first
 };
 
 }  // namespace tbprof

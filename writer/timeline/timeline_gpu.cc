@@ -23,7 +23,7 @@ std::string_view GpuRemedy(std::string_view cause) {
 }
 
 std::string_view GpuCopyName(uint8_t copy_kind) {
-  // Only names that begin with one of three are transfers to TensorBoard; all else counts as computing.
+  // TensorBoard takes only names with one of three prefixes as transfers; all other events count as computing.
   switch (copy_kind) {
     case 1:
       return "MemcpyHToD";

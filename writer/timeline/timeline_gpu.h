@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GPU part of a timeline: devices, what ran on their streams, and how recording it went. Times and indexes as in
+// The GPU part of a timeline: devices, the events of their streams, and the state of recording. Times and indexes as in
 // timeline.h.
 //
 // Process: the converter.
@@ -18,7 +18,7 @@ using StringId = uint32_t;
 
 enum class GpuEventKind : uint8_t { kKernel, kCopy, kSet, kGraph };
 
-// How a kernel was launched. One of these for all launches that are alike on a device.
+// Launch parameters of a kernel. Equal launches on a device share one.
 struct GpuLaunch {
   uint32_t grid[3] = {1, 1, 1};
   uint32_t block[3] = {1, 1, 1};
@@ -34,8 +34,8 @@ struct GpuLaunch {
 struct GpuEvent {
   enum Flag : uint8_t {
     kClippedAtStart = 1,  // began before the window
-    kClippedAtEnd = 2,    // went on beyond it
-    kUnfinished = 4,      // had not ended when it was last looked at; kClippedAtEnd besides
+    kClippedAtEnd = 2,    // ended after the window
+    kUnfinished = 4,      // had not ended when it was last read; kClippedAtEnd is also set
     kUncertain = 8,       // the GPU clock jumped nearby: shown no earlier than the call that caused it
     kApproximate = 16,    // times from events around the work, not from the device
   };
@@ -44,7 +44,7 @@ struct GpuEvent {
   uint64_t correlation = 0;  // the Event::value of the call that caused it, unique in the timeline; never 0
   uint64_t value = 0;        // kCopy, kSet: bytes; kKernel: the graph's node
   StringId name = 0;         // kKernel: readable
-  StringId operation = 0;    // the program's that caused it, as `tf_op`; 0: not known
+  StringId operation = 0;    // the program's operation that caused it, shown as `tf_op`; 0: not known
   uint32_t launch = 0;       // kKernel: index into Timeline::gpu_launches
   uint32_t graph = 0;        // 0: none
   uint32_t detail = 0;       // kSet: the value; peer copy: source device | destination device << 16
@@ -55,19 +55,19 @@ struct GpuEvent {
   uint8_t asynchronous = 0;
 };
 
-// A line of a device. Of one stream there are several where its events overlap without nesting.
+// A line of a device. A stream has several lines if its events overlap without nesting.
 struct GpuStream {
   uint32_t device = 0;   // index into Timeline::gpu_devices
   uint32_t process = 0;  // index into Timeline::processes
-  uint32_t number = 0;   // as CUPTI counts, in the process
-  uint32_t lane = 0;     // 0, else one for what overlaps
-  uint64_t line_id = 0;  // unique on the device: the number where that is free
+  uint32_t number = 0;   // CUPTI's number in the process
+  uint32_t lane = 0;     // 0; further lanes have overlapping events
+  uint64_t line_id = 0;  // unique on the device: `number`, if that is free
   std::string name;      // given by the program; empty if none
   int priority = 0;
   std::vector<GpuEvent> events;  // sorted by (start ascending, duration descending), nested or apart
 };
 
-// Kernels of one name, whole capture, whether drawn or not.
+// Kernels of one name, for the whole capture, drawn or not.
 struct GpuKernelTotal {
   StringId name = 0;
   uint64_t calls = 0;
@@ -83,18 +83,18 @@ struct GpuCopyTotal {
   int64_t total_ps = 0;
 };
 
-// What the driver did for unified memory, likewise, where that was requested.
+// Work of the driver for unified memory, likewise, if recording it was requested.
 struct GpuUnifiedTotal {
   std::string name;  // `unified memory HtoD`
   uint64_t calls = 0;
-  uint64_t value = 0;  // bytes; else how many: of page faults there may be several in a call, that of a page
+  uint64_t value = 0;  // bytes, or a number: one call may have several page faults, of one page
   bool is_bytes = false;
   int64_t total_ps = 0;
 };
 
 struct GpuDevice {
   uint32_t number = 0;        // n of /device:GPU:n, unique
-  std::string name;           // empty: the device reported nothing of itself
+  std::string name;           // empty: the device did not report it
   std::string uuid;           // hexadecimal; empty if not known
   bool is_partition = false;  // a MIG instance
   bool has_facts = false;
@@ -106,63 +106,63 @@ struct GpuDevice {
 
   // Totals, whole capture, whether drawn or not.
   int64_t busy_ps = 0;              // union of kernels, copies and sets
-  double busy_in_steps_share = -1;  // of the time of the regular steps; -1: not known
+  double busy_in_steps_share = -1;  // share of the time of the regular steps; -1: not known
   uint64_t kernels = 0;
   int64_t kernel_ps = 0;
-  int64_t collective_ps = 0;  // of kernel_ps, that of NCCL
-  uint64_t graphs = 0;        // launches that were recorded as a whole
-  int64_t waited_ps = 0;      // host threads in synchronization with it
+  int64_t collective_ps = 0;  // part of kernel_ps: kernels of NCCL
+  uint64_t graphs = 0;        // graph launches that were recorded as a whole
+  int64_t waited_ps = 0;      // time of host threads in synchronization with it
   uint64_t waits = 0;
   int64_t peak_bytes = 0;                     // allocated by the recorded processes
   int64_t live_bytes = 0;                     // at the end
   std::vector<GpuKernelTotal> kernel_totals;  // sorted by total_ps descending
   std::vector<GpuCopyTotal> copy_totals;      // likewise
   std::vector<GpuUnifiedTotal> unified_totals;
-  uint64_t untimed = 0;     // ran, the device took no time stamps: in no total of time, not drawn
+  uint64_t untimed = 0;     // ran without time stamps of the device: in no total of time, not drawn
   uint64_t unfinished = 0;  // had not ended
   uint64_t uncertain = 0;   // near a jump of the clock
 };
 
 enum class GpuRecording : uint8_t {
   kNotUsed,      // the process did not use CUDA
-  kRecorded,     // all along
-  kPaused,       // with gaps: `gaps`
-  kUnavailable,  // nothing: `reason`
+  kRecorded,     // without gaps
+  kPaused,       // with gaps: see `gaps`
+  kUnavailable,  // not at all: see `reason`
 };
 
 struct GpuGap {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
   std::string reason;
-  // Of the program's own use of CUPTI.
+  // The program's own use of CUPTI, if it caused the gap.
   std::string first_call, caller_module;  // empty: not known
   std::string_view left;                  // CuptiLeftName
   std::string_view remedy;                // empty: none is known
 };
 
-// Of one process.
+// GPU recording of one process.
 struct ProcessGpu {
   GpuRecording recording = GpuRecording::kNotUsed;
-  std::string reason;  // kUnavailable: why, and what helps, in one line
+  std::string reason;  // kUnavailable: cause and remedy, in one line
   std::string library, versions;
-  std::vector<std::string> tried;  // paths, and what came of each
+  std::vector<std::string> tried;  // paths, each with its result
   std::vector<std::string> missing_kinds;
-  std::string approximate;  // device times are those of events around the work; why not CUPTI's, and what helps
+  std::string approximate;  // not empty: times of events around the work are used; the reason and the remedy
   std::vector<GpuGap> gaps;
   uint64_t host_page_faults = 0;  // on unified memory
   uint64_t launches = 0;          // calls of the program that put work on a device
   uint64_t records = 0;
-  uint64_t dropped = 0;  // by CUPTI, for want of a buffer
+  uint64_t dropped = 0;  // by CUPTI, which had no free buffer
   uint64_t unknown = 0;
-  uint64_t unread_bytes = 0;    // of CUPTI's buffers, which it could not step through to the end
-  bool ended_in_order = false;  // or recording had stopped before
-  int64_t lost_at_end_ps = -1;  // killed so long after the last record that was handed over; -1: it was not
+  uint64_t unread_bytes = 0;    // bytes of CUPTI's buffers that CUPTI could not parse
+  bool ended_in_order = false;  // the process did, or recording had stopped before
+  int64_t lost_at_end_ps = -1;  // time from the last delivered record to the kill; -1: it was not killed
 };
 
-// `MemcpyHToD`; the names that TensorBoard's converters take for transfers.
+// E.g. `MemcpyHToD`: the names that TensorBoard's converters classify as transfers.
 std::string_view GpuCopyName(uint8_t copy_kind);
 bool IsCollective(std::string_view kernel);
-// What helps against a cause for which nothing is recorded, as CUPTI and our library put it; empty: not known.
+// Remedy for a cause for which nothing is recorded, given as text of CUPTI or tbprof's library; empty: not known.
 std::string_view GpuRemedy(std::string_view cause);
 
 }  // namespace tbprof

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What filled the memory of a process, and of a device.
+// The contents of the memory of a process, and of a device.
 //
 // Process: converter. Plain structs.
 #ifndef TBPROF_WRITER_TIMELINE_TIMELINE_MEMORY_H_
@@ -14,7 +14,7 @@ namespace tbprof {
 
 using StringId = uint32_t;
 
-// What one place of the program holds.
+// The memory that one place of the program holds.
 struct HeldBytes {
   StringId python = 0;           // `train.py:42 remember`; 0: not known
   uint32_t python_stack = 0;     // index into PythonTimeline::stacks, whose innermost frame is that line; 0: none
@@ -24,43 +24,43 @@ struct HeldBytes {
 };
 
 enum class MemoryBasis : uint8_t {
-  kNone,     // nothing is known of its blocks
+  kNone,     // nothing is known about the blocks
   kExact,    // each block was recorded
-  kSampled,  // sampled blocks were: what places hold is an estimate
+  kSampled,  // sampled blocks were recorded: the bytes of places are estimates
 };
 
 struct MemoryGrowth {
   int64_t from_ps = 0, to_ps = 0;
-  int64_t bytes = 0;            // of the heap between the two
+  int64_t bytes = 0;            // growth of the heap between the two
   uint64_t steps = 0;           // between the two; 0: not known
-  std::vector<HeldBytes> rows;  // what grew, by bytes, most first
+  std::vector<HeldBytes> rows;  // places that grew, by bytes, largest first
 };
 
 struct HeldMemory {
   MemoryBasis basis = MemoryBasis::kNone;
-  bool lower_bound = false;  // of peak_bytes: the heap was counted from later than its start
+  bool lower_bound = false;  // of peak_bytes: the heap was not counted from its start
   int64_t peak_bytes = 0;    // the highest in the capture
   int64_t peak_ps = 0;
-  // By bytes, most first; together at most peak_bytes. Empty where `lost` is not 0: then it is not known.
+  // By bytes, largest first; together at most peak_bytes. Empty if `lost` is not 0: then it is unknown.
   std::vector<HeldBytes> at_peak;
-  int64_t earlier_bytes = 0;  // of peak_bytes: from before the capture, or inherited by fork, and not in at_peak
-  uint64_t samples = 0;       // that at_peak was made of; 0 where each block is known
-  uint64_t lost = 0;          // records of the process that are missing, at least
+  int64_t earlier_bytes = 0;  // part of peak_bytes from before the capture or inherited by fork; not in at_peak
+  uint64_t samples = 0;       // from which at_peak was computed; 0: each block is known
+  uint64_t lost = 0;          // lower bound of the process's lost records
   std::optional<MemoryGrowth> growth;
-  std::optional<bool> grows;  // from step to step; none: there is no evidence for either
+  std::optional<bool> grows;  // whether it grows from step to step; none: no evidence for either
 };
 
-// What tensors hold of a device, by PyTorch's allocator, or the driver's allocations.
+// Memory of a device: held by tensors, from PyTorch's allocator, or by allocations of the driver.
 struct DeviceMemory {
   uint32_t process = 0;  // index into Timeline::processes
   uint32_t device_type = 0;
-  uint32_t device = 0;    // as the source numbers it
-  bool by_torch = false;  // else by the driver's calls: index into Timeline::gpu_devices in `device`
-  bool complete = true;   // false: not all reports are kept, and at_peak is a part
+  uint32_t device = 0;    // number given by the source
+  bool by_torch = false;  // false: by the driver's calls, and `device` is an index into Timeline::gpu_devices
+  bool complete = true;   // false: not all reports are kept, and at_peak is incomplete
   int64_t peak_bytes = 0;
   int64_t reserved_bytes = 0;  // by the framework at the peak; 0: not known
   int64_t peak_ps = 0;
-  std::vector<HeldBytes> at_peak;  // `frames` has the framework's operation; by bytes, most first
+  std::vector<HeldBytes> at_peak;  // `frames` has the framework's operation; by bytes, largest first
 };
 
 }  // namespace tbprof

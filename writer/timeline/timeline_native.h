@@ -15,10 +15,10 @@ namespace tbprof {
 
 using StringId = uint32_t;
 
-// A frame and those that called it. Index 0: none.
+// A frame and its callers. Index 0: none.
 struct NativeStack {
   uint32_t parent = 0;    // index into NativeTimeline::stacks, below its own; 0: the outermost
-  StringId function = 0;  // `gemm_kernel`; its module where it has no name
+  StringId function = 0;  // `gemm_kernel`; its module if it has no name
   StringId module = 0;    // `libblas.so.3`; empty: not known
   StringId site = 0;      // `gemm_kernel (gemm.c:123)`
   bool is_gap = false;    // stands for frames that were not found
@@ -30,7 +30,7 @@ struct NativeSpan {
   int64_t duration_ps = 0;
   uint32_t stack = 0;  // index into NativeTimeline::stacks
   uint32_t samples = 0;
-  uint32_t depth = 0;  // callers, those without a span of their own included
+  uint32_t depth = 0;  // number of callers, including those without a span
 };
 
 // A sample. It stands for half a period before and after it.
@@ -41,7 +41,7 @@ struct NativePoint {
 };
 inline int64_t PeriodPs(const NativePoint& point) { return point.period_us * int64_t{1'000'000}; }
 
-// All samples of a thread with one stack, also of those that have no point.
+// All samples of a thread with one stack, including those without a point.
 struct NativeTally {
   uint32_t stack = 0;
   uint64_t samples = 0;
@@ -58,7 +58,7 @@ struct NativeThread {
 enum class NativeSampling : uint8_t {
   kSampled,
   kRefused,  // a remedy exists: see `reason`
-  kMissing,  // the kernel has no such events: likewise
+  kMissing,  // the kernel has no such events: see `reason`
   kOff,
 };
 
@@ -68,15 +68,15 @@ struct NativeProcess {
   std::string reason;
   int64_t period_ps = 0;  // of CPU time between two samples of a thread
   uint64_t samples = 0;   // of the whole run
-  uint64_t lost = 0;      // likewise, by the kernel
-  uint64_t cut = 0;       // likewise, stacks whose outer frames could not be found
+  uint64_t lost = 0;      // of the whole run, lost by the kernel
+  uint64_t cut = 0;       // of the whole run, stacks whose outer frames could not be found
 };
 
 struct NativeTimeline {
   std::vector<NativeStack> stacks;
   std::vector<NativeThread> threads;     // sorted by thread; those with samples
   std::vector<NativeProcess> processes;  // sorted by process
-  uint64_t samples_without_point = 0;    // in the tallies alone
+  uint64_t samples_without_point = 0;    // only in the tallies
   uint64_t spans_left_out = 0;           // by the budget
   // Null: it has no samples.
   const NativeThread* OfThread(uint32_t thread) const;

@@ -15,31 +15,31 @@ namespace tbprof {
 
 using StringId = uint32_t;
 
-// One per name, file and first line, whatever process it ran in.
+// One per name, file and first line, for all processes.
 struct PythonFunction {
-  StringId name = 0;   // `Model.forward`; of 3.8 to 3.10 `forward`
+  StringId name = 0;   // `Model.forward`; in Python 3.8 to 3.10 `forward`
   StringId file = 0;   // as the program has it: a path, or `<frozen importlib._bootstrap>`
-  StringId label = 0;  // `Model.forward (train.py:88)`: unique but for the directory
+  StringId label = 0;  // `Model.forward (train.py:88)`: unique except for the directory
   int32_t first_line = 0;
 };
 
-// A frame and those that called it. Index 0: a thread without frames.
+// A frame and its callers. Index 0: a thread without frames.
 struct PythonStack {
   uint32_t parent = 0;    // index into PythonTimeline::stacks, below its own; 0: the outermost
   uint32_t function = 0;  // index into PythonTimeline::functions
-  int32_t line = -1;      // that was executed; -1: not known
+  int32_t line = -1;      // the executed line; -1: not known
 };
 
 // Consecutive samples of a thread with one stack.
 struct PythonRun {
   int64_t first_ps = 0, last_ps = 0;  // the first sample and the last
-  int64_t from_ps = 0, to_ps = 0;     // what they stand for; disjoint from those of other runs
+  int64_t from_ps = 0, to_ps = 0;     // the time that they stand for; disjoint from other runs
   int64_t period_ps = 0;              // between two samples
   uint32_t stack = 0;                 // index into PythonTimeline::stacks
   uint32_t samples = 0;
-  uint32_t on_cpu = 0;      // of them, those in which the thread had used CPU, however little
-  int64_t cpu_ps = 0;       // it used meanwhile: by the kernel's count where that is known, else on_cpu periods
-  uint32_t collecting = 0;  // of those, those in which it collected garbage
+  uint32_t on_cpu = 0;      // samples in which the thread had used any CPU time
+  int64_t cpu_ps = 0;       // CPU time that it used: by the kernel's count, if known, else on_cpu periods
+  uint32_t collecting = 0;  // samples in which it collected garbage
 };
 
 // A function with the same callers in consecutive samples.
@@ -48,18 +48,18 @@ struct PythonSpan {
   int64_t duration_ps = 0;
   uint32_t function = 0;
   uint32_t samples = 0;
-  int32_t line = -1;   // that most of them were at; -1: not known
-  uint32_t depth = 0;  // callers, those without a span of their own included
+  int32_t line = -1;   // the line of most samples; -1: not known
+  uint32_t depth = 0;  // number of callers, including those without a span
 };
 
-// All samples of a thread with one stack, also of those that have no run.
+// All samples of a thread with one stack, including those without a run.
 struct PythonTally {
   uint32_t stack = 0;
   uint64_t samples = 0;
   uint64_t on_cpu = 0;
   int64_t wall_ps = 0;        // samples times period
   int64_t on_cpu_ps = 0;      // by PythonRun::cpu_ps
-  int64_t collecting_ps = 0;  // of it
+  int64_t collecting_ps = 0;  // part of on_cpu_ps
 };
 
 struct PythonThread {
@@ -69,22 +69,22 @@ struct PythonThread {
   std::vector<PythonTally> tallies;  // sorted by stack
 };
 
-// Where a thread of a process that a signal ended was seen last, or was when it ended.
+// The stack of a thread of a process that a signal ended: of its last sample, or of the core file.
 struct PythonLastStack {
   uint32_t thread = 0;  // index into Timeline::threads
   uint32_t stack = 0;   // index into PythonTimeline::stacks
-  int64_t age_ps = 0;   // of the sample, at the process's end
-  bool exact = false;   // of a core file: where it was at the end
+  int64_t age_ps = 0;   // age of the sample at the process's end
+  bool exact = false;   // from a core file: the stack at the process's end
 };
 
 enum class PythonSampling : uint8_t {
   kSampled,
   kRefused,      // a remedy exists: see `reason`
-  kUnsupported,  // by this tbprof: likewise
+  kUnsupported,  // by this tbprof: see `reason`
   kOff,
 };
 
-// How sampling went in a process with an interpreter.
+// The state of sampling in a process with an interpreter.
 struct PythonProcess {
   uint32_t process = 0;  // index into Timeline::processes
   PythonSampling sampling = PythonSampling::kSampled;
@@ -101,11 +101,11 @@ struct PythonTimeline {
   std::vector<PythonStack> stacks;
   std::vector<PythonThread> threads;     // sorted by thread; those with samples
   std::vector<PythonProcess> processes;  // sorted by process
-  // The command's first; of a process the main thread's, then the latest.
+  // The command's come first; within a process the main thread's, then the latest.
   std::vector<PythonLastStack> last_stacks;
-  uint64_t samples_without_run = 0;  // in the tallies alone
+  uint64_t samples_without_run = 0;  // only in the tallies
   uint64_t spans_left_out = 0;       // by the budget
-  int64_t shortest_span_ps = 0;      // that the budget left; 0: all
+  int64_t shortest_span_ps = 0;      // shortest span that the budget kept; 0: all are kept
   // Null: it has no samples.
   const PythonThread* OfThread(uint32_t thread) const;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What threads used of the CPUs, and how many CPUs there were for them. Times and indexes as in timeline.h.
+// The CPU usage of threads, and the CPUs that were available to them. Times and indexes as in timeline.h.
 //
 // Process: the converter.
 #ifndef TBPROF_WRITER_TIMELINE_TIMELINE_USAGE_H_
@@ -13,26 +13,26 @@
 
 namespace tbprof {
 
-// Since the thread's start, by the kernel's counts. Between two points what they count grew evenly, as far as is known:
-// where nothing changed for a while, there is a point at both ends.
+// The kernel's counts since the thread's start. Between two points they are assumed to grow evenly; an interval without
+// changes has a point at both ends.
 struct UsagePoint {
   int64_t at_ps = 0;
   int64_t cpu_ps = 0;
-  int64_t run_delay_ps = 0;   // it could have run, and had no CPU; a wait counts when it is over
-  uint64_t major_faults = 0;  // pages that were read from a disk, as of at most a second before
+  int64_t run_delay_ps = 0;   // runnable without a CPU; a wait counts when it ends
+  uint64_t major_faults = 0;  // pages that were read from a disk; the count is at most 1 s old
   uint64_t minor_faults = 0;  // other pages that were mapped at a first touch, likewise
 };
 
 struct ThreadUsage {
   uint32_t thread = 0;             // index into Timeline::threads
-  std::vector<UsagePoint> points;  // in order of time, within the window; no count ever falls
+  std::vector<UsagePoint> points;  // in order of time, within the window; no count decreases
 };
 
-// Samples of a thread, one after the other, that found it blocked in a system call or by a page, not running.
+// Consecutive samples of a thread that was blocked in a system call or by a page fault.
 struct BlockedRun {
   int64_t first_ps = 0, last_ps = 0;
   uint32_t samples = 0;
-  int32_t fd = -1;  // of a call that has one
+  int32_t fd = -1;  // descriptor of the call, if it has one
   BlockedIn kind = BlockedIn::kOther;
 };
 
@@ -41,11 +41,11 @@ struct ThreadBlocked {
   std::vector<BlockedRun> runs;  // in order of time, within the window
 };
 
-// Of the command.
+// The CPU limits of the command.
 struct CpuLimits {
   int cpus_allowed = 0;       // by its affinity; 0: not known
   double quota_cpus = -1;     // of its cgroup (v2) or one above; <0: none, or not known
-  int64_t throttled_ps = -1;  // in the window, by that cgroup, all its threads added up; -1: not known
+  int64_t throttled_ps = -1;  // in the window, by that cgroup, sum over all its threads; -1: not known
 };
 
 }  // namespace tbprof

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bounds the step: where its thread's time goes, as parts that add up to the step, and the largest cause with its
-// evidence. What cannot be known is kUnknown, and goes into no other part.
+// The verdict: how the time of the steps' thread splits into parts that add up to the step, and the largest cause with
+// its evidence. Unknown time is kRest and an unknown cause kUnknown; neither is attributed to another part.
 //
 // Process: converter. Part of the timeline (timeline.h); writer/verdict/ makes it.
 #ifndef TBPROF_WRITER_TIMELINE_TIMELINE_VERDICT_H_
@@ -19,7 +19,7 @@ namespace tbprof {
 
 using StringId = uint32_t;
 
-// Of the time of the thread that makes the steps. In the order in which they are shown where they are equal.
+// Parts of the time of the thread that makes the steps. Equal parts are shown in this order.
 enum class StepPart : uint8_t {
   kInput,        // waits for the next batch, or makes it (a loader in the same thread)
   kOperations,   // native code on the CPU, and waits for the threads of such code
@@ -28,7 +28,7 @@ enum class StepPart : uint8_t {
   kKernels,      // waits for a GPU
   kCopies,       // waits for copies from and to a GPU
   kCollectives,  // waits for other processes of the job
-  kLocks,        // waits for locks, queues and threads that give no input
+  kLocks,        // waits for locks, queues and threads that provide no input
   kGil,          // waits for Python's lock
   kGarbageCollection,
   kReclaim,     // waits for pages of memory; the kernel's work for new ones
@@ -36,13 +36,13 @@ enum class StepPart : uint8_t {
   kNetwork,     // calls for sockets
   kChild,       // waits for child processes
   kSleep,       // sleeps
-  kStarvation,  // could run, and had no CPU
+  kStarvation,  // runnable without a CPU
   kCompile,     // traces and compiles
   kRest,        // not known
 };
 inline constexpr size_t kStepParts = 18;
-std::string_view StepPartName(StepPart part);   // as summary.json has it
-std::string_view StepPartTitle(StepPart part);  // for people
+std::string_view StepPartName(StepPart part);   // as in summary.json
+std::string_view StepPartTitle(StepPart part);  // for the user
 
 enum class Cause : uint8_t {
 #define TBPROF_CAUSE(id, ...) id,
@@ -51,24 +51,24 @@ enum class Cause : uint8_t {
 std::string_view CauseName(Cause cause);
 std::string_view CauseTitle(Cause cause);
 bool IsProblem(Cause cause);
-Cause CauseNamed(std::string_view name);  // kUnknown: there is none of this name
+Cause CauseNamed(std::string_view name);  // kUnknown: no cause has this name
 
-// What to try next, where the cause alone does not say it.
+// The remedy, if the cause alone does not determine it.
 enum class Advice : uint8_t { kOfCause, kReads, kSyncs };
 std::string_view NextStep(Cause cause, Advice advice);
 
-// What the split is about.
+// The time that the split covers.
 enum class VerdictBasis : uint8_t {
-  kNone,        // no thread to look at, or nothing was recorded of it
+  kNone,        // no thread to examine, or nothing was recorded of it
   kSteps,       // the regular steps
-  kTraining,    // from the first regular step to the last: much of it lies between them
+  kTraining,    // from the first regular step to the last: much of the time is between the steps
   kLoop,        // steps are not known: the main thread's loop, by its samples
-  kMainThread,  // likewise: the main thread, without imports
+  kMainThread,  // steps are not known: the main thread, without imports
 };
 
 enum class WhereRole : uint8_t {
   kSpends,     // the thread of the steps spends the time there
-  kWaitedFor,  // what another thread or process does meanwhile
+  kWaitedFor,  // another thread or process does this meanwhile
 };
 
 struct PythonLine {
@@ -77,7 +77,7 @@ struct PythonLine {
   StringId function = 0;
 };
 
-// Of a place in another rank, whose threads are not in this timeline.
+// Where::thread for a place in another rank, whose threads are not in this timeline.
 inline constexpr uint32_t kOtherRank = UINT32_MAX;
 
 // A line of Python, or a native function where there is no Python.
@@ -87,30 +87,30 @@ struct Where {
   StringId file = 0;                // 0: not Python
   int32_t line = -1;                // -1: not known
   StringId function = 0;            // of Python, or native
-  std::vector<PythonLine> callers;  // of the program\'s own, innermost first
+  std::vector<PythonLine> callers;  // of the program's own code, innermost first
   std::string doing;                // `queue.get`, `sleep`, ...; empty: it runs
-  double share = 0;                 // of the time of the split; of kWaitedFor: of the time that is waited
-  size_t alike = 0;                 // further threads that do the same
-  int rank = -1;                    // where it is another rank's
+  double share = 0;                 // of the split's time; for kWaitedFor: of the waiting time
+  size_t alike = 0;                 // number of further threads that do the same
+  int rank = -1;                    // number of another rank; -1: this one
 };
 
 struct Verdict {
   VerdictBasis basis = VerdictBasis::kNone;
   Cause cause = Cause::kUnknown;
-  StepPart part = StepPart::kRest;  // in which the cause shows
+  StepPart part = StepPart::kRest;  // the part that shows the cause
   double share = 0;                 // of the split's time; 0: unknown
-  std::string reason;               // of kUnknown: why, in words
-  int waiting_rank = -1;            // of kStraggler: the rank that waits for this one; `share` is of its steps then
+  std::string reason;               // for kUnknown: the reason, as text
+  int waiting_rank = -1;            // for kStraggler: the rank that waits for this one; `share` is then of its steps
   Advice advice = Advice::kOfCause;
-  std::vector<Where> where;        // the line that spends most first; then what is waited for
-  std::optional<Where> busiest;    // where most is spent that is no wait for other processes
-  std::vector<std::string> facts;  // numbers that the cause rests on, in words
+  std::vector<Where> where;        // the line that spends most comes first, then what it waits for
+  std::optional<Where> busiest;    // where most is spent, apart from waits for other processes
+  std::vector<std::string> facts;  // numbers on which the cause is based, as text
 
   uint32_t thread = 0;  // of the steps: index into Timeline::threads
   uint64_t steps = 0;   // in the split; 0: not known
   int64_t total_ps = 0;
   std::array<int64_t, kStepParts> part_ps{};  // add up to total_ps
-  std::vector<std::string> limits;            // what was missing, and makes parts less sure
+  std::vector<std::string> limits;            // missing data, which makes parts less certain
 
   double ShareOf(StepPart which) const {
     return total_ps <= 0 ? 0 : static_cast<double>(part_ps[static_cast<size_t>(which)]) / static_cast<double>(total_ps);

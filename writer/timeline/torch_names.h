@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The names that PyTorch and TensorFlow give their own ranges, whatever the program: which are the optimizer's, which
-// the loader's.
+// Classifies the names that PyTorch and TensorFlow give their own ranges in every program, such as those of optimizers
+// and loaders.
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_TIMELINE_TORCH_NAMES_H_
@@ -16,21 +16,21 @@ namespace tbprof {
 
 inline constexpr std::string_view kOptimizerStep = "Optimizer.step#";
 inline constexpr std::string_view kDataLoader = "enumerate(DataLoader)#";
-// PyTorch reports it as an operation. In it is the node itself, by its own name.
+// PyTorch reports this range as an operation. The node itself is nested in it, under its own name.
 inline constexpr std::string_view kEvaluateNode = "autograd::engine::evaluate_function: ";
 
 inline bool IsTorch(RangeOrigin origin) {
   return origin != RangeOrigin::kProgram && origin != RangeOrigin::kTensorFlow;
 }
 
-// An operation of PyTorch or TensorFlow or a node of a backward pass, no range that a program names.
+// An operation of PyTorch or TensorFlow or a node of a backward pass, but not a range that a program names.
 inline bool IsFrameworkWork(const EventType& type) {
   return type.family == EventFamily::kAnnotation &&
          (type.origin == RangeOrigin::kTorchOperation || type.origin == RangeOrigin::kTorchBackward ||
           type.origin == RangeOrigin::kTensorFlow);
 }
 
-// Of PyTorch alone: what its library samples.
+// PyTorch only: the work that tbprof's PyTorch library samples.
 inline bool IsTorchWork(const EventType& type) {
   return IsFrameworkWork(type) && type.origin != RangeOrigin::kTensorFlow;
 }
@@ -55,23 +55,24 @@ inline bool IsNextBatch(const EventType& type) {
   return type.family == EventFamily::kAnnotation && (IsLoaderNext(type.origin, type.name) || IsDatasetNext(type));
 }
 
-// An iterator of tf.data gives an element, on whatever thread (preload/hooks_tensorflow.cc).
+// An iterator of tf.data returns an element, on any thread (preload/hooks_tensorflow.cc).
 inline bool IsIteratorCall(const EventType& type) {
   return type.family == EventFamily::kOther && type.name == "IteratorGetNext";
 }
 
-// What the thread of a DataLoader that pins memory does with each batch.
+// The operation that the pin-memory thread of a DataLoader runs for each batch.
 inline bool IsPinning(const EventType& type) {
   return type.origin == RangeOrigin::kTorchOperation &&
          (type.name == "aten::pin_memory" || type.name == "aten::_pin_memory");
 }
 
-// A stretch in which operations were left out, since they would have cost too much.
+// An interval in which operations were left out, since they would have cost too much.
 inline bool IsTorchPause(const EventType& type) {
   return type.origin == RangeOrigin::kTorchUser && type.name == kTorchPause;
 }
 
-// What tf.function has made, `__inference_one_step_on_iterator_1234`: `one_step_on_iterator`; empty: no such function.
+// The function of an operation that tf.function has made: `one_step_on_iterator` for
+// `__inference_one_step_on_iterator_1234`; empty: it is not such an operation.
 inline std::string_view TensorFlowFunction(std::string_view name) {
   for (const std::string_view kind : {"__inference_", "__forward_", "__backward_"}) {
     if (!name.starts_with(kind)) continue;
@@ -82,7 +83,7 @@ inline std::string_view TensorFlowFunction(std::string_view name) {
   return {};
 }
 
-// Ranges that steps are made of.
+// Ranges from which steps are made.
 inline bool MakesTorchSteps(RangeOrigin origin, std::string_view name) {
   return IsOptimizerStep(origin, name) || IsLoaderNext(origin, name);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A thread's calls, those that the budget left out among them, and who computes behind a wait.
+// Visits a thread's calls, including those that the budget left out, and recognizes waits for threads that compute.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_TIMELINE_WAIT_SITES_H_
@@ -13,13 +13,13 @@
 
 namespace tbprof {
 
-// Whether a call site is in a library whose threads compute for the one that waits.
+// Returns whether a call site is in a library whose threads compute for the waiting one.
 inline bool IsInComputing(std::string_view site) {
   return ContainsAny(site, {"libgomp", "libiomp", "libomp", "openblas", "libmkl", "libtbb", "libdnnl", "libtorch",
                             "libc10", "libtensorflow", "xla_extension", "libjax"});
 }
 
-// `visit(const Event&)` for each event of the thread and each wait that is not drawn, in order of their start.
+// Calls `visit(const Event&)` for each event of the thread and each wait that is not drawn, in order of their start.
 template <typename Visit>
 void ForEachCall(const Thread& thread, Visit&& visit) {
   const auto take = [&](const CutWait& wait) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the time of the steps' thread goes: by part, by what the stack is for, and by line of the program's own.
+// The account of the step thread's time: by part of the step, by the tag of the Python stack, and by the program's own
+// line.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_ACCOUNT_H_
@@ -19,16 +20,16 @@
 
 namespace tbprof {
 
-// What a row was doing: a class of wait, or it ran, or it was blocked in a call that is not recorded.
+// AccountRow::doing: a WaitClass (0 and above), kRunning, or kBlocked (blocked in a call that is not recorded).
 inline constexpr int kRunning = -1, kBlocked = -2;
 
 struct AccountRow {
   StepPart part = StepPart::kRest;
   PythonTag tag = PythonTag::kNone;
-  int doing = kRunning;    // WaitClass
-  uint32_t frame = 0;      // own frame of the program: index into PythonTimeline::stacks; 0: not known
-  uint16_t type = 0;       // of a wait
-  StringId call_site = 0;  // of a wait without a frame
+  int doing = kRunning;    // WaitClass, kRunning or kBlocked
+  uint32_t frame = 0;      // the program's own frame: index into PythonTimeline::stacks; 0: unknown
+  uint16_t type = 0;       // event type of a wait
+  StringId call_site = 0;  // call site of a wait that has no frame
   int64_t ps = 0;
 };
 
@@ -41,7 +42,7 @@ class Account {
 
   const std::array<int64_t, kStepParts>& parts() const { return parts_; }
 
-  // What the rows are of for which `wanted(row)`.
+  // The time of the rows for which `wanted(row)` is true, by part.
   template <typename Wanted>
   std::array<int64_t, kStepParts> PartsOf(Wanted&& wanted) const {
     std::array<int64_t, kStepParts> parts{};
@@ -51,13 +52,13 @@ class Account {
     return parts;
   }
 
-  // Rows for which `wanted(row)`, longest first, those of one line and call as one.
+  // Rows for which `wanted(row)` is true, longest first. Rows of the same line and call are merged into one.
   template <typename Wanted>
   std::vector<AccountRow> RowsOf(Wanted&& wanted) const {
     Merged merged;
     for (const auto& [key, row] : rows_) {
       if (!wanted(row)) continue;
-      // The frame of the largest stands for all of a line.
+      // The longest of the merged rows supplies the frame.
       auto& [into, largest] = merged[{tags_.LineOf(row.frame), row.doing, row.frame == 0 ? row.call_site : 0}];
       const int64_t sum = into.ps + row.ps;
       if (row.ps > largest) {

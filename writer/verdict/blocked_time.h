@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread was blocked in by samples, where no recorded call says so: calls that have no hook, pages that are
-// read, locks of a library's own. And what the descriptors of its calls were.
+// The calls in which a thread was blocked, found by samples. This covers calls that are not recorded: calls without a
+// hook, page reads, and locks inside a library. Also the kinds of the thread's file descriptors.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_VERDICT_BLOCKED_TIME_H_
@@ -18,14 +18,14 @@
 
 namespace tbprof {
 
-// Samples of one kind, by stack of Python (index into PythonTimeline::stacks; 0: not known).
+// Number of samples by Python stack (index into PythonTimeline::stacks; 0: unknown) and kind of blocking call.
 using BlockedSamples = std::map<std::pair<uint32_t, BlockedIn>, double>;
 BlockedSamples BlockedSamplesIn(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
 
 class DescriptorKinds {
  public:
   DescriptorKinds(const Timeline& timeline, uint32_t thread);
-  // What a descriptor mostly was when a sample found it; kOther: not known.
+  // The kind of descriptor in most of the samples that were blocked on it; kOther: unknown.
   BlockedIn Of(uint64_t fd) const;
 
  private:

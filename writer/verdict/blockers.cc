@@ -7,9 +7,10 @@ namespace tbprof {
 namespace {
 
 constexpr double kLeastBusy = 0.25;
-// What ends so shortly before a wait does may have ended it.
+// A call that returns in this interval (3 ms before to 0.5 ms after the end of a wait) may have ended the wait.
 constexpr int64_t kJustBeforePs = 3'000'000'000, kJustBehindPs = 500'000'000;
-// Above what chance gives.
+// Least share of waits that end together with a call of the candidate, after the share expected by chance is
+// subtracted.
 constexpr double kMoreThanChance = 0.3;
 constexpr double kWithoutLink = 0.2;
 constexpr size_t kMostCandidates = 512;
@@ -43,7 +44,8 @@ bool IsIdle(WaitClass kind) {
   return false;
 }
 
-// Of the waits, those shortly before whose end a call of the candidate's returned, above what chance gives.
+// Share of the waits that end together with a call of the candidate (kJustBeforePs, kJustBehindPs), minus the share
+// that is expected by chance.
 double EndsTogether(const std::vector<WaitSlice>& waits, const std::vector<WaitSlice>& theirs, int64_t total_ps) {
   if (waits.empty() || theirs.empty()) return 0;
   std::vector<int64_t> ends;
@@ -89,7 +91,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   int64_t waiting = 0, working = 0;
   for (const WaitSlice& slice : time.waits()) {
     if (IsIdle(slice.kind)) continue;
-    // It wants to go on, and is no reason by itself.
+    // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
     waiting += slice.end_ps - slice.start_ps;
   }
@@ -101,7 +103,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   candidate.busy = static_cast<double>(waiting + working) / static_cast<double>(total);
   const bool linked =
       EndsTogether(waits, time.waits(), total) >= kMoreThanChance || FillsQueues(timeline, tags, thread);
-  // What computes is behind it likelier than what sleeps.
+  // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
   candidate.score = (static_cast<double>(working) + static_cast<double>(waiting) * (linked ? 1.5 : kWithoutLink)) /
                     static_cast<double>(total);
   candidate.rows = account.RowsOf([](const AccountRow&) { return true; });

@@ -18,28 +18,30 @@
 namespace tbprof {
 namespace {
 
-// Pure Python is named only where it is most of the steps. So are new pages, a fifth of what any program does that
-// makes and drops large blocks.
+// Pure Python is named only if it takes at least kLeastOfPython. New pages need kLeastOfPages: any program that
+// allocates and frees large blocks spends about a fifth of its time on them.
 constexpr double kLeastShare = kLeastShareOfCause, kLeastOfPython = 0.4, kLeastOfPages = 0.33;
-// Beyond that too much is not known to name anything.
+// No cause is named if a larger share of the time is unknown.
 constexpr double kMostUnknown = 0.5;
-// Of what the CPUs can give, by the job itself.
+// From this share of the allowed CPUs on, the job itself uses up the CPUs.
 constexpr double kOwnCpus = 0.7;
 constexpr double kThrottled = 0.3;
-// Threads of the process that could run and had no CPU, at a time.
+// Least mean number of threads of the job that are runnable but have no CPU.
 constexpr double kCrowd = 0.75;
-// Of what the CPUs can give, what the job asks for: with more than that it is in its own way, whoever else runs.
+// Ratio of the CPUs that the job demands to the allowed CPUs: from it on the job oversubscribes them itself, whatever
+// other jobs run.
 constexpr double kOwnDemand = 1.5;
-// Of the steps' time, waits for processes that prepare data; of the job's CPU time, theirs.
+// kLeastInput: share of the steps' time in waits for processes that prepare data. kMostlyInput: their share of the
+// job's CPU time.
 constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
 constexpr int64_t kTinyKernelPs = 20'000'000;
 constexpr double kKernelsOfStep = 20;
 constexpr size_t kMostWhere = 5, kMostCallers = 4;
-// Calls that follow one another so soon are of one operation after the other.
+// Two calls with at most this time between them count as one sequence.
 constexpr int64_t kBetweenCallsPs = 50'000'000;
 constexpr uint64_t kLittle = 4096;
-// Of one lock, by another thread: fewer are chance.
+// Least number of waits of another thread for the same lock: fewer are chance.
 constexpr size_t kFewestWaitsOfOthers = 5;
 
 using Wanted = std::function<bool(const AccountRow&)>;
@@ -105,8 +107,8 @@ class Chooser {
   }
   static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
 
-  // Of the split: a lock behind which data is prepared is a wait for input, and who waits for threads that have no CPU
-  // has none either.
+  // Moves the candidate's time to `part` in the split. Waiting for a lock while another thread prepares data is a wait
+  // for input. Waiting for threads that have no CPU is starvation.
   void MoveTo(StepPart part, const Candidate& candidate) {
     const std::array<int64_t, kStepParts> moved = account_.PartsOf(candidate.rows);
     for (size_t i = 0; i < kStepParts; ++i) {
@@ -153,7 +155,7 @@ class Chooser {
         [](const AccountRow& row) { return row.part == StepPart::kOperations && !IsSpecial(row); });
   }
 
-  // What all of them wait for each other has another cause.
+  // Only the difference counts: a wait that all processes have in common has another cause.
   static double ExcessOf(const Stragglers& stragglers) { return stragglers.others_wait - stragglers.slow_waits; }
 
   void AddStragglers() {
@@ -164,7 +166,8 @@ class Chooser {
                            [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
   }
 
-  // Threads of the process and its children, at a time, that ran and that could have; and of the first its children's.
+  // Mean numbers of threads of the process and its descendants: those that ran, those that were runnable without a CPU,
+  // and those of the descendants that ran.
   struct Crowd {
     double ran = 0, delayed = 0, children = 0;
   };
@@ -183,12 +186,12 @@ class Chooser {
     return crowd;
   }
 
-  // Threads of a pool that wait for a CPU keep waiting whoever waits for the pool.
+  // While pool threads wait for a CPU, the thread that waits for the pool waits as well.
   void AddOversubscription(const Crowd& crowd, const Wanted& starved, int64_t starved_ps) {
     const Wanted input = [](const AccountRow& row) {
       return row.part == StepPart::kInput && IsTag(row, {PythonTag::kLoader, PythonTag::kProcessGet});
     };
-    // Where processes that prepare data have the CPUs, the step waits for them either way.
+    // If processes that prepare data use the CPUs, the step waits for these processes in either case.
     if (crowd.children >= kMostlyInput * crowd.ran && ShareOf(Sum(input)) >= kLeastInput) {
       Add(Cause::kSlowLoader, StepPart::kInput,
           [input, starved](const AccountRow& row) { return input(row) || starved(row); });
@@ -226,7 +229,7 @@ class Chooser {
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});
   }
 
-  // Waits for threads and processes that prepare data, and work of a loader in this thread.
+  // Adds waits for threads and processes that prepare data, and the work of a data loader in this thread.
   void AddInput() {
     Add(Cause::kSlowLoader, StepPart::kInput, [](const AccountRow& row) {
       return row.part == StepPart::kInput && IsTag(row, {PythonTag::kLoader, PythonTag::kProcessGet});
@@ -234,7 +237,7 @@ class Chooser {
     Add(Cause::kPrefetchThread, StepPart::kInput, [](const AccountRow& row) {
       return row.part == StepPart::kInput && IsTag(row, {PythonTag::kQueueGet, PythonTag::kFuture});
     });
-    // Of a condition or an event, where another thread is known to be behind it.
+    // Waits for a condition or an event during which another thread is known to be busy.
     const Wanted waits = [](const AccountRow& row) {
       return row.part == StepPart::kLocks && row.tag == PythonTag::kThread;
     };
@@ -245,7 +248,7 @@ class Chooser {
     }
   }
 
-  // Of locks for which other threads wait, too, or that one holds which is busy meanwhile.
+  // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.
   void AddConvoy() {
     std::map<uint64_t, int64_t> objects;
     for (const WaitSlice& wait : in_.time.waits()) {
@@ -275,7 +278,7 @@ class Chooser {
 
   void AddPages() {
     const Wanted pages = [](const AccountRow& row) { return row.part == StepPart::kReclaim; };
-    // What waits for pages is off the CPU; what gets new ones is on it.
+    // A thread that waits for pages from disk is off the CPU. A thread that gets new pages is on the CPU.
     const int64_t off_cpu = Sum([&](const AccountRow& row) { return pages(row) && row.doing == kBlocked; });
     const bool from_disk =
         (in_.usage.known && in_.usage.major_faults * 100 > in_.usage.minor_faults) || off_cpu * 2 > Sum(pages);
@@ -292,19 +295,19 @@ class Chooser {
         in_.gpu.kernels() == 0 ? 0 : static_cast<double>(in_.gpu.kernel_ps()) / static_cast<double>(in_.gpu.kernels());
     const bool per_step = verdict_.steps > 0;
     if (idle >= kIdleGpu && (!per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps)) {
-      // With what the host does from one to the next, as for launches.
+      // Includes the host's time between consecutive calls, as for launches.
       candidates_.push_back(
           {Cause::kSync, StepPart::kKernels, BackToBackPs(IsSync), [](const AccountRow& row) {
              return IsDoing(row, {WaitClass::kGpuWait, WaitClass::kGpuCopy, WaitClass::kGpuCopyAsync});
            }});
     }
-    // Single numbers that come back are the synchronization's.
+    // Copies of single numbers to the host belong to the synchronization.
     if (in_.gpu.pageable_bytes() > kLittle * in_.gpu.pageable_copies()) {
       Add(Cause::kPageableCopy, StepPart::kCopies, [](const AccountRow& row) { return row.part == StepPart::kCopies; });
     }
     if (idle >= kIdleGpu && mean_kernel < static_cast<double>(kTinyKernelPs) &&
         static_cast<double>(in_.gpu.kernels()) >= kKernelsOfStep * steps) {
-      // With what the host does from one launch to the next: the GPU waits for all of it.
+      // Includes the host's time between consecutive launches: the GPU is idle during all of it.
       candidates_.push_back({Cause::kTinyKernels, StepPart::kLaunch, BackToBackPs(IsLaunch), [](const AccountRow& row) {
                                return IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther}) ||
                                       (row.doing == kRunning &&
@@ -318,7 +321,7 @@ class Chooser {
   static bool IsSync(WaitClass kind) { return kind == WaitClass::kGpuWait || kind == WaitClass::kGpuCopy; }
   static bool IsLaunch(WaitClass kind) { return kind == WaitClass::kGpuLaunch; }
 
-  // Of such calls, and from one to the next where it follows soon.
+  // Time in the calls of one kind, plus the time to the next such call where that is at most kBetweenCallsPs.
   int64_t BackToBackPs(bool (*is_wanted)(WaitClass)) const {
     int64_t sum = 0, last_end = INT64_MIN / 2;
     for (const WaitSlice& wait : in_.time.waits()) {
@@ -330,7 +333,7 @@ class Chooser {
     return sum;
   }
 
-  // By the calls that most of it is.
+  // Decided by the call that takes most of the candidate's time.
   Advice AdviceFor(const Candidate& best) const {
     const std::vector<AccountRow> rows = account_.RowsOf(best.rows);
     if (rows.empty()) return Advice::kOfCause;
@@ -345,7 +348,7 @@ class Chooser {
                        candidate.cause == Cause::kPython;
       if (own && (best == nullptr || candidate.ps > best->ps)) best = &candidate;
     }
-    // What is neither named nor most of the time is no answer.
+    // Own work below kLeastShare is not an answer.
     return best != nullptr && ShareOf(best->ps) >= kLeastShare ? best : nullptr;
   }
 
@@ -359,7 +362,7 @@ class Chooser {
                           : "no part of the time stands out";
   }
 
-  // False: there is nothing to look at.
+  // Returns false if the row has neither a line nor a call to show.
   bool AddPlace(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) {
     std::optional<Where> where = PlaceOf(role, thread, row, of_ps);
     if (!where.has_value()) return false;
@@ -368,7 +371,7 @@ class Chooser {
   }
 
   std::optional<Where> PlaceOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
-    // Neither a line nor a call: there is nothing to look at.
+    // The row has neither a line nor a call to show.
     if (row.frame == 0 && row.call_site == 0) return std::nullopt;
     Where where;
     where.role = role;
@@ -394,7 +397,7 @@ class Chooser {
     return where;
   }
 
-  // What other ranks learn of this one.
+  // The place that other ranks show when they wait for this rank.
   void AddBusiest() {
     for (const AccountRow& row :
          account_.RowsOf([](const AccountRow& of) { return of.part != StepPart::kCollectives; })) {
@@ -467,7 +470,7 @@ class Chooser {
   }
 
   void AddFacts(const Candidate& best) {
-    // More workers help where CPUs are idle.
+    // The CPU usage shows whether CPUs are idle: more workers help only then.
     const bool of_cpus = best.part == StepPart::kStarvation || best.cause == Cause::kSlowLoader;
     if (of_cpus && !facts_of_cpu_.empty()) verdict_.facts.push_back(facts_of_cpu_);
     if (best.cause == Cause::kReclaim || best.cause == Cause::kAllocationChurn) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which of the causes takes the largest share of the steps, with the lines and numbers that show it.
+// Chooses the cause that takes the largest share of the steps, with the lines and numbers that support it.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_CAUSE_CHOICE_H_
@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// A problem is named from this share of the steps on.
+// Least share of the steps for which a problem is named.
 inline constexpr double kLeastShareOfCause = 0.22;
 
 struct CauseInputs {
@@ -28,18 +28,18 @@ struct CauseInputs {
   const Account& account;
 };
 
-// Fills cause, part, share, where, facts and reason. `verdict` has the split.
+// Fills cause, part, share, where, facts and reason. `verdict` must already contain the split into parts.
 void ChooseCause(const CauseInputs& inputs, Verdict* verdict);
 
-// Processes of a job that wait for each other at barriers or in collectives: how unevenly.
+// How unevenly the processes of a job wait for each other at barriers or in collectives.
 struct Stragglers {
   bool found = false;
   uint32_t slow_thread = 0;  // main thread of the process that waits least
   size_t processes = 0;
-  double others_wait = 0;  // of the spans, what another one waits
+  double others_wait = 0;  // share of the spans that the process with the longest waits spends waiting
   double slow_waits = 0;
 };
-// Of the time that the one waits that waits most, and least.
+// `most`, `least`: shares of the time that the longest-waiting and the shortest-waiting process wait.
 bool IsStraggler(double most, double least);
 Stragglers FindStragglers(const CauseInputs& inputs);
 

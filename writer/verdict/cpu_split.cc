@@ -12,17 +12,17 @@
 namespace tbprof {
 namespace {
 
-// Native samples that a line needs to be judged by itself.
+// Sampled native time that a line needs for a ratio of its own; other lines use the ratio of the whole thread.
 constexpr int64_t kFewestPointsPs = 30'000'000'000;
-// Samples by CPU time miss or exceed the time by chance; what is missing beyond that was spent in the kernel.
+// Sampled time differs from the CPU time by chance. If more than this share is missing, it was spent in the kernel.
 constexpr double kSystemTime = 0.2;
-// Of CPU time a page fault takes, at least, with the zeroing of its page; more where it was measured.
+// Least CPU time of a page fault, including the zeroing of the page. A larger measured value (machine.page_ps) is used.
 constexpr int64_t kFaultPs = 350'000;
-// Of CPU time the reading of a page takes, at most.
+// Most CPU time for reading one page.
 constexpr double kMajorFaultPs = 25e6;
-// Samples that were blocked: fewer are no division.
+// Least number of blocked samples: fewer do not give a usable division.
 constexpr double kFewestBlocked = 5;
-// At most a page takes from a disk: a single one does not explain all of a thread's time off the CPU.
+// Longest wait for one page from disk: a single page fault does not explain all of a thread's time off the CPU.
 constexpr double kDiskFaultPs = 10e9;
 
 using ByClass = std::array<int64_t, kNativeClasses>;
@@ -32,14 +32,14 @@ bool Has(std::string_view text, std::string_view part) { return text.find(part) 
 bool IsInterpreter(std::string_view module) {
   return module.starts_with("python") || module.starts_with("libpython") || module.starts_with("pypy");
 }
-// What belongs to whoever calls it.
+// Modules whose time belongs to the caller.
 bool IsHelper(std::string_view module) {
   return module.starts_with("libc.so") || module.starts_with("libc-2") || module.starts_with("libpthread") ||
          module.starts_with("libm.so") || module.starts_with("libm-2") || module.starts_with("linux-vdso") ||
          module.starts_with("ld-linux") || module.starts_with("libtbprof");
 }
 
-// Where a running thread's time goes that Python's samples gave to `stack`.
+// The part of the step for running time whose Python stack has this tag.
 StepPart PartOfRunning(PythonTag tag) {
   switch (tag) {
     case PythonTag::kLoader:
@@ -48,7 +48,7 @@ StepPart PartOfRunning(PythonTag tag) {
       return StepPart::kCompile;
     case PythonTag::kCollective:
       return StepPart::kCollectives;
-    // Saving is one thing, whether it copies, packs or writes.
+    // A checkpoint counts as one part, whether it copies, packs or writes.
     case PythonTag::kCheckpoint:
       return StepPart::kDisk;
     default:
@@ -101,7 +101,8 @@ bool IsNativeSampled(const Timeline& timeline, uint32_t thread) {
   });
 }
 
-// What is neither on the CPU nor waits for one, by samples of what it was blocked in. False: there are none.
+// Divides the time in which the thread neither ran nor waited for a CPU, by samples of the blocking calls. Returns
+// false if there are too few samples.
 bool SplitBlocked(const PythonTags& tags, const BlockedSamples& samples, int64_t blocked, Account* account) {
   double all = 0;
   for (const auto& [key, count] : samples) all += count;
@@ -113,7 +114,7 @@ bool SplitBlocked(const PythonTags& tags, const BlockedSamples& samples, int64_t
   return true;
 }
 
-// What is off the CPU, by the lines that samples saw there.
+// Divides the time off the CPU by the lines at which samples saw the thread off the CPU.
 void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, const BlockedSamples& samples,
                  int64_t starved, int64_t blocked, const UsageInSpans& usage, Account* account) {
   if (SplitBlocked(tags, samples, blocked, account)) blocked = 0;
@@ -144,7 +145,7 @@ UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vecto
   if (of_thread == nullptr || of_thread->points.size() < 2 || spans.empty()) return usage;
   const std::vector<UsagePoint>& points = of_thread->points;
   usage.known = true;
-  // What grows between two points is spread evenly between them.
+  // The growth of a counter between two points is spread evenly over that interval.
   size_t at = 0;
   for (size_t i = 1; i < points.size(); ++i) {
     const int64_t length = points[i].at_ps - points[i - 1].at_ps;
@@ -187,7 +188,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   int64_t on_sampled = 0;
   for (const auto& [stack, running] : time.running()) on_sampled += running.on_cpu_ps;
   const PointSums points = SumPoints(timeline, tags, thread, time);
-  // Where Python has no sample, nothing but native samples shows that the thread ran.
+  // Where Python has no samples, only native samples show that the thread ran.
   const int64_t on_seen = on_sampled + std::clamp<int64_t>(points.Sum() - on_sampled, 0, time.unsampled_ps());
   const int64_t on = usage.known ? std::clamp<int64_t>(usage.cpu_ps, 0, gap) : std::min(on_seen, gap);
   const int64_t starved = usage.known ? std::min(gap - on, std::max<int64_t>(usage.run_delay_ps, 0)) : 0;
@@ -195,7 +196,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   if (!usage.known) limits->push_back("CPU time of the thread: not known, by samples alone");
 
   std::map<uint32_t, RunningTime> rows = time.running();
-  // What no sample stands for may be either; it has no line.
+  // Time without a sample may be on or off the CPU, and has no line.
   if (time.unsampled_ps() > 0) {
     const int64_t ran = std::clamp<int64_t>(on - on_sampled, 0, time.unsampled_ps());
     rows[0].on_cpu_ps += ran;
@@ -203,7 +204,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
     on_sampled += ran;
   }
 
-  // Where waits are not recorded, a lock may be anybody's.
+  // Without recorded waits, a sample that is blocked on a lock may be blocked on a lock of the program itself.
   const BlockedSamples samples =
       timeline.waits_recorded ? BlockedSamplesIn(timeline, thread, time.gaps()) : BlockedSamples();
   SplitOffCpu(tags, rows, samples, starved, blocked, usage, account);
@@ -216,7 +217,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   if (!sampled && divided > gap / 20) {
     limits->push_back("native stacks: not sampled, so Python and native code are one");
   }
-  // The kernel's work: new pages, and calls that do not wait.
+  // Time in the kernel: new pages, and system calls that do not wait.
   double system =
       sampled ? 1 - static_cast<double>(points.Sum()) / static_cast<double>(std::max<int64_t>(divided, 1)) : 0;
   if (system < kSystemTime) system = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread did between its recorded waits: the interpreter, native code, garbage collection, or no CPU.
+// What a thread did between its recorded waits: interpreter, native code, garbage collection, or off the CPU.
 //
-// How long it was on a CPU, and how long it could have been, the kernel counts (Timeline::usage). By which line, the
-// samples of Python tell; whether in the interpreter or below it, the native samples.
+// The kernel's counters (Timeline::usage) give the time on a CPU and the time in which the thread was runnable without
+// one. The Python samples divide this time by line, and the native samples divide it into interpreter and native code.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_CPU_SPLIT_H_
@@ -17,7 +17,7 @@
 
 namespace tbprof {
 
-// What the kernel counted of a thread in some spans.
+// The kernel's counters of one thread within some spans.
 struct UsageInSpans {
   bool known = false;
   int64_t cpu_ps = 0, run_delay_ps = 0;
@@ -27,10 +27,10 @@ UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vecto
 
 enum class NativeClass : uint8_t { kPython, kOperations, kGarbageCollection };
 inline constexpr size_t kNativeClasses = 3;
-// Of each native stack.
+// The class of each native stack.
 std::vector<NativeClass> NativeClassesOf(const Timeline& timeline);
 
-// Divides ThreadTime::running among parts of `account`. `limits` gets what was not known.
+// Divides ThreadTime::running among the parts of `account`. Appends to `limits` the facts that were unknown.
 void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const ThreadTime& time,
                   const UsageInSpans& usage, Account* account, std::vector<std::string>* limits);
 

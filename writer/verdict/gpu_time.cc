@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint8_t kPageable = 1;  // CUpti_ActivityMemoryKind
 
-// Takes [start, end) apart into what is in `spans` and the rest.
+// Splits [start, end) into the parts inside `spans` and the rest.
 template <typename In, typename Rest>
 void Divide(const std::vector<TimeSpan>& spans, int64_t start, int64_t end, In&& in, Rest&& rest) {
   auto at = std::ranges::upper_bound(spans, start, {}, &TimeSpan::end_ps);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the GPUs of a process do at a time: kernels, copies, collectives, or nothing.
+// What the GPUs of a process do in an interval: kernels, copies, collectives, or nothing.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_GPU_TIME_H_
@@ -19,12 +19,13 @@ class GpuTime {
   GpuTime(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans);
 
   bool any() const { return any_; }
-  // Adds what the GPUs did in [start, end): kernels count before collectives, these before copies; kLaunch for none.
+  // Adds the GPU time in [start, end) to `parts`. Where activities overlap, kernels win over collectives, and
+  // collectives over copies. Idle time is added to kLaunch.
   void Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const;
-  // Within the spans.
+  // The numbers below are counted within the spans.
   uint64_t kernels() const { return kernels_; }
-  int64_t kernel_ps() const { return kernel_ps_; }     // sum
-  int64_t busy_ps() const { return LengthOf(busy_); }  // union of all
+  int64_t kernel_ps() const { return kernel_ps_; }     // sum over kernels
+  int64_t busy_ps() const { return LengthOf(busy_); }  // union of all GPU activity
   uint64_t pageable_copies() const { return pageable_copies_; }
   int64_t pageable_ps() const { return pageable_ps_; }
   uint64_t pageable_bytes() const { return pageable_bytes_; }

@@ -13,16 +13,16 @@
 namespace tbprof {
 namespace {
 
-// A function of a library: the end of its file's path, or with a `/` at the end a directory in it; and its name, or
-// with a `.` at the end its class. Names of 3.8 to 3.10 have no class. What a worker runs has its starter's files on
-// its stack, too: there only names that wait count.
+// A library function. `path`: the end of the file's path, or, if it ends with `/`, a directory in it. `name`: the
+// function's name, or, if it ends with `.`, its class; Python 3.8 to 3.10 report no class. The stack of a worker also
+// contains the library that started it, so for such libraries only names of waiting functions are listed.
 struct Known {
   std::string_view path;
   std::string_view name;  // empty: any
   PythonTag tag;
 };
 
-// The first that fits counts.
+// The first matching row counts.
 constexpr Known kKnown[] = {
     {"/queue.py", "get", PythonTag::kQueueGet},
     {"/queue.py", "put", PythonTag::kQueuePut},
@@ -109,7 +109,7 @@ bool IsPath(std::string_view file, std::string_view path) {
   return file.ends_with(path);
 }
 
-// `Queue.get` and `get` both have `get`.
+// Both `Queue.get` and `get` give `get`.
 std::string_view LastName(std::string_view qualified) {
   const size_t dot = qualified.rfind('.');
   return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
@@ -122,7 +122,8 @@ bool IsName(std::string_view qualified, std::string_view name) {
 
 bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// The program's own names for what no library does for it. torch.utils.checkpoint is another thing.
+// Functions of the program itself that save checkpoints, recognized by name. torch.utils.checkpoint is unrelated to
+// saving.
 bool SavesCheckpoint(std::string_view qualified) {
   if (LastName(qualified).starts_with("save")) return true;
   std::string name(qualified);
@@ -163,7 +164,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const bool known = stack.function < of_function.size();
     const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
     const PythonTag outer = stack.parent < i ? tags_[stack.parent] : PythonTag::kNone;
-    // A barrier waits behind a condition, a loader behind a queue: what is further out says what it is for.
+    // The outermost tag decides: a barrier waits on a condition, and a loader on a queue.
     tags_[i] = outer != PythonTag::kNone ? outer : tag;
     is_own_[i] = known && own_function[stack.function];
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;

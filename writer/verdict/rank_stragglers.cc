@@ -13,7 +13,7 @@ namespace tbprof {
 namespace {
 
 struct Extremes {
-  const RankReport* most = nullptr;   // that waits longest for the others
+  const RankReport* most = nullptr;   // the rank that waits longest for the others
   const RankReport* least = nullptr;  // the straggler
   const RankReport* own = nullptr;
 };
@@ -34,7 +34,7 @@ std::string SharesText(const Extremes& ranks) {
                 " of its step, rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share));
 }
 
-// This rank waits: what the other one does belongs to the cause.
+// This rank waits: the place where the slow rank spends its time becomes part of the cause.
 void NameOther(const RankReport& slow, double share, Timeline* timeline) {
   Verdict& verdict = timeline->verdict;
   const bool same_places = verdict.part == StepPart::kCollectives;

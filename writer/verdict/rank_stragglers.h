@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verdict of a rank with those of the others beside it: which of them the others wait for.
+// Compares a rank's verdict with those of the other ranks and finds the rank that the others wait for.
 //
 //   JudgeRanks(&timeline);   // once timeline.by_rank is complete
 //
@@ -12,8 +12,9 @@
 
 namespace tbprof {
 
-// Where this rank waits in collectives while another one hardly does, that one is the cause. Where it is this one, and
-// nothing is to be mended by its own verdict, the cause is that another waits for it. Else nothing changes.
+// If this rank waits in collectives while another rank hardly waits, the other rank is the cause. If this rank is the
+// one that hardly waits and its own verdict names no problem, the cause is that another rank waits for it; if its own
+// verdict names a problem, only a fact is added. Otherwise nothing changes.
 void JudgeRanks(Timeline* timeline);
 
 }  // namespace tbprof

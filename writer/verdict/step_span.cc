@@ -7,11 +7,12 @@
 namespace tbprof {
 namespace {
 
-// Of the time from the first regular step to the last, in other steps and between them: from here on they count, too.
+// Share of the time from the first to the last regular step that lies outside regular steps. Above it, the verdict
+// covers that time as well.
 constexpr double kMuchBetween = 0.2;
-// A line that is left and come back to so often is of a loop.
+// A line that is entered at least this many times belongs to a loop.
 constexpr uint32_t kTurnsOfLoop = 5;
-// Of a thread's samples, those in the function with the loop.
+// Least share of the thread's samples that the function with the loop must have.
 constexpr double kMostlyIn = 0.5;
 constexpr uint64_t kFewestSamples = 30;
 constexpr uint32_t kMostDepth = 64;
@@ -49,7 +50,8 @@ StepSpan SpanOfSteps(const Timeline& timeline) {
 }
 
 uint32_t MainThread(const Timeline& timeline) {
-  // The process with the most samples on its main thread: a command may only start the one that computes.
+  // Chooses the process with the most samples on its main thread: the command itself may only start the process that
+  // computes.
   uint32_t best = kNoLine;
   uint64_t most = 0;
   for (const PythonThread& thread : timeline.python.threads) {
@@ -57,7 +59,7 @@ uint32_t MainThread(const Timeline& timeline) {
     const Process& process = timeline.processes[timeline.threads[thread.thread].process];
     uint64_t samples = 0;
     for (const PythonRun& run : thread.runs) samples += run.samples;
-    // Forked children are workers, or ranks of which all do the same.
+    // Forked children are workers, or ranks that all do the same.
     if (process.forked && best != kNoLine) continue;
     if (samples > most) {
       most = samples;
@@ -72,8 +74,8 @@ uint32_t MainThread(const Timeline& timeline) {
   return kNoLine;
 }
 
-// The time between the first sample and the last in the loop that takes most of the thread's samples: in the innermost
-// function that most of them have on their stacks, at lines that are come back to.
+// Finds the time between the first and the last sample of the loop that takes most of the thread's samples: at the
+// lines that are entered repeatedly, in the outermost function that is on most of the stacks and has a loop.
 class LoopFinder {
  public:
   LoopFinder(const Timeline& timeline, const PythonTags& tags, const PythonThread& thread)
@@ -85,7 +87,7 @@ class LoopFinder {
       if (run.stack != 0 && tags_.TagOf(run.stack) != PythonTag::kImport) all += run.samples;
     }
     if (all < kFewestSamples) return false;
-    // From the outermost function inwards: the first that has a loop.
+    // Searches from the outermost function inwards for the first function with a loop.
     for (uint32_t depth = 0; depth < kMostDepth; ++depth) {
       TimeSpan loop{};
       if (!LoopAt(depth, all, &loop)) return false;
@@ -98,7 +100,7 @@ class LoopFinder {
 
  private:
   bool IsOwn(uint32_t frame) const { return tags_.OwnFrameOf(frame) == frame && tags_.HasOwnFrame(frame); }
-  // Lines of own frames, from the outermost.
+  // The program's own frames, outermost first.
   std::vector<uint32_t> OwnFrames(uint32_t stack) const {
     std::vector<uint32_t> frames;
     for (uint32_t frame = stack; frame != 0; frame = python_.stacks[frame].parent) {
@@ -108,7 +110,7 @@ class LoopFinder {
     return frames;
   }
 
-  // False: no function at this depth has most of the samples.
+  // Returns false if no function at this depth has most of the samples.
   bool LoopAt(uint32_t depth, uint64_t all, TimeSpan* loop) const {
     std::map<uint32_t, uint64_t> functions;
     for (const PythonRun& run : thread_.runs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which time of which thread the verdict is about.
+// Selects the thread and the spans of time that the verdict describes.
 //
 // Process: converter. A pure function of the timeline.
 #ifndef TBPROF_WRITER_VERDICT_STEP_SPAN_H_
@@ -21,15 +21,15 @@ struct StepSpan {
   uint32_t thread = 0;
   std::vector<TimeSpan> spans;  // in order, disjoint, not empty
   uint64_t steps = 0;           // 0: not known
-  std::string reason;           // of kNone
+  std::string reason;           // set if basis is kNone
 };
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags);
 
 int64_t LengthOf(const std::vector<TimeSpan>& spans);
 
-// Calls `visit(start_ps, end_ps)` for what [start, end) and the spans have in common. `at`: where to begin, moved on;
-// calls come in order of time.
+// Calls `visit(start_ps, end_ps)` for each intersection of [start, end) with the spans. `*at` is the span to begin
+// with, and is advanced: the calls must come in order of time.
 template <typename Visit>
 void ForCommon(const std::vector<TimeSpan>& spans, size_t* at, int64_t start, int64_t end, Visit&& visit) {
   while (*at < spans.size() && spans[*at].end_ps <= start) ++*at;

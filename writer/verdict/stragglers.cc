@@ -6,9 +6,10 @@
 namespace tbprof {
 namespace {
 
-// Of the waits' shares. From the second on, however long all of them wait for each other.
+// Differences between the shares of waiting. From kLargeDifference on it does not matter how long all processes wait
+// for each other.
 constexpr double kLeastDifference = 0.15, kLargeDifference = 0.3;
-// A process that only starts the others waits for none of them at a barrier.
+// Least share of waiting: a process that only starts the others does not wait for them at a barrier.
 constexpr double kLeastWait = 0.005;
 
 bool WaitsForOthers(const PythonTags& tags, const WaitSlice& wait) {
@@ -36,7 +37,7 @@ Stragglers FindStragglers(const CauseInputs& inputs) {
     for (const WaitSlice& wait : time.waits()) {
       if (WaitsForOthers(inputs.tags, wait)) waited += static_cast<double>(wait.end_ps - wait.start_ps);
     }
-    // Its samples, too: it may wait within a library that is not recorded.
+    // Samples count as well: the process may wait inside a library that is not recorded.
     for (const auto& [stack, running] : time.running()) {
       const PythonTag tag = inputs.tags.TagOf(stack);
       if (tag == PythonTag::kBarrier || tag == PythonTag::kCollective)

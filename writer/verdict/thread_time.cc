@@ -11,10 +11,10 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kStdout = 1, kStderr = 2;
-// From a poll's end to the call for which it waited.
+// Longest time from the end of a poll to the call that the poll waited for.
 constexpr int64_t kSoonPs = 1'000'000'000;
 
-// take_gil and drop_gil; where Python has no symbols, its only calls of conditions.
+// take_gil and drop_gil. If Python has no symbols, its module: it uses conditions only for the GIL.
 bool IsOfGil(std::string_view site) { return StartsWithAny(site, {"take_gil", "drop_gil", "python3.", "libpython3."}); }
 
 int ClassOf(const EventType& type) {
@@ -52,7 +52,7 @@ int ClassOf(const EventType& type) {
   return -1;
 }
 
-// Of a call that reads or writes, by what its descriptor is.
+// The class of a read or write call by the kind of its descriptor.
 WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
   switch (descriptor) {
     case BlockedIn::kPipe:
@@ -73,7 +73,7 @@ WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
   return call;
 }
 
-// The stack of the sample nearest to a moment within it; 0: there is none.
+// The Python stack that was sampled around this time; 0: none.
 uint32_t StackAt(const PythonThread* python, int64_t at_ps) {
   if (python == nullptr) return 0;
   const auto run = std::ranges::upper_bound(python->runs, at_ps, {}, &PythonRun::to_ps);
@@ -96,7 +96,7 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     const std::string_view site = timeline_.strings.Get(event.call_site);
     const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
-    // PyTorch's backward pass runs on threads of its own, for which its caller waits behind std::condition_variable.
+    // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable.
     const bool backward = has_backward_threads_ && is_condition && ContainsAny(site, {"libstdc++"});
     if (backward || IsInComputing(site)) *kind = WaitClass::kPool;
   } else if (*kind == WaitClass::kFile) {
@@ -145,8 +145,8 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     });
   };
   ForEachCall(timeline.threads[thread], take);
-  // An event loop waits for what it then reads: for a socket, if that is the next call. A poll that found nothing
-  // slept.
+  // A poll of an event loop that is followed soon by a read from a socket was a wait for that socket. A poll that found
+  // nothing was a sleep.
   for (size_t i = 0; i + 1 < waits_.size(); ++i) {
     const WaitSlice& next = waits_[i + 1];
     if (waits_[i].kind != WaitClass::kPoll || next.kind != WaitClass::kSocket || found_nothing[i]) continue;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread does in some spans of time: in recorded calls that wait, and between them by samples.
+// A thread's time within some spans: recorded calls that wait, and, between these calls, the time found by samples.
 //
 //   ThreadTime time(timeline, classes, thread, spans);
 //   for (const WaitSlice& wait : time.waits()) ...
-//   time.running()                                   // by stack, what is left of the spans
+//   time.running()                                   // by stack: the rest of the spans
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_THREAD_TIME_H_
@@ -20,32 +20,32 @@
 namespace tbprof {
 
 enum class WaitClass : uint8_t {
-  kLock,     // a lock, a condition, a semaphore, a thread's end
-  kGil,      // Python's
+  kLock,     // a lock, a condition, a semaphore, the end of a thread
+  kGil,      // Python's global interpreter lock
   kBarrier,  // pthread_barrier_wait
-  kPool,     // threads of a library that computes: OpenMP, BLAS, PyTorch's
+  kPool,     // threads of a computing library: OpenMP, BLAS, PyTorch
   kSleep,
   kFile,
   kFileRead,
-  kFileSync,  // until a disk has it
+  kFileSync,  // until the data is on the disk
   kTerminal,  // a write to stdout or stderr
-  kPipe,      // another process at its other end
+  kPipe,      // with another process at the other end
   kSocket,
-  kPoll,   // for one of several descriptors, or for somebody to connect
+  kPoll,   // for one of several descriptors, or for a connection
   kChild,  // waitpid
   kGpuLaunch,
   kGpuWait,  // for the GPU
-  kGpuCopy,  // a copy's call that waits until it is over
+  kGpuCopy,  // a copy call that waits until the copy is complete
   kGpuCopyAsync,
-  kGpuMemory,  // cudaMalloc and the like
+  kGpuMemory,  // cudaMalloc and similar calls
   kGpuOther,
-  kCollective,  // a call of NCCL
+  kCollective,  // an NCCL call
 };
 
-// A part of a call, within one span.
+// The part of a call that lies within one span.
 struct WaitSlice {
   int64_t start_ps = 0, end_ps = 0;
-  int64_t call_end_ps = 0;  // of the whole call
+  int64_t call_end_ps = 0;  // end of the whole call
   WaitClass kind = WaitClass::kLock;
   uint32_t stack = 0;  // index into PythonTimeline::stacks; 0: not known
   uint16_t type = 0;
@@ -57,11 +57,11 @@ struct RunningTime {
   int64_t on_cpu_ps = 0, off_cpu_ps = 0, collecting_ps = 0;
 };
 
-// The class of each type of event; the place decides about some. One is made for all threads.
+// Maps each event type to its class; for some types the call site decides. One object serves all threads.
 class WaitClasses {
  public:
   explicit WaitClasses(const Timeline& timeline);
-  // False: no wait, and no call of a GPU.
+  // Returns false if the event is neither a wait nor a GPU call.
   bool Classify(const Event& event, WaitClass* kind) const;
 
  private:
@@ -75,12 +75,12 @@ class ThreadTime {
   ThreadTime(const Timeline& timeline, const WaitClasses& classes, uint32_t thread, const std::vector<TimeSpan>& spans);
 
   const std::vector<WaitSlice>& waits() const { return waits_; }
-  // By stack of Python.
+  // By Python stack.
   const std::map<uint32_t, RunningTime>& running() const { return running_; }
   int64_t gap_ps() const { return gap_ps_; }
-  // Of the gaps, what no sample of Python stands for: the thread may run or not.
+  // The part of the gaps without a Python sample: whether the thread ran is unknown.
   int64_t unsampled_ps() const { return unsampled_ps_; }
-  // What is between the waits.
+  // The time between the waits.
   const std::vector<TimeSpan>& gaps() const { return gaps_; }
 
  private:

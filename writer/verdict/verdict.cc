@@ -17,12 +17,12 @@
 namespace tbprof {
 namespace {
 
-// A launch of a kernel takes microseconds; one that takes longer waits for room in the GPU's queue.
+// A kernel launch takes microseconds. A longer launch waits for room in the GPU's queue.
 constexpr int64_t kLongLaunchPs = 50'000'000;
 
 bool IsCopy(WaitClass kind) { return kind == WaitClass::kGpuCopy || kind == WaitClass::kGpuCopyAsync; }
 
-// What the GPU did in a call that waits for it, or for room in its queue.
+// Whether the call waits for the GPU or for room in its queue: the GPU's activity then decides the part of the step.
 bool IsByGpu(const WaitSlice& wait) {
   if (wait.kind == WaitClass::kGpuWait || IsCopy(wait.kind)) return true;
   return wait.kind == WaitClass::kGpuLaunch && wait.end_ps - wait.start_ps >= kLongLaunchPs;
@@ -34,7 +34,7 @@ void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu
     if (IsByGpu(wait)) {
       std::array<int64_t, kStepParts> parts{};
       gpu.Add(wait.start_ps, wait.end_ps, &parts);
-      // While it is idle: what was launched is on its way, or a copy is prepared by the CPU.
+      // The GPU is idle during the wait: launched work has not started yet, or the CPU prepares a copy.
       if (wait.kind != WaitClass::kGpuLaunch) {
         const StepPart idle = IsCopy(wait.kind) ? StepPart::kCopies : StepPart::kKernels;
         parts[static_cast<size_t>(idle)] += std::exchange(parts[static_cast<size_t>(StepPart::kLaunch)], 0);

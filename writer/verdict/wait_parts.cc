@@ -82,7 +82,7 @@ StepPart PartOfBlockedKind(BlockedIn kind) {
       return StepPart::kChild;
     case BlockedIn::kSleep:
       return StepPart::kSleep;
-    // Locks of pthread are recorded: these are of native code with threads of its own.
+    // pthread locks are recorded, so this lock belongs to native code with threads of its own.
     case BlockedIn::kFutex:
       return StepPart::kOperations;
     case BlockedIn::kPoll:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// To which part of the step a wait belongs: by what its stack of Python is for, else by the call.
+// The part of the step that a wait belongs to: decided by the tag of its Python stack, else by the call.
 //
 // Process: converter. Pure function.
 #ifndef TBPROF_WRITER_VERDICT_WAIT_PARTS_H_
@@ -11,9 +11,9 @@
 
 namespace tbprof {
 
-// Of a wait for a GPU: where nothing is known of what the GPU does meanwhile.
+// For a wait for a GPU, the result applies where the GPU's activity during the wait is unknown.
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait);
-// Of a sample that was blocked in what no recorded call says. `stack`: index into PythonTimeline::stacks.
+// The part for a sample that was blocked in a call that is not recorded. `stack`: index into PythonTimeline::stacks.
 StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind);
 
 }  // namespace tbprof
