@@ -36,7 +36,7 @@ std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 Json Parse(std::string_view text) { return Json::parse(text, nullptr, /*allow_exceptions=*/false); }
 
-// Reads members of an untrusted object; keeps the first fault.
+// Reads members of an untrusted JSON object; keeps the first error.
 class Reader {
  public:
   // `json` must outlive the reader: copying deeply nested input needs an equally deep stack.

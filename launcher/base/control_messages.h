@@ -102,7 +102,7 @@ struct SessionStatus {
   std::vector<int> pids;  // of the recorded processes
   std::vector<std::string> addresses;
   int rank = -1, world_size = -1;  // of the launcher, if a scheduler has started several
-  bool sure_rank = false;          // the command has no ranks of its own
+  bool sure_rank = false;          // true: the command starts no ranks itself
   std::string ranks;               // --ranks
 };
 std::string ToText(const SessionStatus& status);

@@ -55,8 +55,8 @@ bool SendMessage(int socket, std::string_view text, const std::vector<int>& desc
   return sent == static_cast<ssize_t>(text.size());
 }
 
-// Returns -1 with errno; 0 at the end. A message that does not fit is not tbprof's, and comes out too long to be
-// parsed.
+// Returns the size; -1 with errno on failure; 0 if the peer has closed. A message over kMaxControlMessage bytes does
+// not come from tbprof: it is truncated to one byte more than the limit, so that the caller can reject it.
 ssize_t ReceiveMessage(int socket, std::string* text, std::vector<ScopedFd>* descriptors, int flags) {
   text->resize(kMaxControlMessage + 1);
   iovec part{text->data(), text->size()};
@@ -159,7 +159,7 @@ absl::StatusOr<ControlConnection> ControlConnection::Connect(const std::string& 
     return absl::ErrnoToStatus(errno, StrCat("cannot reach ", path));
   }
   fcntl(connection.get(), F_SETFL, 0);
-  // The kernel's list has sockets of all users, under any name.
+  // The path may come from /proc/net/unix, which lists sockets of all users under any name.
   ucred peer{};
   socklen_t size = sizeof(peer);
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid()) {

@@ -36,7 +36,7 @@ char SchedulerState(pid_t pid) {
   const ssize_t size = file.valid() ? read(file.get(), text, sizeof(text) - 1) : -1;
   if (size <= 0) return 0;
   text[size] = '\0';
-  const char* parenthesis = strrchr(text, ')');  // the name before it may have any characters
+  const char* parenthesis = strrchr(text, ')');  // the process name before it may have any characters
   return parenthesis != nullptr && parenthesis + 2 < text + size ? parenthesis[2] : '\0';
 }
 

@@ -19,11 +19,11 @@
 namespace tbprof {
 
 // Measures the time that this process waits for another one. If the machine was suspended, a clock was set, or this
-// process got no CPU, the other process could not run either: between two looks at most a quarter of a second counts.
+// process got no CPU, the other process could not run either: at most 250 ms count between two calls of Look.
 class Patience {
  public:
-  // The time since the last Restart, as of this look. A runnable process `pid` waits for a CPU or has one, and does not
-  // wait for the unresponsive part: the time starts anew.
+  // Returns the time since the last Restart. Calls Restart first if process `pid` is runnable: such a process has a CPU
+  // or waits for one, and does not wait for an unresponsive directory.
   absl::Duration Look(pid_t pid = 0);
   void Restart();
 

@@ -45,7 +45,7 @@ std::string ReadProcFile(pid_t pid, const char* name) {
 
 bool IsStillThere(int pidfd) { return syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) == 0; }
 
-// The kernel shows exit code 0 to users that may not read it: those with other ids than the process.
+// The kernel shows exit code 0 to a user whose ids differ from those of the process.
 bool MayReadExitCode(pid_t pid) {
   const std::string status = ReadProcFile(pid, "status");
   const auto same = [&](const char* key, unsigned own) {

@@ -68,7 +68,7 @@ bool IsLoopback(const sockaddr_storage& address) {
   return (ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24) == 127;
 }
 
-// True: a socket of this machine may have this address.
+// True: the address belongs to this machine, or this could not be determined.
 bool IsOfThisMachine(sockaddr_storage address) {
   if (IsLoopback(address)) return true;
   const ScopedFd probe(socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -44,8 +44,8 @@ enum class Origin {
 
 // ---- ownership of a file
 
-// Mode bits of the other users that may not change a file of this origin. In the user's own directories the group may
-// be private, so its bit is left out.
+// Mode bits that make a file of this origin untrusted, because other users could change it. In the user's own
+// directories the group may be private, so the group bit is allowed there.
 mode_t OtherWriters(Origin origin) { return origin == Origin::kUser ? S_IWOTH : S_IWGRP | S_IWOTH; }
 
 std::string WhoWrites(const std::string& path, const struct stat& facts) {
@@ -69,8 +69,8 @@ class PathCheck {
     seen_ = fstat(fd, &facts_) == 0;
     return absl::OkStatus();
   }
-  // In the directory of the file a sticky bit does not suffice: another user may put a hard link to another file of the
-  // caller there.
+  // In the directory of the file a sticky bit does not suffice: another user may create a hard link to another
+  // file of the caller there.
   std::string Finish() {
     Judge(/*sticky_is_safe=*/false);
     return distrust_;
@@ -122,7 +122,7 @@ std::optional<FoundFile> OpenFound(std::string directory, std::string name, Orig
       found.distrust = "it is a symbolic link";
       return found;
     }
-    // Users link their settings from a collection elsewhere.
+    // Follows the link: users keep their settings in a collection elsewhere and link to them.
     std::string path(target, static_cast<size_t>(size));
     if (path[0] != '/') path = StrCat(directory, "/", path);
     directory = path.substr(0, path.rfind('/') + 1);
@@ -130,7 +130,7 @@ std::optional<FoundFile> OpenFound(std::string directory, std::string name, Orig
   }
 }
 
-// Why the content of an open file is not used, for each origin; empty: it is used.
+// Returns the reason why an open file is not used; empty: it is used. Also applies to a file that the user named.
 std::string WhyNoConfig(int fd, Origin origin) {
   struct stat facts;
   if (fstat(fd, &facts) != 0) return strerror(errno);
@@ -254,7 +254,7 @@ class ConfigReader {
     general.project = special.project = project;
     size_t faults = 0;
     for (const CLI::ConfigItem& item : *items) {
-      if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for the borders of sections
+      if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for begin and end of a section
       const std::string section = absl::StrJoin(item.parents, ".");
       const absl::Status status = TakeItem(item, section, path, section.empty() ? &general : &special, &refused);
       if (status.ok()) continue;

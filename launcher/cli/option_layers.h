@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared by options.cc, which decides about options, and config_file.cc, which reads them from files: the sources of
-// options, as maps from names to texts.
+// The sources of options, as maps from option names to texts. Shared by options.cc, which combines the sources, and
+// config_file.cc, which reads options from files.
 //
 // Process: launcher.
 #ifndef TBPROF_LAUNCHER_CLI_OPTION_LAYERS_H_

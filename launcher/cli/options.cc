@@ -47,7 +47,7 @@ bool IsInternal(std::string_view variable) {
              std::end(kInternalVariables);
 }
 
-// Kubernetes describes a service named `tbprof` to every container of the namespace by such variables.
+// True: Kubernetes sets such variables in every container of a namespace that has a service named `tbprof`.
 bool IsServiceLink(std::string_view variable, std::string_view value) {
   if (variable == EnvironmentName("port-users")) return false;
   return variable.starts_with("TBPROF_SERVICE_") || variable.starts_with("TBPROF_PORT_") ||

@@ -45,7 +45,7 @@ struct Window {
   Kind kind = Kind::kAuto;
   absl::Duration delay;                   // kRange: from the target's start
   absl::Duration duration;                // kRange, kLast
-  int64_t first_step = 0, last_step = 0;  // kSteps: as the profile numbers them, both included
+  int64_t first_step = 0, last_step = 0;  // kSteps: numbers as in the profile, both included
   std::string range = {};                 // kNvtx: name of the range
   // The program itself opens these windows; each is a capture.
   bool is_triggered() const { return kind == Kind::kNvtx || kind == Kind::kCudaProfiler; }
@@ -125,7 +125,7 @@ struct Options : SessionOptions {
 
   std::vector<std::string> base_runs, new_runs;  // compare --base, --new; ab: one command each
   uint64_t pairs = 40;                           // ab: maximum
-  absl::Duration max_time;                       // ab: zero: no limit
+  absl::Duration max_time;                       // ab; zero: no limit
   std::string baseline;                          // run: baseline for the comparison; empty: none
   double margin = 0.03;                          // compare, ab, run: for the step time
   bool unclear_passes = false;                   // compare, ab: --unclear=pass
@@ -145,7 +145,7 @@ struct Options : SessionOptions {
   bool add = false;        // baseline save
   uint64_t keep = 100;     // baseline save: runs that a baseline has at most
 
-  // One per row of OptionRows(), in its order.
+  // One value per row of OptionRows(), in the same order.
   std::vector<OptionValue> values;
   std::vector<std::string> config_files;  // files that were used
   std::vector<std::string> warnings;      // about files and variables that are not used, one line each
@@ -158,7 +158,7 @@ enum class InProject {
   kNever,
   kAllowed,
   kOnlyOn,     // only the value that keeps something out of the profile
-  kOnlyBelow,  // a path below the file's directory
+  kOnlyBelow,  // only a path below the file's directory
   kOnlyMore,   // only values that record at least as much as the default: OptionRow::records_enough
 };
 
@@ -208,7 +208,7 @@ absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
 // `4096`, `64KB` (1000), `64KiB` (1024), `64MB`, `1GiB`; `64M` and `64m` are binary as in dd.
 absl::StatusOr<uint64_t> ParseSize(std::string_view text);
 
-// The name in `names` that is most similar to `word`; empty: none is similar.
+// Returns the name in `names` that is most similar to `word`; empty: no name is similar.
 std::string NearestName(std::string_view word, const std::vector<std::string>& names);
 
 // Text for the terminal (`tbprof run --help`), and the table of docs/cli.md.

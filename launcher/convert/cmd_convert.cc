@@ -56,7 +56,7 @@ absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string&
     const bool is_logdir = known.ok() && OpenBeneath(known->fd.get(), "plugins/profile", O_PATH | O_DIRECTORY).ok();
     if (is_logdir || !around.empty()) {
       wanted = is_logdir && around.empty() ? recorded : around;
-      // The user named the spool, and its path led here: `base` applies only without operands.
+      // `base` applies only without operands: here the user named the spool, and its path determines the logdir.
       if (!options.operands.empty()) base.clear();
     }
   }
@@ -94,7 +94,7 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
   request.color = terminal->color();
   request.width = std::min(terminal->width(), 100);
   request.full_summary = options.full_summary;
-  // Converts the run's own window. If there is none, or three windows replaced it, converts each of the others.
+  // Converts the run's own window. If there is none, or three windows replaced it, converts each of the other windows.
   // `recover` leaves out windows that the launcher has published.
   std::vector<SpoolSummary::SpoolWindow> windows;
   bool any_published = false;

@@ -39,7 +39,7 @@ struct Source {
   XspaceTimes times;
 };
 
-// Links of other users are not followed: they may lead to files that only the caller can read.
+// Symbolic links of other users are not followed: they may lead to files that only the caller can read.
 absl::StatusOr<std::string> ReadInput(const std::string& path, uint64_t most_bytes) {
   const absl::StatusOr<FileDescriptor> file = OpenForReading(path);
   if (!file.ok()) return file.status();
@@ -53,7 +53,7 @@ absl::StatusOr<std::string> ReadInput(const std::string& path, uint64_t most_byt
   return bytes;
 }
 
-// The ranks in the summaries beside the profiles.
+// The ranks that the summaries beside the profiles contain.
 struct Ranks {
   std::set<int> there;
   int world_size = -1;
@@ -128,14 +128,14 @@ class MergeCommand {
       if (!times.ok()) return InvalidArgument(StrCat(path, ": ", std::string(times.status().message())));
       std::string name = std::filesystem::path(path).filename().string();
       name.resize(name.size() - kSuffix.size());
-      // The name appears in the output, in TensorBoard's list of hosts and on terminals.
+      // HostNameFrom, because the name appears in the output, in TensorBoard's list of hosts and on terminals.
       sources_.push_back({path, HostNameFrom(name), *times});
     }
     ReadRanks(directory, &ranks_);
     return absl::OkStatus();
   }
 
-  // TensorBoard distinguishes hosts by the names of the files.
+  // Gives each file its own name, because TensorBoard distinguishes hosts by the names of the files.
   absl::Status NameThem() {
     std::set<std::string> taken;
     for (Source& source : sources_) {
@@ -148,7 +148,7 @@ class MergeCommand {
   }
 
   void SayTimes() {
-    constexpr size_t kMostLines = 16;  // of a kind
+    constexpr size_t kMostLines = 16;  // of each kind
     size_t unknown = 0, said = 0, lonely = 0;
     for (const Source& source : sources_) {
       if (source.times.start_unix_ns == 0) {

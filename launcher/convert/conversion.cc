@@ -23,8 +23,8 @@ namespace tbprof {
 namespace {
 
 constexpr int kLowestPriority = 19;
-// With this priority the worker gets a quarter of a CPU that the command keeps busy. Its total CPU time is the same at
-// any priority, but it finishes sooner.
+// With this priority the worker gets a quarter of a CPU that the command keeps busy. The worker needs the same CPU time
+// at any priority, but finishes sooner than with the lowest one.
 constexpr int kPriorityOnRequest = 5;
 
 }  // namespace
@@ -76,7 +76,7 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
       StartWorker({kConvertWorkerArgument}, descriptors, mask, "cannot start the conversion");
   if (!pid.ok()) return pid.status();
   conversion->pid_ = *pid;
-  // The launcher sets the priority: the worker itself could set it after RaisePriority.
+  // The launcher sets the priority: the worker could do so too late and undo RaisePriority.
   if (request.beside_command) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(conversion->pid_),
                 request.on_request ? kPriorityOnRequest : kLowestPriority);

@@ -37,8 +37,8 @@ struct ConversionRequest {
   SpoolExtent extent;
   uint32_t window = 0;
   std::string logdir;        // as given by the user
-  std::string logdir_place;  // its path when it was opened
-  int logdir_fd = -1;        // the worker writes beneath it; -1: opens it by path
+  std::string logdir_place;  // path of the log directory when it was opened
+  int logdir_fd = -1;        // the worker writes beneath it; -1: the worker opens the log directory by path
   std::string run;
   bool run_exclusive = true;
   std::string host;
@@ -53,14 +53,13 @@ struct ConversionRequest {
   int world_size = -1;  // from the launcher's scheduler; -1: unknown
   uint64_t agreed_start_unix_ns = 0;
   bool durable = true;        // false: the files are read and removed at once, and need not survive a power cut
-  bool delivered = false;     // to a client, which puts its own name of this host before the names of the files
+  bool delivered = false;     // to a client, which prefixes the file names with its own name for this host
   bool summary_only = false;  // writes no files and makes only the summary
   // Not -1: only the part of the window with these steps; with summary_only: only finds that part.
   int64_t first_step = -1, last_step = -1;
   bool beside_command = false;  // the command still runs: the worker must not take its CPU time
   bool on_request = false;      // a user waits for the result, even with beside_command
-  bool summary_wanted =
-      true;  // false: the summary in the run directory is enough (a thousand processes are 1 MB of it)
+  bool summary_wanted = true;   // false: the summary in the run directory suffices (1 MB for a thousand processes)
   // For a run whose command has ended: tbprof's time before the command, and the monotonic time of the command's end;
   // 0: not set.
   uint64_t before_command_ns = 0, command_end_ns = 0;

@@ -4,8 +4,8 @@
 namespace tbprof {
 namespace {
 
-// All fields of a request in one table; `bytes` for values that may not be UTF-8. The two descriptors are not in it:
-// they get other numbers in the worker.
+// All fields of a request in one table; `bytes` for values that may not be UTF-8. The two descriptors are not in
+// the table, because they have other numbers in the worker.
 template <typename Request, typename Text, typename Bytes>
 void VisitFields(Request& request, const Text& field, const Bytes& bytes) {
   bytes("spool", request.spool);

@@ -2,7 +2,7 @@
 //
 // Messages between the launcher and its convert worker: the request, and the lines of the reply, as JSON.
 //
-// A path is bytes and JSON is text: each byte of a path is sent as the character with that number.
+// A path is bytes and JSON is text: each byte of a path is sent as the character with that code point.
 //
 // Process: launcher and convert worker. Pure functions.
 #ifndef TBPROF_LAUNCHER_CONVERT_CONVERSION_MESSAGES_H_

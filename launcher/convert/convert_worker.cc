@@ -93,7 +93,7 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
 // summaries are untrusted: other users may be able to write there.
 void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const Timeline& own,
                     std::set<std::string>* seen, std::map<int, RankReport>* found) {
-  // If a run does not fit one profile, the timeline shows its end.
+  // If a run does not fit one profile, the timeline shows only the end of the run.
   const auto before_ns = static_cast<uint64_t>(std::max<int64_t>(own.totals_ps - own.duration_ps, 0) / 1000);
   const uint64_t run_start = own.origin_unix_ns - std::min(own.origin_unix_ns, before_ns);
   const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
@@ -158,7 +158,7 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
 }
 
 // Finds the requested steps. The newest step may still continue, and the next step may move the bounds of an inferred
-// one.
+// step.
 void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
   if (timeline.step_source == StepSource::kWholeCapture) return;
   // Work that repeats before the training (imports, unpacking) must not end the recording.
@@ -182,7 +182,7 @@ void FindSteps(const Timeline& timeline, const ConversionRequest& request, Conve
   result->steps_to_ns += margin;
 }
 
-// The files of all ranks go into one reply.
+// Limit for one file: the files of all ranks go into one reply, which has a limit of its own.
 uint64_t MostBytesOfFile(const ConversionRequest& request, size_t files) {
   if (request.max_reply_bytes == 0) return request.max_profile_size;
   return std::min(request.max_profile_size, request.max_reply_bytes / files);
@@ -196,13 +196,14 @@ void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* ti
              ": what is published by the job itself (a signal, `tbprof capture PID`) has no such limit"));
 }
 
-// Uses the directory's descriptor: its name may lead to another directory by now.
+// Uses the descriptor of the spool's directory: the path may lead to another directory by now.
 std::string ReadableSpool(const ConversionRequest& request) {
   if (request.spool_directory < 0) return request.spool;
   return StrCat("/proc/self/fd/", request.spool_directory, "/", request.spool_name);
 }
 
-// The directory that existed when the command started: at its present place, or created again if it was removed.
+// Opens the log directory that existed when the command started, at its present path; creates it again if it was
+// removed.
 absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const std::string& host,
                                         std::vector<std::string>* warnings) {
   LogDirectory held{FileDescriptor(request.logdir_fd < 0 ? -1 : fcntl(request.logdir_fd, F_DUPFD_CLOEXEC, 0)),

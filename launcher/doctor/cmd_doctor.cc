@@ -59,7 +59,8 @@ int CommandDoctor(const Options& options) {
     Terminal().Error(std::string(logdir.status().message()));
     return kExitUsage;
   }
-  // Starts before the first row, and the last rows read the result: a driver that hangs costs no extra time.
+  // The probe runs while the other rows are checked, and the last rows read its result: a driver that hangs costs no
+  // extra time.
   GpuProbe probe(PythonPackages(options, environment));
   const DoctorContext context{options, environment, *logdir, &probe};
   DoctorVerdict worst = DoctorVerdict::kPass;

@@ -58,7 +58,7 @@ std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
   return text.substr(0, text.find('\n'));
 }
-// The value after `Seccomp:` in a file like /proc/self/status.
+// The value of a field such as `Seccomp:` in a file like /proc/self/status.
 std::string FieldOf(const std::string& text, std::string_view name) {
   for (const std::string_view line : Split(text, '\n')) {
     const size_t colon = line.find(':');
@@ -84,7 +84,7 @@ Result System(const DoctorContext& context) {
   if (std::pair(libc_major, libc_minor) < std::pair(2, 34) && !(libraries.ok() && libraries->for_older_glibc)) {
     return Fail(found, "tbprof's libraries need glibc 2.34: install its wheel, which has some for 2.17");
   }
-  // memfd_create 3.17, MADV_WIPEONFORK 4.14, pidfd_open 5.3.
+  // First Linux versions: memfd_create 3.17, MADV_WIPEONFORK 4.14, pidfd_open 5.3.
   if (std::pair(major, minor) < std::pair(4, 14)) return Fail(found, "tbprof needs Linux 5.3 or newer");
   if (std::pair(major, minor) < std::pair(5, 3))
     return Warn(found, "use Linux 5.3 or newer: the ends of processes show");
@@ -127,7 +127,7 @@ Result SharedMemory(const DoctorContext&) {
   const std::string fix = "let the system call filter of this container pass memfd_create and F_ADD_SEALS";
   const ScopedFd file(static_cast<int>(syscall(SYS_memfd_create, "tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING)));
   if (!file.valid()) return Fail(StrCat("memfd_create: ", strerror(errno)), fix);
-  // A file that grows beyond RLIMIT_FSIZE ends the process; that limit has a row of its own.
+  // Growing a file beyond RLIMIT_FSIZE ends the process; the row `limits` checks that limit.
   rlimit size{};
   const bool may_grow = getrlimit(RLIMIT_FSIZE, &size) != 0 || size.rlim_cur >= kMiB;
   if (may_grow && ftruncate(file.get(), kMiB) != 0) return Fail(StrCat("memfd: ftruncate: ", strerror(errno)), fix);
@@ -159,7 +159,7 @@ Result Limits(const DoctorContext& context) {
   const struct {
     int resource;
     const char* name;
-    uint64_t share;  // of the limit that a segment may take
+    uint64_t share;  // divisor: a segment may take 1/share of the limit
   } kLimits[] = {{RLIMIT_FSIZE, "ulimit -f", 1}, {RLIMIT_AS, "ulimit -v", 8}};
   Finding worst = Pass("files, addresses and descriptors are enough");
   for (const auto& limit : kLimits) {
@@ -348,7 +348,7 @@ Result Logdir(const DoctorContext& context) {
   return Pass(StrCat(context.logdir, place == context.logdir ? "" : StrCat(" can be made in ", place)));
 }
 
-// The directory that Session would choose.
+// The directory that Session would choose for the spool.
 std::string SpoolPlace(const DoctorContext& context) {
   std::string place = Existing(context.options.spool_dir.empty() ? context.logdir : context.options.spool_dir);
   if (!context.options.spool_dir.empty() || StorageOf(place) == Storage::kDisk) return place;

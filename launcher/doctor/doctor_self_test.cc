@@ -44,7 +44,7 @@ std::string RunOurselves(const std::vector<std::string>& words, const Environmen
   const pid_t pid = null.valid() ? fork() : -1;
   if (pid < 0) return strerror(errno);
   if (pid == 0) {
-    // Not posix_spawn: glibc has its action for a working directory since 2.29 only.
+    // Not posix_spawn: glibc before 2.29 has no file action that sets the working directory.
     dup2(null.get(), 0);
     dup2(null.get(), 1);
     dup2(writer.get(), 2);
@@ -80,11 +80,11 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   }
   Environment environment;
   for (const std::string& entry : context.environment) {
-    // The environment of the user's commands, without the options in it.
+    // Keeps the environment of the user's commands, but removes tbprof's options.
     if (entry.starts_with("TBPROF_") && !entry.starts_with("TBPROF_LIBRARY_DIR=")) continue;
     if (!entry.starts_with("XDG_CONFIG_HOME=")) environment.push_back(entry);
   }
-  // Excludes configuration files of the user: neither the working directory nor this directory has one.
+  // The test run must read no configuration file of the user: `directory` has none, and the run also starts there.
   environment.push_back(StrCat("XDG_CONFIG_HOME=", directory));
   char own[PATH_MAX] = {};
   if (readlink("/proc/self/exe", own, sizeof(own) - 1) <= 0) {
@@ -99,7 +99,7 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
                    environment, directory, &status);
   const nlohmann::json summary = nlohmann::json::parse(ReadText(json), nullptr, false);
   RemoveTree(AT_FDCWD, directory);
-  // The loader may have printed a line before.
+  // The dynamic loader may have printed a line before tbprof's lines.
   constexpr std::string_view kPrefix = "tbprof: ";
   std::string line;
   for (const std::string_view part : Split(said, '\n')) {

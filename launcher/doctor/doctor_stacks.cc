@@ -21,7 +21,7 @@ namespace {
 
 volatile uint64_t written = 0;  // the child writes its own copy
 
-// Reports that the child runs, and waits for the end of `go`.
+// The child: reports on `there` that it runs, and waits until the parent closes `go`.
 [[noreturn]] void RunChild(int there, int go) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   written = 42;
