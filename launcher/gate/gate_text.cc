@@ -42,6 +42,8 @@ class Lines {
       rest = cut == std::string::npos ? "" : rest.substr(cut + 1);
     }
   }
+  // A command is not cut: a part of it is another command.
+  void AddWhole(std::string_view line) { StrAppend(&text_, WithoutCommands(line), "\n"); }
   void AddLeftOut(size_t total, size_t most, std::string_view what) {
     if (total > most) Add(StrCat("      ", total - most, " more ", what, ": --json"));
   }
@@ -129,7 +131,7 @@ std::string ComparisonAsText(const Comparison& comparison) {
     lines.AddWrapped(StrCat("warning: ", comparison.warnings[i]));
   }
   lines.AddLeftOut(comparison.warnings.size(), kMostWarnings, "warnings");
-  if (const std::string next = NextLine(comparison); !next.empty()) lines.AddWrapped(next);
+  if (const std::string next = NextLine(comparison); !next.empty()) lines.AddWhole(next);
   return lines.Take();
 }
 
