@@ -78,6 +78,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
   if (const std::string evidence = VerdictEvidence(timeline); !evidence.empty())
     out.push_back({StrCat("evidence: ", evidence)});
+  if (const std::string limits = VerdictLimits(timeline); !limits.empty()) out.push_back({StrCat("limits: ", limits)});
   for (const StepLoop& loop : timeline.step_loops) {
     if (loop.may_be_step) out.push_back({StrCat("other loop: ", LoopText(loop), "; either may be the step")});
   }

@@ -33,6 +33,12 @@ std::string_view BasisName(VerdictBasis basis) {
   return "none";
 }
 
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts) StrAppend(&joined, joined.empty() ? "" : "; ", PrintableUtf8(text));
+  return joined;
+}
+
 std::string_view OfWhat(VerdictBasis basis) {
   switch (basis) {
     case VerdictBasis::kNone:
@@ -185,12 +191,8 @@ std::string_view BlockerLabel(const Timeline& timeline) {
   return FirstOf(timeline.verdict, WhereRole::kWaitedFor) != nullptr ? "blocker: " : kWhereLabel;
 }
 
-std::string VerdictEvidence(const Timeline& timeline) {
-  std::string text;
-  for (const std::string& fact : timeline.verdict.facts)
-    StrAppend(&text, text.empty() ? "" : "; ", PrintableUtf8(fact));
-  return text;
-}
+std::string VerdictEvidence(const Timeline& timeline) { return Joined(timeline.verdict.facts); }
+std::string VerdictLimits(const Timeline& timeline) { return Joined(timeline.verdict.limits); }
 
 std::string VerdictSplit(const Timeline& timeline) {
   const Verdict& verdict = timeline.verdict;

@@ -22,6 +22,8 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline);
 std::string VerdictSentence(const Timeline& timeline, bool with_place = true);
 // `the job used 1.2 of 2 CPUs`, ...: the numbers that support the cause; empty: none.
 std::string VerdictEvidence(const Timeline& timeline);
+// `native stacks: not sampled, ...`: missing data that makes the split less certain; empty: none is missing.
+std::string VerdictLimits(const Timeline& timeline);
 // `thread prefetch, in sleep at data.py:17 fetch`: the thread that is waited for, else the place where the time is
 // spent.
 std::string VerdictBlocker(const Timeline& timeline);
