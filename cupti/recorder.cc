@@ -220,7 +220,7 @@ void* EndOfProcess(uint32_t seen) {
     }
   }
   if (g_recorder.paused_for == kAside) ReportPaused(kAside);
-  // A pause with this reason is no gap in the recording.
+  // A pause with this reason is a gap only if the process lives on.
   Report(GpuInfoKey::kPaused, "end");
   SetState(GpuState::kPaused);
   return EndRun(seen);

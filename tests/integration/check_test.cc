@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `tbprof check` as a command: where its words go, how it ends, what it takes, and that it changes nothing.
+// `tbprof check` as a command: its outputs, its exit status, its arguments, and that it changes nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -100,7 +100,7 @@ TEST(Check, LogdirOfARun_PassesAndIsUnchanged) {
   EXPECT_THAT(result.out, HasSubstr(std::filesystem::path(run.run_directories.at(0)).filename().string()));
 }
 
-// Root may do everything, so it looks as another user.
+// Root may read everything, so the check runs as another user.
 class CheckAsUser : public testing::Test {
  protected:
   void SetUp() override {
@@ -134,7 +134,7 @@ TEST_F(CheckAsUser, Permissions_AreThoseOfTheUser) {
   RunResult result = RunCheck();
   EXPECT_EQ(result.code(), 2) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("xprof lists no tool; view a copy of yours"));
-  // tbprof leaves this file; then only the trace viewer is lost.
+  // tbprof writes this file into its runs; with it only the trace viewer is lost.
   ASSERT_EQ(chmod(run.c_str(), 0755), 0);
   WriteFile(run + "/NO_MODULE.hlo_proto.pb", "");
   ASSERT_EQ(chmod(run.c_str(), 0555), 0);
@@ -162,7 +162,7 @@ TEST_F(CheckAsUser, OwnFileThatMayNotBeRead_IsMadeReadable) {
   ASSERT_EQ(chmod(file.c_str(), 0), 0);
   ASSERT_EQ(chmod(events.c_str(), 0), 0);
   if (geteuid() == 0) {
-    // Of another user: only its owner may.
+    // Only the owner of a file may change it.
     EXPECT_THAT(RunCheck().out, HasSubstr("ask its owner"));
     ASSERT_EQ(chown(file.c_str(), 65534, 65534), 0);
     ASSERT_EQ(chown(events.c_str(), 65534, 65534), 0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests on the simulated CUDA libraries (tests/sim) have in common: where they are, and what of device work a
-// profile shows.
+// Common parts of the tests with simulated CUDA libraries (tests/sim): the paths of the libraries, and the device work
+// in a profile.
 #ifndef TBPROF_TESTS_INTEGRATION_CUDA_HARNESS_H_
 #define TBPROF_TESTS_INTEGRATION_CUDA_HARNESS_H_
 
@@ -63,8 +63,7 @@ inline OnDevice DeviceWork(const Profile& profile) {
   return work;
 }
 
-// A fault of the device comes up in whatever call is the next: of the message that a subject ends with, the error
-// stays.
+// Any later call may report a fault of the device: removes the call from a subject's last message, and keeps the error.
 inline void LeaveOutThePlace(Pair* pair) {
   for (RunResult* result : {&pair->bare, &pair->profiled}) {
     const size_t at = result->err.rfind(": ");
@@ -80,7 +79,7 @@ inline std::string PageText(const Profile& profile) {
   return text;
 }
 
-// A directory of links to simulated libraries: those of a machine that lacks some, or has them of different versions.
+// A directory of links to simulated libraries, for machines that lack some libraries or mix versions.
 class Libraries {
  public:
   void Add(const std::string& path, std::string_view name = "") {
@@ -94,7 +93,7 @@ class Libraries {
   TemporaryDirectory directory_;
 };
 
-// With the toolkit's own libraries out of sight. False: they cannot be hidden here.
+// Hides the toolkit's own libraries. False: they cannot be hidden here.
 inline bool HideToolkit(RunOptions* options) {
   const std::string place = "/usr/local/cuda/lib64";
   if (access(place.c_str(), F_OK) != 0) return true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs whose drivers are not one plain libcuda.so.1 (tests/sim): how each of them is run.
+// Programs with other drivers than one plain libcuda.so.1 (tests/sim), and the commands to run them.
 #ifndef TBPROF_TESTS_INTEGRATION_CUDA_NEIGHBOURS_H_
 #define TBPROF_TESTS_INTEGRATION_CUDA_NEIGHBOURS_H_
 
@@ -17,7 +17,7 @@ struct Neighbour {
   std::vector<std::string> command;
   std::string libraries = "cuda13";
   std::vector<std::pair<std::string, std::optional<std::string>>> environment = {};
-  int64_t kernels = 0;  // that the driver of the program's choice runs; less may be recorded where hooks do not lead
+  int64_t kernels = 0;  // run by the driver that the program chose; fewer may be recorded if hooks do not reach it
 };
 
 inline std::vector<Neighbour> Neighbours() {

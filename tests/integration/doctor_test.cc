@@ -23,7 +23,7 @@ struct Row {
 
 class Doctor : public testing::Test {
  protected:
-  // `tbprof doctor --json` with a log directory that can be made, in an environment without anything of ours.
+  // `tbprof doctor --json` with a log directory that can be made, in an environment without tbprof's variables.
   RunResult Ask(std::vector<std::string> words, RunOptions options = {}) {
     options.default_logdir = false;
     for (const char* name : {"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "grpc_proxy",
@@ -40,7 +40,7 @@ class Doctor : public testing::Test {
     if (!json.is_object()) return result;
     verdict_ = json["verdict"];
     for (const auto& row : json["rows"]) rows_[row["name"]] = {row["verdict"], row["found"], row["fix"]};
-    // Only a FAIL ends with another status than 0; under --strict, the others do as well.
+    // Only a FAIL gives an exit status other than 0; with --strict, NOTE and WARN do, too.
     const std::vector<std::string> levels = {"PASS", "NOTE", "WARN", "FAIL"};
     size_t worst = 0;
     for (const auto& [name, row] : rows_) {
@@ -207,7 +207,7 @@ TEST_F(Doctor, LeftOverSpools_AreReported) {
   Ask({});
   Expect("leftovers", "WARN", "run-1-abcd.spool");
   EXPECT_THAT(rows_["leftovers"].fix, HasSubstr("tbprof recover " + place));
-  // One that is being written is none.
+  // A spool that is being written is no leftover.
   FILE* file = fopen(spool.c_str(), "r");
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(flock(fileno(file), LOCK_EX), 0);
@@ -223,7 +223,7 @@ TEST_F(Doctor, SpoolsInMemory_AreAWarning) {
 }
 
 TEST_F(Doctor, Viewer_IsFoundWithoutRunningPython) {
-  // A virtual environment as far as its files go; its python would fail.
+  // The files of a virtual environment; its python would fail if it was run.
   const std::string root = directory_ / "venv";
   const std::string packages = root + "/lib/python3.11/site-packages";
   for (const std::string& path : {root, root + "/bin", root + "/lib", root + "/lib/python3.11", packages}) {
@@ -359,7 +359,7 @@ TEST_F(DoctorOfGpus, BrokenDriver_IsAWarning) {
   AskOn("cuda13", "", "init_fails=802");
   Expect("driver", "WARN", "cuInit answers 802");
   EXPECT_THAT(rows_["driver"].fix, HasSubstr("nvidia-fabricmanager"));
-  // What was learnt before it is kept.
+  // Facts that were found before the hang are kept.
   AskOn("cuda13", "", "init_hangs");
   Expect("driver", "WARN", "driver of CUDA 13.0: cuInit gave no answer");
   Expect("cupti", "PASS", Sim("cuda13/libcupti.so.13"));
@@ -413,7 +413,7 @@ TEST_F(DoctorOfGpus, PythonWheels_AreFound) {
   Expect("cupti", "PASS", lib + "/libcupti.so.13");
 }
 
-// Those of a cloned repository would run as the user who runs doctor.
+// Libraries of a cloned repository would run as the user who runs doctor.
 TEST_F(DoctorOfGpus, LibrariesOfACommandsPython_AreReadNotLoaded) {
   const std::string packages = directory_ / "python/lib/python3.11/site-packages";
   const std::string lib = packages + "/nvidia/cu13/lib", home = directory_ / "cuda";

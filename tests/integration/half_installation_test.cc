@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Libraries that are missing, damaged or another version's: one line has the true cause, and no process of the command
-// is started with a library that the dynamic linker complains of.
+// Libraries that are missing, damaged or of another version: one line has the true cause, and no process of the command
+// starts with a library that the dynamic linker would report.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -29,7 +29,7 @@ class HalfInstallation : public testing::Test {
 
   std::string Path(std::string_view name) const { return libraries_ + "/" + std::string(name); }
   void Write(std::string_view name, const std::string& bytes) { std::ofstream(Path(name), std::ios::binary) << bytes; }
-  // Every `from` by `to`, of one length.
+  // Replaces every `from` by `to`, which has the same length.
   void Replace(std::string_view name, const std::string& from, const std::string& to) {
     std::string bytes = ReadFile(Path(name));
     size_t count = 0;
@@ -55,7 +55,7 @@ class HalfInstallation : public testing::Test {
     EXPECT_THAT(stopped.out, IsEmpty());
     EXPECT_THAT(stopped.err, IsEmpty());
     EXPECT_THAT(stopped.said, testing::ElementsAre(AllOf(HasSubstr(Path(kPreload)), HasSubstr(cause))));
-    // If requested, the command runs, and has nothing of ours on its stderr.
+    // If requested, the command runs without any text of tbprof on its stderr.
     const RunResult ran = Run({"--on-error=run"});
     EXPECT_EQ(ran.code(), 7);
     EXPECT_EQ(ran.out, "ran\n");
@@ -104,7 +104,7 @@ TEST_F(HalfInstallation, PreloadLibraryEmpty_Stops) {
   ExpectStopped("it is no library");
 }
 
-// Loaded, it would end the program by SIGBUS.
+// If it was loaded, the truncated library would end the program by SIGBUS.
 TEST_F(HalfInstallation, PreloadLibraryCutShort_Stops) {
   std::filesystem::resize_file(Path(kPreload), 100'000);
   ExpectStopped("it is cut short");

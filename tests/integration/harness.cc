@@ -58,7 +58,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& words) {
   return pointers;
 }
 
-// The environment of this process without anything of tbprof's, and with the changes.
+// This process's environment without tbprof's variables, and with the changes of `options`.
 std::vector<std::string> EnvironmentFor(const RunOptions& options, const std::string& facts) {
   std::map<std::string, std::string> values;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -195,7 +195,7 @@ std::unique_ptr<Profile> Profile::Parse(const std::string& xplane_path) {
   return profile;
 }
 
-// As the viewer shows it.
+// The name that the viewer shows.
 static const std::string& ShownName(const tensorflow::profiler::XEventMetadata& metadata) {
   return metadata.display_name().empty() ? metadata.name() : metadata.display_name();
 }
@@ -360,7 +360,7 @@ std::unique_ptr<Running> Running::Start(const std::vector<std::string>& command,
     abort();
   }
   if (pid == 0) {
-    // A group of its own, so that what a failed test leaves can be ended.
+    // A process group of its own, so that processes left by a failed test can be ended.
     if (options.terminal) {
       setsid();
     } else {
@@ -509,7 +509,7 @@ std::vector<std::string> UnderTbprof(const std::vector<std::string>& command, co
                                      const std::string& logdir) {
   std::vector<std::string> words = {Tbprof(), "run"};
   if (options.default_logdir) words.push_back("--logdir=" + logdir);
-  // All tables, unless a test is about the short form: what is in them is looked for by many.
+  // All tables, unless a test is about the short form: many tests check their content.
   words.push_back("--summary=full");
   words.insert(words.end(), options.tbprof.begin(), options.tbprof.end());
   words.push_back("--");

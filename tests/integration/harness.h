@@ -6,7 +6,7 @@
 //   ASSERT_TRUE(pair.Same());                              // status, stdout, stderr but for tbprof's lines
 //   std::vector<Event> waits = pair.profiled.profile->Named("pthread_mutex_lock");
 //
-// Every run has a directory of its own with a fresh logdir in it; it is removed when the run's result is, but kept when
+// Every run has its own directory with a new logdir in it. The directory is removed with the run's result, but kept if
 // the test has failed. A program reports to a test what it did (addresses, counts) through the file named in TEST_FACTS
 // (programs/facts.h), so that its output can be compared.
 #ifndef TBPROF_TESTS_INTEGRATION_HARNESS_H_
@@ -56,7 +56,7 @@ class TemporaryDirectory {
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, std::string_view text, mode_t mode = 0644);
 std::vector<std::string> Lines(std::string_view text);
-// The files below a directory whose path ends so; none where there is no directory.
+// The files below a directory whose paths end in `suffix`; empty if the directory does not exist.
 std::vector<std::string> FilesBelow(const std::string& directory, std::string_view suffix);
 
 // ---- a profile
@@ -83,11 +83,11 @@ class Profile {
   static std::unique_ptr<Profile> Parse(const std::string& xplane_path);
 
   const tensorflow::profiler::XSpace& space() const { return space_; }
-  // Made at the first call: a million of them takes a gigabyte. Count does without.
+  // Created at the first call: a million events take a gigabyte. Count does not need them.
   const std::vector<Event>& events() const;
   std::vector<Event> Named(std::string_view name) const;
   int64_t Count(std::string_view name) const;
-  // Those whose call site is in this function, given without parameters.
+  // The events whose call site is in `function`, which is given without parameters.
   std::vector<Event> Named(std::string_view name, std::string_view function) const;
   std::vector<std::string> LineNames() const;  // of all planes but counters, steps, memory
   std::vector<std::string> PlaneNames() const;
@@ -102,7 +102,7 @@ class Profile {
 
 // ---- runs
 
-// Where something hangs, not where it is slow: beside loops on every core, fsync has taken 90 s.
+// Limits for hangs, not for slow runs: beside busy loops on every core, fsync has taken 90 s.
 inline constexpr int kWaitSeconds = 150;
 inline constexpr int kRunSeconds = 240;
 
@@ -140,10 +140,10 @@ struct RunResult {
   uint64_t Fact(const std::string& name) const;  // fails the test if it is missing
 };
 
-// The calls of an operation that have a record, of all processes.
+// The number of recorded calls of an operation, in all processes.
 int64_t Recorded(const RunResult& result, std::string_view operation);
 
-// A program that is running. Its destructor kills it, and its process group, and waits for it.
+// A running program. The destructor kills the program and its process group, and waits for it.
 class Running {
  public:
   static std::unique_ptr<Running> Start(const std::vector<std::string>& command, const RunOptions& options);
@@ -157,7 +157,7 @@ class Running {
   // Waits until the facts (or stderr, stdout) hold the text. False: time is up or it has ended without.
   bool WaitForFact(std::string_view text, int timeout_s = kWaitSeconds);
   bool WaitForError(std::string_view text, int timeout_s = kWaitSeconds);
-  // The value of a fact, waited for.
+  // Waits for a fact and returns its value.
   int64_t WaitForNumber(const std::string& name, int timeout_s = kWaitSeconds);
   void Signal(int signo) const;
   void Type(std::string_view keys) const;  // on the terminal
@@ -184,7 +184,7 @@ RunResult RunBare(const std::vector<std::string>& command, const RunOptions& opt
 RunResult RunTbprof(const std::vector<std::string>& words, RunOptions options = {});
 // Fails the test unless docs/summary.schema.json describes the summary, every field of it.
 void ExpectSchema(const nlohmann::json& summary);
-// Reads what is in the logdir now; each summary must match its schema.
+// Reads the current files of the logdir; each summary must match its schema.
 void ReadProfile(RunResult* result);
 
 struct Pair {

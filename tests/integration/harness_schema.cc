@@ -25,7 +25,7 @@ void CheckObject(const nlohmann::json& schema, const nlohmann::json& value, cons
   std::set<std::string> required;
   for (const auto& name : schema.value("required", nlohmann::json::array())) required.insert(name.get<std::string>());
   for (const auto& [name, property] : properties.items()) {
-    // The promise: every field is always there.
+    // The schema promises that every field is always present.
     if (required.count(name) == 0) faults->push_back(place + "." + name + ": not required");
   }
   for (const std::string& name : required) {

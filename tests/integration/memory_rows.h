@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `memory` of summary.json says of programs/ledger.c, beside the program's own ledger.
+// Compares `memory` of summary.json with the own ledger of programs/ledger.c.
 #ifndef TBPROF_TESTS_INTEGRATION_MEMORY_ROWS_H_
 #define TBPROF_TESTS_INTEGRATION_MEMORY_ROWS_H_
 
@@ -13,7 +13,7 @@
 
 namespace tbprof::integration {
 
-// Of a place: the row whose native place begins with it. {}: there is none.
+// The row whose native place begins with `place`; {}: none.
 inline nlohmann::json RowOf(const nlohmann::json& rows, const std::string& place) {
   for (const nlohmann::json& row : rows) {
     if (row["call_site"].is_string() && row["call_site"].get<std::string>().starts_with(place)) return row;
@@ -29,7 +29,7 @@ inline void ExpectAddsUp(const nlohmann::json& rows, int64_t whole) {
   EXPECT_EQ(sum, whole) << rows.dump(1);
 }
 
-// `memory` of the program itself, its peak and what was live at it.
+// Checks the program's own row of `memory`: its peak, and the live blocks at the peak.
 inline void ExpectLedger(const RunResult& result, bool exact) {
   ASSERT_TRUE(result.summary["memory"].is_object()) << result.AllSaid();
   const nlohmann::json& memory = result.summary["memory"]["processes"][0];
@@ -37,7 +37,7 @@ inline void ExpectLedger(const RunResult& result, bool exact) {
   ASSERT_TRUE(memory["live_at_peak"].is_array());
   const auto ledger = static_cast<double>(result.Fact("small") + result.Fact("medium") + result.Fact("large"));
   const auto peak = memory["peak_bytes"].get<int64_t>();
-  // What libc, the loader and stdio take besides.
+  // libc, the loader and stdio take some memory, too.
   EXPECT_GE(static_cast<double>(peak), ledger * (exact ? 1 : 0.999));
   EXPECT_LE(static_cast<double>(peak), ledger + 300'000);
   EXPECT_EQ(memory["basis"], exact ? "exact" : "sampled");
@@ -54,7 +54,7 @@ inline void ExpectLedger(const RunResult& result, bool exact) {
       EXPECT_EQ(BytesOf(row), result.Fact(mark));
       continue;
     }
-    // Six standard deviations: of n blocks each of which has a sample with a probability of 1 - exp(-size / interval).
+    // Six standard deviations for n blocks, each sampled with a probability of 1 - exp(-size / interval).
     const double probability = -std::expm1(-size / kInterval);
     EXPECT_NEAR(static_cast<double>(BytesOf(row)), truth,
                 6 * std::sqrt(truth * size * (1 - probability) / probability) + truth * 0.01)

@@ -21,12 +21,13 @@ inline const std::vector<std::string>& NeighbourOrders() {
 struct Neighbour {
   std::string order;
   std::string mode = "auto";  // of --cuda
-  bool opens = false;         // the library, in place of being linked with it
-  bool window = true;         // is open for the whole run, or never
-  bool has_cupti_11 = false;  // is linked with CUPTI under its name of CUDA 11.8
+  bool opens = false;         // opens the library instead of being linked with it
+  bool window = true;         // a window is open for the whole run, or never
+  bool has_cupti_11 = false;  // is linked with CUPTI under its name in CUDA 11.8
   int sessions = 1;
   int quiet_ms = 10;  // 0: as shipped
-  // The clock of the CPU's counter: CUPTI 12.6 U2 to 13.0 lose the times of kernels under a registered clock.
+  // This version works with the CPU's counter as clock: CUPTI 12.6 U2 to 13.0 lose kernel times with a registered
+  // clock.
   std::string modes = "version=130100";
 };
 
@@ -37,8 +38,8 @@ inline int64_t Named(const RunResult& run, std::string_view prefix) {
   });
 }
 
-// The program prints what it does bare, and its own profiler sees each of its kernels and none of another; tbprof has
-// each kernel that the program launched while it was recorded.
+// The program's output is the same as without tbprof, and its own profiler sees all of its kernels and no others.
+// tbprof has each kernel that the program launched while tbprof recorded.
 inline void ExpectBothWhole(const Neighbour& neighbour) {
   SCOPED_TRACE(neighbour.order + " --cuda=" + neighbour.mode + (neighbour.window ? "" : " without a window"));
   RunOptions options = On("cuda13", neighbour.modes);
@@ -58,7 +59,7 @@ inline void ExpectBothWhole(const Neighbour& neighbour) {
   EXPECT_EQ(Reported(pair.profiled, "dirty_buffers"), 0);
   if (!neighbour.window) return;
   ASSERT_NE(pair.profiled.profile, nullptr);
-  // Between its sessions the collector keeps CUPTI.
+  // The collector keeps CUPTI between its sessions, so tbprof does not record then.
   const int64_t recorded = neighbour.order == "collector" ? 10 : Reported(pair.profiled, "outside_launched");
   EXPECT_EQ(Named(pair.profiled, "outside"), recorded) << pair.profiled.AllSaid();
   EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("state", ""), "recorded_with_gaps");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPythons of this machine and commands that run them; where scripts/debian_root.sh has made a root, those within
-// it.
+// The CPython installations of this machine and commands to run them; if scripts/debian_root.sh has made a root, those
+// in that root.
 #ifndef TBPROF_TESTS_INTEGRATION_PYTHON_COMMANDS_H_
 #define TBPROF_TESTS_INTEGRATION_PYTHON_COMMANDS_H_
 
@@ -49,7 +49,7 @@ inline std::string PathWithinRoot(const std::string& path) {
   return !root.empty() && path.starts_with(root + "/") ? path.substr(root.size()) : path;
 }
 
-// A command as it has to be given outside of the root. Its first word may be a path outside of it.
+// Converts a command for the root to a command that is run outside of it. The first word may be a path outside of it.
 inline std::vector<std::string> WithinRoot(std::vector<std::string> command) {
   if (OtherRoot().empty()) return command;
   command[0] = PathWithinRoot(command[0]);
@@ -64,14 +64,14 @@ inline std::string LibraryOf(const std::string& python) {
       "import sysconfig as s; print(s.get_config_var('LIBDIR') + '/' + s.get_config_var('INSTSONAME'), end='')";
   std::string library = RunBare(WithinRoot({python, "-c", variables})).out;
   if (!OtherRoot().empty()) {
-    // Debian's programs have the interpreter within themselves.
+    // Debian's programs contain the interpreter, so INSTSONAME is not its library.
     library = "/usr/lib/x86_64-linux-gnu/libpython3." + std::to_string(MinorOf(python)) + ".so.1.0";
   }
   return access((OtherRoot() + library).c_str(), R_OK) == 0 ? library : "";
 }
 
-// tests/programs/runs_python_script.c, linked with the library of an interpreter; empty: it has none. In another root
-// who runs the test has made it, else it is made in `directory`.
+// tests/programs/runs_python_script.c, linked with the library of an interpreter; empty: it has none. For another root,
+// the script that runs the test has built it; else it is built in `directory`.
 inline std::string ProgramLinkedWith(const std::string& python, const std::string& directory) {
   const char* const made = getenv("TBPROF_LINKED_PROGRAMS");
   const std::string name = "/python3." + std::to_string(MinorOf(python));

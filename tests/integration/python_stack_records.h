@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python stacks of a spool, as its records have them: of a program that starts no other, and that chroot may have
-// executed.
+// The Python stacks in the records of a spool, for a program that starts no other program. chroot may have executed it.
 #ifndef TBPROF_TESTS_INTEGRATION_PYTHON_STACK_RECORDS_H_
 #define TBPROF_TESTS_INTEGRATION_PYTHON_STACK_RECORDS_H_
 
@@ -26,12 +25,12 @@ struct RecordedStack {
 };
 struct RecordedBlock {
   uint64_t size;
-  const RecordedStack* stack;  // null: none is known
+  const RecordedStack* stack;  // null: unknown
 };
 struct RecordedSpan {
   SpanRecord span;
   uint32_t process;
-  const RecordedStack* stack;  // null: it carries none
+  const RecordedStack* stack;  // null: the span has none
 };
 
 class PythonStackRecords {
@@ -53,14 +52,14 @@ class PythonStackRecords {
 
   const SpoolFacts& facts() const { return facts_; }
   const std::vector<RecordedSpan>& spans() const { return spans_; }
-  // --malloc=exact: those that were allocated.
+  // The allocated blocks, with --malloc=exact.
   const std::vector<RecordedBlock>& blocks() const { return blocks_; }
-  // Records that refer to a stack that was not recorded, or that holds code that was not.
+  // The number of records whose stack, or the code in it, was not recorded.
   uint64_t unresolved() const { return unresolved_; }
   uint64_t stacks() const { return stacks_.size(); }
   uint64_t samples() const { return samples_; }
   uint64_t samples_with_stack() const { return samples_with_stack_; }
-  // The first process's: `+3.11`, `-3.16 REASON`; empty: it is not one of Python's.
+  // Python's state in the first process: `+3.11`, `-3.16 REASON`; empty: no Python process.
   std::string Python() const {
     for (const auto& [id, process] : facts_.processes) {
       if (!process.python.empty()) return process.python;
@@ -116,7 +115,7 @@ class PythonStackRecords {
           if (at->ticks <= ticks) return &at->code;
         }
       }
-      if (each.last.parent_serial == 0) continue;  // perhaps the program that executed this one: chroot
+      if (each.last.parent_serial == 0) continue;  // perhaps chroot, which executed this program
       return CodeOf(each.last.parent_serial, code, ticks);
     }
     return nullptr;

@@ -21,7 +21,7 @@ class Report : public ::testing::Test {
     directory_ = new TemporaryDirectory();
     const RunResult run = RunTbprof(
         {"run", "--keep-spool", "--run=first", "--logdir=" + logs(), "--", Program("marked_steps"), "12"}, In());
-    ASSERT_EQ(run.code(), 5) << run.AllSaid();  // the program's own
+    ASSERT_EQ(run.code(), 5) << run.AllSaid();  // the program's own status
   }
   static void TearDownTestSuite() {
     delete directory_;
@@ -30,7 +30,7 @@ class Report : public ::testing::Test {
   static RunOptions In() {
     RunOptions options;
     options.directory = directory_->path();
-    // marked_steps goes on when this file is there.
+    // marked_steps continues when this file exists.
     WriteFile(*directory_ / "stop", "");
     return options;
   }

@@ -19,13 +19,13 @@ constexpr int64_t kMiB = 1 << 20;
 nlohmann::json AllocatorOf(const RunResult& result) { return result.summary["processes"][0]["allocator"]; }
 
 TEST(Allocator, Totals_AreExact) {
-  // What libc and the start of the process add is the same in both.
+  // Allocations of libc and of the process's start are the same in both runs.
   const Pair none = RunBoth(Program("allocations"), {"0"});
   ASSERT_TRUE(none.Same());
   const Pair some = RunBoth(Program("allocations"), {"1000"});
   ASSERT_TRUE(some.Same());
   const nlohmann::json before = AllocatorOf(none.profiled), after = AllocatorOf(some.profiled);
-  // Per turn: eight allocations, realloc among them as one and as a free. At the end four, and printf's buffer.
+  // Eight allocations per turn; realloc counts as an allocation and a free. At the end four, and printf's buffer.
   EXPECT_EQ(after["allocations"].get<int64_t>() - before["allocations"].get<int64_t>(), 8 * 1000 + 4 + 1);
   EXPECT_EQ(after["frees"].get<int64_t>() - before["frees"].get<int64_t>(), 8 * 1000 + 4);
   EXPECT_LT(after["live_bytes"].get<int64_t>() - before["live_bytes"].get<int64_t>(), 8192);
@@ -38,7 +38,7 @@ TEST(Allocator, Samples_GiveLiveAndPeakBytes) {
   EXPECT_NEAR(totals["allocated_bytes"].get<double>() / kMiB, 144, 144 * 0.05);
   EXPECT_NEAR(totals["peak_bytes"].get<double>() / kMiB, 48, 48 * 0.05);
   EXPECT_NEAR(totals["live_bytes"].get<double>() / kMiB, 16, 16 * 0.05);
-  // 512 KiB between samples: 192 of 96 MiB. Five standard deviations are 36 %.
+  // One sample per 512 KiB: 192 samples of 96 MiB. Five standard deviations are 36 %.
   double fill = 0, other = 0, all = 0;
   bool by_line = false;
   for (const auto& site : pair.profiled.summary["allocation_sites"]) {
@@ -66,7 +66,7 @@ TEST(Allocator, Samples_GiveLiveAndPeakBytes) {
   EXPECT_LT(highest / kMiB, 51);
 }
 
-// What the launcher has written to the main file of a spool so far.
+// Whether the launcher has written such a frame to the main file of a spool so far.
 bool HasFrame(const std::string& path, FrameType type) {
   const auto reader = SpoolReader::Open(path);
   Frame frame;
@@ -94,7 +94,7 @@ TEST(Allocator, SpoolGrowsTooFast_FewerSamplesStayRight) {
     adapted = HasFrame(spool(), FrameType::kSampling);
   }
   EXPECT_TRUE(adapted);
-  // With the new distance alone, there are samples too.
+  // Continues, so that there are also samples with the new distance.
   usleep(300'000);
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
@@ -102,8 +102,8 @@ TEST(Allocator, SpoolGrowsTooFast_FewerSamplesStayRight) {
   const double allocated = static_cast<double>(result.Fact("blocks")) * (32 << 10);
   double estimated = 0;
   for (const auto& site : result.summary["allocation_sites"]) estimated += site["bytes_estimate"].get<double>();
-  // Some fifty samples since the change, more before: 30 % are five standard deviations. With the distances mistaken
-  // for each other it is a factor of 8 or more.
+  // There are about fifty samples after the change, and more before it: 30 % are five standard deviations. If the two
+  // distances were mixed up, the estimate would be wrong by a factor of 8 or more.
   EXPECT_NEAR(estimated / allocated, 1, 0.3);
   EXPECT_NE(result.summary["notes"].dump().find("down to one sample per"), std::string::npos)
       << result.summary["notes"].dump();
@@ -132,7 +132,7 @@ TEST(Allocator, ProgramAtAFixedAddress_HasNoAllocatorOfItsOwn) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["state"], "recorded") << pair.profiled.summary["processes"];
 }
 
-// The records and the counters, which other code keeps, agree.
+// The records agree with the counters, which other code maintains.
 void ExpectAllThere(const nlohmann::json& process) {
   const nlohmann::json& exact = process["exact_heap"];
   const nlohmann::json& counted = process["allocator"];
@@ -143,7 +143,7 @@ void ExpectAllThere(const nlohmann::json& process) {
 }
 
 #if defined(__x86_64__)
-// Counts and records hold when a signal handler that allocates comes between any two instructions of a hook.
+// Counts and records stay right if a signal handler allocates between any two instructions of a hook.
 TEST(Allocator, HandlerAllocatesAtAnyInstruction_IsCounted) {
   for (const bool exact : {false, true}) {
     SCOPED_TRACE(exact ? "exact" : "default");
@@ -210,7 +210,7 @@ TEST_P(ExactAllocator, LiveAndPeakBlocks_AreKnownByPlace) {
     EXPECT_EQ(temporary["calls"], 20'000);
     EXPECT_EQ(temporary["temporary"], 20'000);
     EXPECT_EQ(temporary["peak_bytes"], 0);
-    // Whatever order their calls are given: at the end nothing of it is there.
+    // In any order of the two threads' calls, none of these blocks is live at the end.
     const nlohmann::json handed = SiteOf(process, SiteAt("HandOver", "blocks.c", "handed"));
     EXPECT_EQ(handed["calls"], 5'000);
     EXPECT_EQ(handed["live_blocks"], 0);
@@ -231,7 +231,7 @@ TEST_P(ExactAllocator, LiveAndPeakBlocks_AreKnownByPlace) {
 }
 INSTANTIATE_TEST_SUITE_P(Stamps, ExactAllocator, testing::Values("1", "16"));
 
-// pthread_create takes memory below a hook, and threads begin in one.
+// pthread_create allocates below a hook, and threads begin in a hook.
 TEST(Allocator, Places_AreNotInTbprof) {
   const Pair pair = RunBoth({Program("threads")}, [] {
     RunOptions options;

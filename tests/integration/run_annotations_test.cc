@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Ranges of a line nest; the converter's own check verifies that for every profile. Here: who contains whom.
+// Ranges of a line nest, which the converter's own check verifies for every profile. These tests check the nesting
+// order.
 bool Contains(const Event& outer, const Event& inner) {
   return outer.line == inner.line && outer.start_ps <= inner.start_ps && inner.end_ps() <= outer.end_ps();
 }
@@ -60,7 +61,7 @@ TEST(Annotations, StepNames_AreSteps) {
   const Pair other = RunBoth(Program("annotations"), {"nest"}, {"--step-marker=^fetch$"});
   ASSERT_TRUE(other.Same());
   EXPECT_EQ(other.profiled.summary["steps"]["source"], "annotation `fetch`");
-  // Too few rounds for steps to be inferred from: of `nest` a busy machine makes steps of 2 ms.
+  // Too few rounds to infer steps: on a busy machine, `nest` would give steps of 2 ms.
   const RunResult none = RunUnderTbprof({Program("annotations"), "loop", "3"}, {.tbprof = {"--step-marker=nothing"}});
   EXPECT_EQ(none.summary["steps"]["source"], "synthetic");
   EXPECT_TRUE(none.profile->HasWarning("no annotation and no kernel matches --step-marker=nothing"));
@@ -146,7 +147,7 @@ TEST(Annotations, ForkChildren_HaveTheirOwnRanges) {
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
   EXPECT_THAT(profile.Named("of a child"), SizeIs(4));
-  // Each has its own first domain.
+  // Each process has its own first domain.
   std::set<std::string> domains;
   for (const Event& mark : profile.Named("in its domain")) domains.insert(mark.Stat("detail"));
   EXPECT_EQ(domains, (std::set<std::string>{"of child 0", "of child 1", "of child 2", "of child 3"}));
@@ -187,7 +188,7 @@ TEST(Annotations, AnotherCollector_IsKept) {
   EXPECT_TRUE(pair.profiled.profile->HasWarning("/nonexistent/collector.so"));
 }
 
-// A library that NVTX opens where LD_PRELOAD was taken away stays out of it.
+// If LD_PRELOAD was removed, the library that NVTX opens does not record.
 TEST(Annotations, NotPreloaded_IsNotRecorded) {
   RunOptions options;
   const RunResult bare = RunBare({Program("annotations"), "nest"}, options);

@@ -23,7 +23,7 @@ class Init : public testing::Test {
   RunOptions options_;
 };
 
-// unshare's only child, by our number.
+// unshare's only child, as its pid outside of the namespace.
 pid_t ChildOf(pid_t pid) {
   const std::string text = ReadFile("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children");
   return text.empty() ? 0 : std::stoi(text);
@@ -37,7 +37,7 @@ TEST_F(Init, Status_IsPassedOn) {
 }
 
 TEST_F(Init, SignalOfTheCommand_Is128PlusItsNumber) {
-  // The kernel lets no signal without a handler end process 1.
+  // The kernel does not end process 1 by a signal that has no handler.
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "kill -KILL $$"}, options_);
   EXPECT_EQ(result.code(), 128 + SIGKILL) << result.AllSaid();
   const RunResult terminated = RunUnderTbprof({"/bin/sh", "-c", "kill -TERM $$"}, options_);

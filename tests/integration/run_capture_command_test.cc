@@ -135,7 +135,7 @@ TEST(CaptureCommand, TwoWorkersAndADeadOne_BothAreCaptured) {
     EXPECT_GT(profile->Count("usleep"), 30);
     ASSERT_EQ(profile->space().hostnames_size(), 1);
     EXPECT_THAT(path, HasSubstr("/" + profile->space().hostnames(0) + ".xplane.pb"));
-    // Both count from the start in their request, and begin behind it.
+    // The times of both profiles count from the start in the request, and their events begin after it.
     EXPECT_GT(profile->events().at(0).start_ps, 0);
   }
   EXPECT_EQ(RunTbprof({"capture", "127.0.0.1:1", "--retries=0", "--logdir", logs.path()}).code(), 2);
@@ -195,7 +195,7 @@ TEST(CaptureCommand, ServerThatSendsNoAnswer_IsAnError) {
   }
 }
 
-// The capture lasts longer than a silent server is waited for.
+// The capture lasts longer than the time limit for a silent server.
 TEST(CaptureCommand, LongCapture_IsWaitedFor) {
   const Job job = StartJob({"--window=none", "--port=0"});
   ASSERT_FALSE(job.address.empty());
@@ -233,7 +233,7 @@ std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program) {
   return found;
 }
 
-// --follow=all: the command's own end is not that of what is recorded.
+// --follow=all: recording does not end with the command.
 TEST(CaptureCommand, ProcessesThatOutliveTheCommand_AreCaptured) {
   TemporaryDirectory directory;
   RunOptions options;
@@ -260,7 +260,7 @@ TEST(CaptureCommand, ProcessesThatOutliveTheCommand_AreCaptured) {
   EXPECT_EQ(running->Wait().code(), 3);
 }
 
-// One is in another capture, and one was never started.
+// One rank is in another capture, and one rank was never started.
 TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   TemporaryDirectory logs;
   const std::string run = "job_late_" + std::to_string(getpid());
@@ -290,25 +290,25 @@ TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   for (const std::string& path : files) {
     const std::unique_ptr<Profile> profile = Profile::Parse(path);
     const bool late = path.ends_with("_r2.xplane.pb");
-    // A busy machine may be late with the other, too.
+    // On a busy machine the other rank may be late, too.
     EXPECT_TRUE(!late || profile->HasWarning("this window began ")) << path;
     EXPECT_EQ(path.ends_with("_r0.xplane.pb"), !late) << path;
     (late ? late_ps : first_ps) = profile->events().at(0).start_ps;
   }
-  // Its events lie behind the others' all the same.
+  // The late rank's events still lie behind the other rank's events.
   EXPECT_GT(late_ps, first_ps);
   EXPECT_THAT(capture.AllSaid(),
               ::testing::ContainsRegex("_r2.xplane.pb: this window began [0-9.]+ s after the start"));
   const nlohmann::json status = StatusOf(second->pid());
   EXPECT_EQ(status["rank"], 2);
   EXPECT_EQ(status["world_size"], 3);
-  // With a number given, the others are not missing.
+  // If a single pid is given, the other ranks do not count as missing.
   TemporaryDirectory one;
   const RunResult single =
       RunTbprof({"capture", std::to_string(first->pid()), "--duration=100ms", "--logdir", one.path()});
   EXPECT_EQ(single.code(), 0) << single.AllSaid();
   EXPECT_THAT(single.AllSaid(), ::testing::Not(HasSubstr("missing")));
-  // One that never answers is named with its rank.
+  // A session that never answers is named with its rank.
   second->Signal(SIGUSR1);
   ASSERT_TRUE(second->WaitForError("capture 3"));
   const RunResult again = RunTbprof({"capture", run, "--duration=100ms", "--retries=0"});

@@ -47,7 +47,7 @@ Captured FreeOnce(std::vector<std::string> options_of_tbprof) {
   return captured;
 }
 
-// The counters at a window's opening are those that the launcher reads next: on a busy machine, after the frees.
+// The launcher reads the counters at a window's opening a little later, on a busy machine after the frees: tries again.
 Captured FreeInCapture(const std::vector<std::string>& options_of_tbprof) {
   constexpr int kMostAttempts = 20;
   for (int attempt = 1;; ++attempt) {
@@ -71,7 +71,7 @@ TEST(CaptureMemory, BlocksFromBeforeTheCapture_AreCounted) {
   const Captured captured = FreeInCapture({});
   ASSERT_NE(captured.profile, nullptr);
   const nlohmann::json heap = captured.summary["processes"][0]["allocator"];
-  // The counters at the opening may be read a moment after it, when some of the 40 are free.
+  // The counters at the opening may be read a moment after it, when some of the 40 MiB are free.
   const auto level = [&](const char* name) { return heap[name].get<double>() / kMiB; };
   EXPECT_GT(level("begin_bytes"), 58) << heap;
   EXPECT_LT(level("begin_bytes"), 102) << heap;
@@ -97,7 +97,7 @@ TEST(CaptureMemory, BlocksFromBeforeTheCapture_AreCounted) {
   EXPECT_NEAR(static_cast<double>(peak) / kMiB, 150, 2) << "the process's own, since its start";
 }
 
-// Nothing was counted before the capture: what the heap holds is not known, and at least what was freed.
+// Nothing was counted before the capture: the size of the heap is unknown, but is at least the bytes freed.
 TEST(CaptureMemory, CountingBeganWithTheCapture_IsUnknown) {
   const Captured captured = FreeInCapture({"--window=none"});
   ASSERT_NE(captured.profile, nullptr);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// SIGUSR1 sent to the target itself: a capture where it would have ended the program, and nothing the program can see.
+// SIGUSR1 sent to the target itself: it starts a capture where it would have ended the program, and the program notices
+// nothing.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -67,8 +68,8 @@ TEST(CaptureSignal, ForkChild_IsACapture) {
   EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
 }
 
-// /proc has "caught"; that it is our own handler must not make the launcher forward.
-// As `pkill -f train.py` does.
+// SIGUSR1 reaches the launcher and the target, as by `pkill -f train.py`. /proc shows the signal as caught by the
+// target: the launcher must not forward it, as the handler is tbprof's own.
 TEST(CaptureSignal, LauncherAndProgram_AreOneCapture) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"}, OnRequest({"--window-duration=500ms"}));
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));

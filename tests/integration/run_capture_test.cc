@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::SizeIs;
 
-// Stops waits_for_signals, which looks for that file.
+// Stops waits_for_signals, which polls for that file.
 void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
 
 std::unique_ptr<Profile> ProfileIn(const std::string& run_directory) {
@@ -199,12 +199,12 @@ TEST(Spool, Recover_LauncherKilled_GivesTheProfile) {
   const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
   ASSERT_GT(target, 0);
   const std::string path = running->path();
-  // What is older than the launcher's drain interval is in the spool.
+  // Records that are older than the launcher's drain interval are in the spool.
   ASSERT_FALSE(Spools(running->logdir()).empty());
   usleep(300000);
   running->Signal(SIGKILL);
   WriteFile(path + "/stop", "");
-  // The target goes on to its end, with its whole output.
+  // The target runs to its end, with its whole output.
   const auto ended = [target] {
     const std::string stat = ReadFile("/proc/" + std::to_string(target) + "/stat");
     return stat.empty() || stat.find(") Z") != std::string::npos;
@@ -215,7 +215,7 @@ TEST(Spool, Recover_LauncherKilled_GivesTheProfile) {
   EXPECT_EQ(result.signal(), SIGKILL);
   EXPECT_EQ(result.out, "finished\n");
   EXPECT_TRUE(result.run_directories.empty());
-  // A cloned repository may hold links in the default's place; what is named is followed.
+  // A cloned repository may have a link at the default path, which is not followed; a link in a given path is followed.
   const TemporaryDirectory clone, other;
   RunOptions in_clone, in_other;
   in_clone.default_logdir = in_other.default_logdir = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Very many captures of one run: nothing of the launcher grows.
+// Very many captures of one run: the launcher's resources do not grow.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
@@ -85,7 +85,7 @@ TEST(Captures, ThousandInARow_AllArePublished) {
     for (size_t before = FilesIn(runs); count > 0; --count) {
       running->Signal(SIGUSR1);
       ++before;
-      // A disk that others keep busy may take long until the files are safe on it.
+      // fsync may take long on a disk that other programs keep busy.
       while (FilesIn(runs) < before && Clock::now() < limit && !running->Ended()) usleep(1000);
       if (FilesIn(runs) < before) return false;
     }
@@ -94,12 +94,12 @@ TEST(Captures, ThousandInARow_AllArePublished) {
   ASSERT_TRUE(capture(50)) << running->Err();
   const Size warm = SizeOf(*running);
   ASSERT_TRUE(capture(kCaptures - 50));
-  // The last one's directory is there a moment before the launcher reads the result.
+  // The last capture's directory exists a moment before the launcher reads the result.
   for (int i = 0; i < 10000 && FilesIn(running->logdir() + "/.tbprof") > 2; ++i) usleep(1000);
   const Size size = SizeOf(*running);
   EXPECT_FALSE(running->Ended());
   EXPECT_LE(size.rss_kib, warm.rss_kib + 8 * 1024);
-  // A conversion that is just ending has two descriptors.
+  // A conversion that is ending still has two descriptors.
   EXPECT_LE(size.descriptors, warm.descriptors + 4);
   EXPECT_LE(size.threads, warm.threads);
   EXPECT_LE(size.mappings, warm.mappings + 8);

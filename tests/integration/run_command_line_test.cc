@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tbprof run`: words, exit statuses, signals, what bad input gets.
+// `tbprof run`: the command line, exit statuses, signals, and messages for bad input.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
@@ -152,7 +152,7 @@ TEST(BadInput, UnknownOption_NearestIsNamed) {
   ExpectRefused(RunTbprof({"run", "--logdri=/tmp/x", "--", Program("ends"), "exit", "0"}), 125, "--logdir");
 }
 
-// It may be another tool's: the command runs, with a line.
+// The variable may belong to another tool: the command runs, and a line reports the variable.
 TEST(BadInput, UnknownVariable_IsAWarning) {
   RunOptions options;
   options.environment = {{"TBPROF_LOGDRI", "/tmp/x"}};
@@ -182,7 +182,7 @@ TEST(BadInput, LogdirIsAFile_Is125) {
 }
 
 TEST(BadInput, LogdirNotWritable_Is125) {
-  // Of no use to root on an ordinary file system.
+  // On an ordinary file system root may write everywhere.
   ExpectRefused(RunTbprof({"run", "--logdir=/proc/logs", Program("ends"), "exit", "0"}), 125, "/proc/logs");
   if (!IsRoot()) {
     TemporaryDirectory directory;
@@ -249,7 +249,7 @@ TEST(NotRecorded, SetuidProgram_IsNamed) {
 
 TEST(NotRecorded, OtherClassOrArchitecture_IsNamed) {
   TemporaryDirectory directory;
-  // A format unknown to the kernel goes to a shell, as with env and timeout.
+  // A shell executes a file whose format the kernel does not know, as with env and timeout.
   std::string elf = ReadFile(Program("ends"));
   elf[18] = 40;
   elf[19] = 0;
@@ -339,7 +339,7 @@ TEST(Signals, SentToTheGroup_AreNotDoubled) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60", "handle"});
   ASSERT_GT(running->WaitForNumber("pid"), 0);
   for (const int signo : {SIGINT, SIGHUP, SIGTERM}) {
-    // The harness starts each run as a group of its own.
+    // The harness starts each run in its own process group.
     kill(-running->pid(), signo);
     ASSERT_TRUE(running->WaitForFact("signal " + std::to_string(signo) + "\n")) << signo << "\n" << running->Err();
   }

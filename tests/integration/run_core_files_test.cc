@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Core files of programs that crash: the stacks in them, by the kernel's own core files. Where this machine gives core
-// files to a program, or to nobody, that this is what a run reports.
+// Stacks in the kernel's core files of programs that crash. If this machine pipes core files to a program, or makes
+// none, the tests check that the run reports this.
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ using ::testing::Not;
 
 constexpr const char* kPython = "/usr/bin/python3";
 
-// Whether a core file comes to lie in the working directory of who crashes.
+// Whether the kernel writes core files to the working directory of the crashed program.
 bool CoresAreFiles() {
   rlimit limit;
   const std::string pattern = ReadFile("/proc/sys/kernel/core_pattern");
@@ -31,7 +31,7 @@ bool CoresAreFiles() {
          pattern.find('/') == std::string::npos && pattern != "\n";
 }
 
-// What is reported of a crash on another machine: a state with its reason, or nothing where there was no core file.
+// Checks the report on any other machine: a state with its reason, or nothing if there was no core file.
 void ExpectElsewhere(const RunResult& run) {
   for (const nlohmann::json& core : run.summary["cores"]) {
     EXPECT_NE(core["state"], "read") << core.dump();
@@ -131,7 +131,7 @@ TEST_F(CoreFiles, CrashInAThreadOfPython_ShowsItsStacksAndLeavesTheFile) {
   struct stat status;
   ASSERT_EQ(stat(path.c_str(), &status), 0) << path;
   EXPECT_GT(status.st_size, 100'000);
-  // The spool has all of it: the core file is not needed any more.
+  // The spool has all facts of the core file, which is not needed any more.
   unlink(path.c_str());
   const std::vector<std::string> spools = FilesBelow(run.logdir, ".spool");
   ASSERT_EQ(spools.size(), 1u);
@@ -169,7 +169,7 @@ TEST_F(CoreFiles, NoCoreFile_ShowsTheSamples) {
 }
 
 TEST_F(CoreFiles, WorkingDirectoryThatWasLeft_IsFoundOrReported) {
-  // Long enough to be seen there.
+  // The program stays there long enough for the launcher to see the directory.
   const std::string program = R"(import os, resource, time, ctypes
 hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
 resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
@@ -235,7 +235,7 @@ TEST(CoreFilesOfC, CallOfAddressZero_HasItsCaller) {
   EXPECT_EQ(run.summary["cores"][0]["threads"][0]["native_complete"], true);
 }
 
-// As faulthandler and PyTorch do it.
+// faulthandler and PyTorch use such a handler.
 TEST(CoreFilesOfC, AbortInAHandlerWithAStackOfItsOwn_ShowsWhatItInterrupted) {
   const RunResult run = RunUnderTbprof({Program("crashes"), "handler", "-1"});
   EXPECT_EQ(run.signal(), SIGABRT);

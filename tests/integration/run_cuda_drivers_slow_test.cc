@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each neighbour of run_cuda_drivers_test often: what depends on the order of threads and of addresses.
+// Runs each neighbour of run_cuda_drivers_test often, for errors that depend on the order of threads and on addresses.
 #include <atomic>
 #include <thread>
 

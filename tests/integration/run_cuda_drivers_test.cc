@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forwarding drivers, several drivers in one process, and functions in several versions: the program never notices.
+// Forwarding drivers, several drivers in one process, and functions in several versions: the program never notices
+// tbprof.
 #include <elf.h>
 
 #include <cstring>
@@ -62,7 +63,7 @@ TEST_F(CudaDrivers, Constructor_WaitsForAThreadThatCalls_RunsAsBare) {
   }
 }
 
-// Whether a name of CUDA, CUPTI, NCCL or NVTX is there, and whether its address is the same in every way.
+// Whether each way to look up a name of CUDA, CUPTI, NCCL or NVTX finds it, and with the same address.
 TEST_F(CudaDrivers, LookUp_EveryWay_FindsWhatIsThereBare) {
   const std::string alone = Subject("libsim_names_alone.so"), linked = Subject("libsim_names_linked.so");
   const std::string cupti = "libcupti.so.13", nccl = "libnccl.so.2", driver = "libcuda.so.1";
@@ -103,7 +104,7 @@ TEST_F(CudaDrivers, LookUp_InConstructorThatRunsBeforeOurs_FindsWhatIsThereBare)
   }
 }
 
-// As of a linker that ends the read-only part within a page, which the loader then leaves writable.
+// Some linkers end the read-only part within a page, which the loader then leaves writable.
 std::string WithReadOnlyPartUpTo(uint64_t end, std::string program) {
   Elf64_Ehdr header;
   memcpy(&header, program.data(), sizeof(header));
@@ -118,7 +119,7 @@ std::string WithReadOnlyPartUpTo(uint64_t end, std::string program) {
   return program;
 }
 
-// References in code that is relocated, and in a page that is writable though the read-only part ends in it.
+// References in code that is relocated, and in the writable page in which the read-only part ends.
 TEST_F(CudaDrivers, ReferencesAtTheStart_OfUnusualPrograms_LeaveTheProgramAlone) {
   const TemporaryDirectory directory;
   const std::string program = directory / "names";

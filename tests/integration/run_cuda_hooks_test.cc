@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 using Counts = std::map<std::string, int64_t>;
 
-// What the program had done, by whatever way it was seen.
+// The work of the program in the profile, independent of how it was recorded.
 Counts CountsOf(const RunResult& result) {
   Counts counts;
   for (const auto& gpu : result.summary["gpus"]) {
@@ -75,7 +75,7 @@ TEST_F(CudaHooks, Counts_EqualThoseOfCupti) {
   }
 }
 
-// Against what the program did, whatever CUPTI's stand-in counts.
+// Compares with the program's own counts, not with those of the simulated CUPTI.
 TEST_F(CudaHooks, DriverCalls_AreRecorded) {
   for (const std::string suffix : {"", "_ptsz"}) {
     const Pair pair = RunBoth({Subject("driver_calls" + suffix), "2"}, ByHooks());
@@ -100,7 +100,8 @@ TEST_F(CudaHooks, DriverCalls_AreRecorded) {
   }
 }
 
-// A green context may be current to one thread at a time; its streams take the primary context's events, or none.
+// A green context may be current to only one thread at a time. Its streams accept events of the primary context, or
+// none.
 TEST_F(CudaHooks, GreenContexts_AreRecordedAndUnchanged) {
   for (const char* mode : {"", "green_events_apart"}) {
     RunOptions options = ByHooks();
@@ -110,7 +111,7 @@ TEST_F(CudaHooks, GreenContexts_AreRecordedAndUnchanged) {
     const RunResult& run = pair.profiled;
     Counts counts = CountsOf(run);
     const int64_t untimed[] = {counts["GPU 0 without times"], counts["GPU 1 without times"]};
-    // What has no times is counted by its device alone.
+    // Work without times is counted only per device.
     EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 Memset"] + untimed[0],
               Reported(run, "first") + Reported(run, "sets"))
         << mode;
@@ -121,7 +122,6 @@ TEST_F(CudaHooks, GreenContexts_AreRecordedAndUnchanged) {
   }
 }
 
-// By longjmp or by the end of its thread: what its thread does afterwards is seen.
 // The clocks can be compared only after the first launches.
 TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
   for (const char* late : {"event_seen_us=2000", "event_seen_us=20000"}) {
@@ -135,15 +135,16 @@ TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
   }
 }
 
+// A call is left by longjmp or by the end of its thread: the later calls of the thread are still recorded.
 TEST_F(CudaHooks, CallLeftByAJump_ThreadIsStillRecorded) {
   for (const std::string way : {"jump", "stack", "threads", "contexts", "inside"}) {
     RunOptions options = ByHooks();
     if (way == "inside") options.environment.push_back({"CUDASIM_CUDA", "event_signal=7"});
     if (way == "contexts") options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
-    // More contexts than there is room for at once.
+    // 40 contexts are more than the observer has room for at once.
     const Pair pair = RunBoth({Subject("left_calls"), way, way == "contexts" ? "40" : "6"}, options);
     ASSERT_EQ(pair.profiled.code(), 0) << way << pair.profiled.err;
-    // How often a wait was over before it could be left is no matter of ours.
+    // The outputs may differ: a wait may be over before it can be left.
     Counts counts = CountsOf(pair.profiled);
     EXPECT_EQ(counts["GPU 0 kernels"] + counts["GPU 0 without times"], Reported(pair.profiled, "launches")) << way;
     if (way != "inside") {
@@ -152,7 +153,7 @@ TEST_F(CudaHooks, CallLeftByAJump_ThreadIsStillRecorded) {
   }
 }
 
-// It may be counted or not; the one that it is in goes on.
+// The inner launch may be counted or not; the outer launch continues.
 TEST_F(CudaHooks, LaunchInsideALaunch_OuterOneIsRecorded) {
   RunOptions options = ByHooks();
   options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
@@ -170,7 +171,7 @@ TEST_F(CudaHooks, Training_EachKernelIsRecorded) {
   ASSERT_TRUE(pair.Same());
   const OnDevice work = DeviceWork(*pair.profiled.profile);
   EXPECT_EQ(work.kernels, Reported(pair.profiled, "kernels"));
-  // Events enclose the work; one lies on the other to within half a microsecond.
+  // The events enclose the work, with an error of at most half a microsecond.
   EXPECT_GE(work.kernel_ps, (Reported(pair.profiled, "kernel_ns") - 500 * work.kernels) * 1000);
   EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
   std::set<std::string> launches;
@@ -181,7 +182,7 @@ TEST_F(CudaHooks, Training_EachKernelIsRecorded) {
   EXPECT_FALSE(pair.profiled.profile->Named("cuLaunchKernel").empty());
 }
 
-// A kernel runs after its launch has begun, and one after the other in a stream.
+// A kernel starts after its launch has begun, and the kernels of a stream run one after the other.
 TEST_F(CudaHooks, DeviceTimes_FitTheHosts) {
   const Pair pair = RunBoth({Subject("train"), "40"}, ByHooks());
   ASSERT_TRUE(pair.Same());
@@ -196,7 +197,7 @@ TEST_F(CudaHooks, DeviceTimes_FitTheHosts) {
     if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("kernel_details")) continue;
     EXPECT_GE(event.start_ps, launched[event.Stat("correlation_id")]) << event.name;
     int64_t& end = ends[event.line];
-    // To the nanosecond: what overlaps gets a line of its own in TensorBoard.
+    // Exact to the nanosecond: TensorBoard would draw overlapping kernels on a line of their own.
     EXPECT_GE(event.start_ps + 1000, end) << event.name;
     end = event.start_ps + event.duration_ps;
   }
@@ -224,7 +225,7 @@ TEST_F(CudaHooks, CuptiUnavailable_HooksRecord) {
   }
 }
 
-// Our thread looks at events of its own all the while.
+// tbprof's own thread queries its events all the time.
 TEST_F(CudaHooks, StreamCapture_IsUnchanged) {
   const Pair pair = RunBoth({Subject("large_graph"), "100", "3", "1000", "global"}, ByHooks());
   ASSERT_TRUE(pair.Same());
@@ -250,7 +251,7 @@ TEST_F(CudaHooks, EachProgram_OutputIsTheBareOne) {
     for (const char* libraries : {"cuda13", "cuda12"}) {
       Pair pair = RunBoth({Subject(subject)}, ByHooks(libraries));
       for (RunResult* result : {&pair.bare, &pair.profiled}) {
-        // Ranks print in the order in which they end; launches measure.
+        // The order in which ranks print, and the times that launches print, vary.
         std::vector<std::string> lines = Lines(result->out);
         std::sort(lines.begin(), lines.end());
         result->out.clear();

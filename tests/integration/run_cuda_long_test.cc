@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long runs: CUPTI that gives kernels no valid times after many of them (parcagpu#23), as tests/sim plays it.
+// Long runs with a CUPTI that gives kernels no valid times after many kernels (parcagpu#23), simulated by tests/sim.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -18,7 +18,7 @@ std::unique_ptr<Running> StartLongRun(const std::string& modes) {
   return StartUnderTbprof({Subject("large_graph"), "1000", "0", "100", "until", "stop"}, options);
 }
 
-// A capture by a signal once `line` was printed.
+// Starts a capture by a signal once `line` was printed.
 testing::AssertionResult Capture(Running* running, const char* line) {
   if (!running->WaitForError(line)) return testing::AssertionFailure() << running->Err();
   running->Signal(SIGUSR1);
@@ -58,13 +58,13 @@ int64_t Sum(const nlohmann::json& summary, const char* of_gpus) {
 TEST_F(Cuda, InvalidTimes_ComeAgainAfterAllRestarts_RecordingIsLimitedToWindows) {
   const auto running = StartLongRun("bad_times_after=1000,bad_times_turns=9");
   ASSERT_TRUE(Capture(running.get(), "no valid kernel times"));
-  // Kinds were turned on afresh, and before the window began.
+  // The kinds were enabled anew, before the window began.
   const nlohmann::json captured = SummaryOfCapture(*running);
   EXPECT_GT(Sum(captured, "kernels"), 0) << captured;
   EXPECT_EQ(Sum(captured, "untimed"), 0) << captured;
   const RunResult run = End(running.get());
   ASSERT_EQ(run.code(), 0) << run.AllSaid();
-  // Before the capture and after it.
+  // One gap before the capture and one after it.
   const std::vector<nlohmann::json> limited = LimitedGaps(run.summary);
   ASSERT_EQ(limited.size(), 2u) << GapsOf(run.summary);
   for (const auto& gap : limited) EXPECT_THAT(gap.value("remedy", ""), HasSubstr("tbprof capture"));
@@ -73,7 +73,7 @@ TEST_F(Cuda, InvalidTimes_ComeAgainAfterAllRestarts_RecordingIsLimitedToWindows)
   EXPECT_LT(limited[0].value("end_s", 0.0), limited[1].value("start_s", 0.0));
 }
 
-// Where a restart does not help either, a capture goes on: kernels are counted, and reported as untimed.
+// If a restart does not help, the capture continues: kernels are counted, and reported as untimed.
 TEST_F(Cuda, InvalidTimes_InACaptureToo_CaptureCountsItsKernels) {
   const auto running = StartLongRun("bad_times_after=1,bad_times_far");
   ASSERT_TRUE(Capture(running.get(), "no valid kernel times"));

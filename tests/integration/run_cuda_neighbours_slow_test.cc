@@ -30,7 +30,7 @@ class CuptiCallsOften : public Cuda {
   static constexpr int kShares = 20;
 };
 
-// 10,000 sequences each.
+// Each mode runs 10,000 sequences.
 TEST_F(CuptiCallsOften, RandomOrder_AnswersAndRecordsAreAsBare) {
   for (const char* mode : {"cupti", "hooks"}) {
     for (int share = 0; share < kShares && !HasFailure(); ++share) {

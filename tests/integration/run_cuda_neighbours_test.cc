@@ -29,7 +29,7 @@ TEST_P(CudaNeighbours, EveryMode_NoWindow_ProgramIsWhole) {
 INSTANTIATE_TEST_SUITE_P(Orders, CudaNeighbours, testing::ValuesIn(NeighbourOrders()),
                          [](const auto& entry) { return entry.param; });
 
-// Its references have the version libcupti.so.11.8.
+// The program's references have the symbol version libcupti.so.11.8.
 TEST_F(Cuda, Neighbour_LinkedWithCupti11_BothWhole) {
   for (const char* mode : {"auto", "cupti", "hooks"}) {
     ExpectBothWhole({.order = "kineto_subscribed", .mode = mode, .has_cupti_11 = true, .sessions = 3});
@@ -37,7 +37,7 @@ TEST_F(Cuda, Neighbour_LinkedWithCupti11_BothWhole) {
   }
 }
 
-// What has ended is waited for before a forced flush cuts it.
+// tbprof waits for the records of finished work before a forced flush, which would truncate them.
 TEST_F(Cuda, Neighbour_RecordsThatComeLate_AreWhole) {
   RunOptions options = On("cuda13", "late_ms=20");
   options.tbprof = {"--cuda=cupti", "--window=all"};
@@ -49,11 +49,11 @@ TEST_F(Cuda, Neighbour_RecordsThatComeLate_AreWhole) {
   for (const Event& event : pair.profiled.profile->events()) {
     timed += event.name.starts_with("outside") && event.Has("kernel_details") && event.duration_ps < 10'000'000;
   }
-  // The exit cuts the last five.
+  // The exit truncates the last five records.
   EXPECT_GE(timed, 15);
 }
 
-// The first session ends in order and tbprof records again; something is left of the second.
+// The first session ends in order and tbprof records again; the second session leaves something in use.
 TEST_F(Cuda, Neighbour_LeavesSomething_GapNamesItAndTheFirstCall) {
   struct Leaving {
     const char *order, *left, *first_call, *remedy;
@@ -87,7 +87,7 @@ TEST_F(Cuda, Neighbour_LeavesSomething_GapNamesItAndTheFirstCall) {
   }
 }
 
-// A library that came after tbprof had recorded which ones there are.
+// The library is opened after tbprof has recorded the list of libraries.
 TEST_F(Cuda, Neighbour_InALibraryOpenedLate_GapNamesTheLibrary) {
   RunOptions options = On("cuda13", "version=130100");
   options.tbprof = {"--cuda=cupti", "--window=all"};
@@ -104,7 +104,7 @@ TEST_F(Cuda, Neighbour_AfterTheShippedQuietTime_IsRecordedAgain) {
   ExpectBothWhole({.order = "kineto_subscribed", .quiet_ms = 0});
 }
 
-// Kernels have the places of their launches, though CUPTI's clock is the CPU's counter from the first session on.
+// Kernels lie behind their launches, although CUPTI's clock is the CPU's counter from the first session on.
 TEST_F(Cuda, Neighbour_ReplacesTheClock_KernelsFollowTheirLaunches) {
   RunOptions options = On("cuda13", "version=130100");
   options.tbprof = {"--cuda=cupti", "--window=all"};
@@ -123,7 +123,7 @@ TEST_F(Cuda, Neighbour_ReplacesTheClock_KernelsFollowTheirLaunches) {
     if (!event.Has("kernel_details")) continue;
     ASSERT_TRUE(launches.contains(event.Stat("correlation_id")));
     EXPECT_GE(event.start_ps, launches[event.Stat("correlation_id")]);
-    // 3,000 ns, whatever the clock counts.
+    // Each kernel takes 3,000 ns, independent of the clock's unit.
     EXPECT_NEAR(static_cast<double>(event.duration_ps), 3e6, 0.1e6);
     ++followed;
   }
@@ -150,7 +150,7 @@ TEST_F(Cuda, CuptiCalls_TwoThreadsAtOnce_NeitherHangNorCrash) {
   EXPECT_EQ(pair.profiled.code(), 0);
 }
 
-// The calls that tbprof makes, one after the other: `failing_call` in tests/sim/cupti_entry.cc.
+// Lets each CUPTI call of tbprof fail in turn: `failing_call` in tests/sim/cupti_entry.cc.
 TEST_F(Cuda, Cupti_AnyCallFails_ProgramIsAsBare) {
   for (int call = 1; call <= 18; ++call) {
     SCOPED_TRACE(call);
@@ -159,7 +159,7 @@ TEST_F(Cuda, Cupti_AnyCallFails_ProgramIsAsBare) {
     ASSERT_TRUE(pair.Same());
     ASSERT_NE(pair.profiled.profile, nullptr);
     EXPECT_EQ(pair.profiled.code(), 0);
-    // Of those without which something is missing: subscribe, enable, register, flush, step through a buffer, version.
+    // Recording is incomplete without these: subscribe, enable, register, flush, step through a buffer, version.
     const std::set<int> needed = {1, 3, 7, 8, 9, 18};
     if (needed.contains(call)) {
       EXPECT_TRUE(pair.profiled.Said("CUPTI")) << pair.profiled.AllSaid();
@@ -187,7 +187,7 @@ TEST_F(Cuda, Kernels_WithoutValidTimes_AreRecordedAgainAfterARestart) {
   EXPECT_THAT(gaps[0].value("reason", ""), testing::HasSubstr("was started again"));
 }
 
-// Each flush brings a nearly empty buffer of each thread, which calls for no other flush.
+// Each flush completes a nearly empty buffer per thread. These buffers must not cause another flush.
 TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--cuda=cupti", "--window=all"};
@@ -197,11 +197,11 @@ TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
   const double seconds = static_cast<double>(Reported(run, "took_ns")) / 1e9;
   RecordProperty("flushes_a_second", std::to_string(static_cast<double>(flushes.size()) / seconds));
   EXPECT_GE(flushes.size(), 3u);
-  // The first and those of the end are not by the clock.
+  // The first flush and the last flushes are not periodic.
   EXPECT_LE(static_cast<double>(flushes.size()), 8 * seconds + 3);
 }
 
-// It would take locks that the thread in cuInit has.
+// A flush would take locks that the thread inside cuInit holds.
 TEST_F(Cuda, FirstFlush_ThreadInCuInit_WaitsForItsEnd) {
   const Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "flush_in_init_crashes", "init_ms=700"));
   ASSERT_TRUE(pair.Same());

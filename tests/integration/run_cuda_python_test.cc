@@ -10,7 +10,7 @@
 namespace tbprof::integration {
 namespace {
 
-// Kernels of 1 ms, each awaited: the wait is longer than any launch.
+// Kernels of 1 ms; the program waits for each, so the wait is longer than any launch.
 constexpr char kProgram[] = R"(import ctypes
 cuda = ctypes.CDLL('libcuda.so.1')
 device, context, module, function = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
@@ -38,7 +38,7 @@ class CudaPython : public Cuda {
     WriteFile(script, kProgram);
     command_ = {"/usr/bin/python3", script};
   }
-  // `cuCtxSynchronize step.py:14 wait`: how many.
+  // The number of calls by line, like `cuCtxSynchronize step.py:14 wait`.
   static std::map<std::string, int> LinesOf(const Profile& profile) {
     std::map<std::string, int> lines;
     for (const Event& event : profile.events()) {
@@ -51,8 +51,8 @@ class CudaPython : public Cuda {
   std::vector<std::string> command_;
 };
 
-// Each wait is by far longer than the time between two stacks. A busy machine may take the program's core between the
-// hook and the call: then they are too far apart to be one.
+// Each wait is much longer than the time between two stacks. On a busy machine the program may lose its core between
+// the hook and the call: then the stack is too far from the call to be matched.
 TEST_F(CudaPython, WaitForTheDevice_HasTheLineThatWaits) {
   for (const std::string way : {"cupti", "hooks"}) {
     RunOptions options = On("cuda13");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// More device work than CUPTI or the buffers may keep up with: what is not recorded is counted.
+// More device work than CUPTI or the buffers can handle: work that is not recorded is counted.
 #include <gmock/gmock.h>
 
 #include "cuda_harness.h"
@@ -21,7 +21,7 @@ uint64_t KernelsRecorded(const RunResult& result) {
   return kernels;
 }
 
-// By CUPTI, in the segment and on the way to the spool; and what made no sense.
+// Records lost by CUPTI, in the segment and on the way to the spool; and corrupt records.
 uint64_t Lost(const RunResult& result) {
   const auto& records = result.summary["records"];
   uint64_t lost = records.value("not_kept", uint64_t{0}) + records.value("corrupt", uint64_t{0});
@@ -33,7 +33,7 @@ void ExpectAllAccounted(const RunResult& result) {
   const auto launched = static_cast<uint64_t>(Reported(result, "kernels"));
   const uint64_t recorded = KernelsRecorded(result);
   EXPECT_LE(recorded, launched);
-  // A dropped record may be a call's as well as a kernel's.
+  // A dropped record may be that of a call or of a kernel.
   EXPECT_GE(recorded + Lost(result), launched) << result.AllSaid();
   EXPECT_GT(recorded, launched / 10);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA programs of every kind on the simulator (tests/sim): what they do, and that they do the same without us.
+// CUDA programs of every kind on the simulator (tests/sim): their profiles, and that they behave the same as without
+// tbprof.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
@@ -36,7 +37,7 @@ TEST_F(Cuda, Training_EachKernelIsRecorded) {
   EXPECT_EQ(work.sets, Reported(pair.profiled, "sets"));
   EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
   EXPECT_TRUE(pair.profiled.profile->HasPlane("/device:GPU:0"));
-  // The launch is on the thread that made it, and leads to its kernel.
+  // The launch is on the thread that made it, and is linked to its kernel.
   std::set<std::string> launches;
   for (const Event& event : pair.profiled.profile->events()) {
     if (event.plane == "/host:CPU" && event.Has("correlation_id")) launches.insert(event.Stat("correlation_id"));
@@ -65,7 +66,7 @@ TEST_F(Cuda, Steps_NoMarker_AreDetectedInLaunches) {
     ASSERT_TRUE(pair.Same());
     const nlohmann::json& steps = pair.profiled.summary["steps"];
     EXPECT_NEAR(steps["count"].get<int>() + steps["irregular"].get<int>(), 60, 1) << steps;
-    // That a step is one executable goes by its share of the time, which a busy machine makes less.
+    // A step counts as one executable by its share of the time, which is smaller on a busy machine.
     const std::string source = steps["source"];
     EXPECT_TRUE(source == "repeated launches" || (!way.empty() && source == "an executable launched again and again"))
         << steps;
@@ -73,7 +74,8 @@ TEST_F(Cuda, Steps_NoMarker_AreDetectedInLaunches) {
   }
 }
 
-// Not to where it was instantiated or is launched, but for what was captured in nothing.
+// Kernels belong to the range in which they were captured, not in which the graph was instantiated or
+// launched. Kernels captured outside of any range belong to the range of the launch.
 TEST_F(Cuda, KernelsOfAGraph_BelongToTheirCapture) {
   const Pair pair = RunBoth({Subject("graph_ranges"), "3"}, On("cuda13"));
   ASSERT_TRUE(pair.Same());
@@ -91,7 +93,7 @@ TEST_F(Cuda, KernelsOfAGraph_BelongToTheirCapture) {
   EXPECT_EQ(operations["eager"], Texts(3, "replay/eager:eager"));
 }
 
-// CUPTI's numbers of streams are those of a context: of two devices each has its own names.
+// CUPTI numbers streams per context: the streams of two devices keep their own names.
 TEST_F(Cuda, Streams_HaveTheProgramsNames) {
   for (const char* mode : {"cupti", "hooks"}) {
     RunOptions options = On("cuda13");
@@ -105,7 +107,7 @@ TEST_F(Cuda, Streams_HaveTheProgramsNames) {
       if (gpu == std::string::npos || name == std::string::npos || !event.Has("kernel_details")) continue;
       names.insert(event.plane.substr(gpu + 4, 1) + " " + event.line.substr(name + 2));
     }
-    // Which has its own name, whatever the program gives it.
+    // With hooks the default stream keeps its own name, whatever name the program gives it.
     EXPECT_EQ(names.erase("0 default stream"), std::string_view(mode) == "hooks" ? 6u : 0u);
     EXPECT_THAT(names, UnorderedElementsAre("0 copies of 0", "0 by the driver's interface", "0 na\xc3\xafve",
                                             "1 copies of 1", "1 by the driver's interface", "1 na\xc3\xafve"))
@@ -133,7 +135,7 @@ TEST_F(Cuda, Python_Ctypes_IsRecorded) {
   EXPECT_GT(DeviceWork(*pair.profiled.profile).kernels, 0);
 }
 
-// By the library's own names, linked or opened; with the bytes of the rank.
+// Collectives have the library's own names, linked or opened, and the bytes of the rank.
 TEST_F(Cuda, Collectives_HaveTheirBytes) {
   for (const char* subject : {"collectives_linked", "collectives_opened"}) {
     const Pair pair = RunBoth({Subject(subject), "7"}, On("cuda13"));
@@ -160,7 +162,7 @@ TEST_F(Cuda, ProgramUsesCupti_GetsIt) {
   }
 }
 
-// Whatever CUPTI answers, the program does not notice.
+// The program behaves the same for any result of CUPTI.
 TEST_F(Cuda, EachAnswerOfCupti_ProgramIsAsBare) {
   for (const char* mode :
        {"unknown_999", "privileges", "rival", "multi_subscriber", "drop=3", "zero_times=3", "unordered", "late_ms=20",
@@ -192,7 +194,7 @@ TEST_F(Cuda, ForksAndRanks_ProgramIsAsBare) {
     options.environment.push_back({"CUDASIM_GPUS", "4"});
     Pair pair = RunBoth({Subject(subject)}, options);
     ASSERT_NE(pair.profiled.profile, nullptr) << subject;
-    // Ranks print in the order in which they end.
+    // The order in which ranks print varies.
     for (RunResult* result : {&pair.bare, &pair.profiled}) {
       std::vector<std::string> lines = Lines(result->out);
       std::sort(lines.begin(), lines.end());
@@ -203,7 +205,7 @@ TEST_F(Cuda, ForksAndRanks_ProgramIsAsBare) {
   }
 }
 
-// CUDA_INJECTION64_PATH names one library: the library that was there first is served.
+// CUDA_INJECTION64_PATH names one library: the library that it named before is still loaded.
 TEST_F(Cuda, Injection_OfTheUser_IsKept) {
   RunOptions options = On("cuda13");
   std::erase_if(options.environment, [](const auto& entry) { return entry.first == "CUDA_INJECTION64_PATH"; });
@@ -212,7 +214,7 @@ TEST_F(Cuda, Injection_OfTheUser_IsKept) {
   EXPECT_EQ(pair.bare.code(), pair.profiled.code());
 }
 
-// Not before the driver is looked up, in a process that is ready for it.
+// A process that is prepared for CUDA has neither the library nor its thread before the driver is looked up.
 TEST_F(Cuda, ProcessWithoutCuda_HasNoLibraryAndNoThread) {
   constexpr char kScript[] = R"(
 import ctypes, os
@@ -238,7 +240,7 @@ TEST_F(Cuda, Off_RecordsNoDevice) {
   EXPECT_FALSE(pair.profiled.profile->HasPlane("/device:GPU:0"));
 }
 
-// Of the only GPU: kernels and copies by name, and calls of the runtime.
+// The totals of the only GPU: kernels and copies by name, and runtime calls.
 std::map<std::string, std::vector<uint64_t>> Totals(const std::string& run_directory) {
   std::map<std::string, std::vector<uint64_t>> totals;
   const auto summary = nlohmann::json::parse(ReadFile(run_directory + "/summary.json"), nullptr, false);
@@ -266,7 +268,7 @@ std::map<std::string, std::vector<uint64_t>> Totals(const std::string& run_direc
   return totals;
 }
 
-// What the spool could not hold counts: the totals are those of the whole run, with or without its records.
+// Records that the spool could not hold still count: the totals are those of the whole run.
 TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
   const std::vector<std::string> command = {Subject("train"), "8000", "20000"};
   const RunResult whole = RunUnderTbprof(command, On("cuda13"));
@@ -280,7 +282,7 @@ TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
   ASSERT_EQ(expected.at("MemcpyHToD")[1], static_cast<uint64_t>(Reported(whole, "bytes_to_device")));
   EXPECT_EQ(expected.at("cudaStreamSynchronize")[0], 8000u);
   EXPECT_TRUE(limited.Said("in the whole run")) << limited.AllSaid();
-  // Or this shows nothing. The window is a fifth of the 560 ms that the kernels take on any machine.
+  // Otherwise the test proves nothing. The window is a fifth of the 560 ms that the kernels take on any machine.
   EXPECT_LT(limited.summary["records"].value("decoded", int64_t{0}),
             whole.summary["records"].value("decoded", int64_t{0}) / 2);
   ASSERT_EQ(found.size(), expected.size());
@@ -298,9 +300,9 @@ TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
   }
 }
 
-// What CUPTI has not handed over dies with the process, and the profile has the time of that. The program prints what
-// was over and when; the shorter its kernels, the sooner a buffer is full, and the device is never idle when one is
-// flushed.
+// Records that CUPTI has not delivered are lost with the process, and the profile has the length of that time. The
+// program prints how many kernels had ended and when. With shorter kernels a buffer is full sooner; the device is never
+// idle when a buffer is flushed.
 TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
   for (int i = 0; i < 20; ++i) {
     const int64_t kernel_ns = i % 2 == 0 ? 100'000 : 3'000'000;
@@ -337,7 +339,7 @@ TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
     }
     ASSERT_GE(lost_s, 0) << "not a word";
     EXPECT_TRUE(result.Said("after the last GPU record")) << result.AllSaid();
-    // It ended after its last line.
+    // The program ended after it printed its last line.
     const int64_t until = over.back().second - static_cast<int64_t>(lost_s * 1e9);
     int64_t before = 0;
     for (const auto& [count, at] : over) {
@@ -491,7 +493,7 @@ TEST_F(Cuda, RequireGpu_VariableOrNothingRecorded_IsApplied) {
   }
 }
 
-// What was recorded is known though nothing could be made of it.
+// The records are counted although no profile could be written.
 TEST_F(Cuda, RequireGpu_ProfileNotWritten_UsesTheRecords) {
   for (const bool kernels : {false, true}) {
     RunOptions options = On("cuda13");
@@ -509,7 +511,7 @@ TEST_F(Cuda, RequireGpu_ProfileNotWritten_UsesTheRecords) {
   }
 }
 
-// ---- what is in the way
+// ---- obstacles
 
 struct Obstacle {
   const char* name;
@@ -522,8 +524,8 @@ void PrintTo(const Obstacle& obstacle, std::ostream* out) { *out << obstacle.nam
 
 class InTheWay : public Cuda, public testing::WithParamInterface<Obstacle> {};
 
-// The program does as without us, the rest of the profile is whole, and cause and remedy stand in the terminal and on
-// the overview page.
+// The program behaves the same as without tbprof, the rest of the profile is complete, and the terminal and the
+// overview page have the cause and the remedy.
 TEST_P(InTheWay, EachObstacle_IsReportedAndOnlyTheDeviceIsMissing) {
   const Obstacle& obstacle = GetParam();
   RunOptions options = On(obstacle.libraries, obstacle.cupti, obstacle.cuda);
@@ -642,7 +644,7 @@ TEST_F(Cuda, OlderCupti_Records) {
   EXPECT_THAT(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), testing::EndsWith("/libcupti.so.12"));
 }
 
-// Two copies would compete for one slot in the driver: the program's own is taken.
+// Two copies of CUPTI would compete for one slot in the driver: tbprof uses the program's own copy.
 TEST_F(Cuda, CuptiOfTheProgram_IsUsed) {
   Libraries home;
   std::filesystem::create_directories(home.path() + "/lib64");
@@ -654,7 +656,7 @@ TEST_F(Cuda, CuptiOfTheProgram_IsUsed) {
   EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("library", ""), Sim("cuda13/libcupti.so.13"));
 }
 
-// While the program records, we do not, and report that.
+// While the program records by CUPTI, tbprof does not record, and reports that.
 TEST_F(Cuda, ProgramRecordsItself_IsAGap) {
   const Pair pair = RunBoth({Subject("rival_linked"), "1", "200"}, On("cuda13"));
   ASSERT_TRUE(SameOutput(pair.bare, pair.profiled));
@@ -664,7 +666,7 @@ TEST_F(Cuda, ProgramRecordsItself_IsAGap) {
   EXPECT_TRUE(pair.profiled.Said("GPU activity is missing")) << pair.profiled.AllSaid();
 }
 
-// However short it is: its kernels are not in the profile.
+// Even a short recording of the program is reported: its kernels are not in the profile.
 TEST_F(Cuda, ProgramRecordsShortly_IsAGap) {
   for (int time = 0; time < 5; ++time) {
     RunOptions options = On("cuda13");
@@ -678,7 +680,7 @@ TEST_F(Cuda, ProgramRecordsShortly_IsAGap) {
   }
 }
 
-// The program took CUPTI while no window was open, and has it for all of this one.
+// The program began to use CUPTI while no window was open, and uses it during the whole window.
 TEST_F(Cuda, ProgramRecordsSinceBeforeTheWindow_IsAGap) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--window=500ms+200ms"};
@@ -722,7 +724,7 @@ TEST_F(Cuda, Partitions_AreNamed) {
   }
 }
 
-// What ran before the fault is there, and so is the call that returned it.
+// The profile has the work that ran before the fault, and the call that returned the fault.
 TEST_F(Cuda, Fault_EarlierWorkIsKept) {
   for (const char* fault : {"fault=700,fault_at=7", "fault=719,fault_at=7"}) {
     Pair pair = RunBoth({Subject("train"), "5"}, On("cuda13", "", fault));
@@ -747,7 +749,7 @@ TEST_F(Cuda, HundredResets_EachKernelIsRecorded) {
 TEST_F(Cuda, ForkChild_NeverCallsCupti) {
   const Pair pair = RunBoth({Subject("forks")}, On("cuda13", "fork_hangs"));
   ASSERT_TRUE(pair.Same());
-  // Two of the parent, one of the child that became a new program.
+  // Two kernels of the parent, and one of the child that executed another program.
   EXPECT_EQ(DeviceWork(*pair.profiled.profile).kernels, 3);
 }
 

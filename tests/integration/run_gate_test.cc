@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `tbprof ab`, `run --baseline` and `compare` with real runs. Counts repeat on any machine; what a busy one says about
-// times is looked at only as far as it must not be.
+// `tbprof ab`, `run --baseline` and `compare` with real runs. Counts are the same on any machine. Times vary on a busy
+// machine: tests only check that there are no impossible answers.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr int kWorse = 1, kCannotTell = 2, kRunWorse = 3, kFailed = 125;
-// Of a program that allocates twice as much.
+// A program that allocates twice as much breaks this rule.
 constexpr char kRule[] = "--fail-on=allocations_per_step>+20%";
 
 class RunGate : public ::testing::Test {
@@ -93,7 +93,7 @@ TEST_F(RunGate, RunBesideABaseline_EndsWith3WhereItIsWorse) {
   const RunResult worse = Record("worse", "400", {"--baseline=main", kRule});
   EXPECT_EQ(worse.code(), kRunWorse) << worse.AllSaid();
   EXPECT_TRUE(worse.Said("allocations_per_step")) << worse.AllSaid();
-  // Times of one run each tell nothing: that passes unless it is to fail.
+  // The times of one run per side are unclear: this passes unless --unclear=fail.
   EXPECT_EQ(Record("unclear", "200", {"--baseline=main"}).code(), 0);
   EXPECT_EQ(Record("strict", "200", {"--baseline=main", "--unclear=fail"}).code(), kRunWorse);
   EXPECT_EQ(Record("failing", "400", {"--baseline=main", kRule}, "9").code(), 9) << "the command's own status";

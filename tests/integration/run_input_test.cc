@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input wait of a training, by stand-ins of PyTorch's libraries (tests/sim/torch): the same in summary.json and in
-// what TensorBoard computes from, whatever is drawn. With real trainings: tests/xprof/test_input.py.
+// The input wait of a training with simulated PyTorch libraries (tests/sim/torch): summary.json has the same value as
+// TensorBoard computes, independent of the events that are drawn. With real trainings: tests/xprof/test_input.py.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace tbprof::integration {
 namespace {
 
-// What TensorBoard computes from the `steps` line, without the markers before and behind the steps.
+// The values that TensorBoard computes from the `steps` line, without the markers before and after the steps.
 struct Page {
   int steps = 0;
   double whole = 0, input = 0, running = 0;
@@ -61,7 +61,7 @@ TEST(Input, WaitsNotDrawn_PageEqualsTheTerminal) {
   EXPECT_EQ(input["state"], "measured");
   EXPECT_NEAR(input["share"].get<double>(), page.input / page.whole, 0.01);
   EXPECT_NEAR(input["unknown_waits_share"].get<double>(), 1 - (page.input + page.running) / page.whole, 0.01);
-  // Nearly all of the rest is sleeping, drawn or not.
+  // Nearly all of the remaining time is sleeps, drawn or not.
   EXPECT_GT(input["unknown_waits_share"].get<double>(), 0.8 * (1 - input["share"].get<double>()));
 }
 

@@ -21,7 +21,7 @@ TEST(Programs, ThreeHundredAtATime_AreRecorded) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   options.timeout_s = 200;
-  // Each writes and reads 20000 times: more than a megabyte of records, and then stays.
+  // Each program writes and reads 20000 times (more than a megabyte of records), and then stays.
   const auto running = StartUnderTbprof(
       {"/bin/sh", "-c",
        "i=0; while [ $i -lt 300 ]; do " + Program("phases") + " 20000 0 20000 & i=$((i+1)); done; wait; exit 7"},

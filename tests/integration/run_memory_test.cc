@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What filled the memory, beside programs' own ledgers.
+// The causes of memory use, compared with the programs' own ledgers.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -41,7 +41,7 @@ TEST_P(Memory, ForkChild_HasWhatItInherited) {
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
   const nlohmann::json& processes = result.summary["memory"]["processes"];
   ASSERT_EQ(processes.size(), 2u) << processes.dump(1);
-  // Its highest level is the one that it began with: the parent's, without half of the large blocks.
+  // The child's peak is its first level: the parent's memory without half of the large blocks.
   const auto ledger = static_cast<double>(result.Fact("small") + result.Fact("medium") + result.Fact("large") / 2);
   EXPECT_NEAR(processes[1]["peak_bytes"].get<double>(), ledger, ledger * 0.01);
   ExpectAddsUp(processes[1]["live_at_peak"], processes[1]["peak_bytes"].get<int64_t>());
@@ -55,7 +55,7 @@ TEST_P(Memory, ForkChild_HasWhatItInherited) {
   }
 }
 
-// Each step takes 2 MiB that go with it, and with `leak` 1 MiB that stays.
+// Each step allocates 2 MiB that it frees, and with `leak` 1 MiB that stays.
 std::string Steps(bool leak) {
   return "import time\ncache = []\n"
          "def remember():\n"
@@ -81,8 +81,8 @@ TEST_P(Memory, Python_HoldsByLine) {
   EXPECT_EQ(first["file"], directory / "grows.py");
   EXPECT_EQ(first["line"], 4);
   EXPECT_EQ(first["function"], "remember");
-  // With the rest of the last page of each, which malloc gives out, too. 40 blocks, of which 86 of 100 have a sample:
-  // six standard deviations are 2.6 blocks for each of them.
+  // Each block includes the rest of its last page, which malloc also returns. 86 % of the 40 blocks have a sample: six
+  // standard deviations are 2.6 blocks for each of them.
   EXPECT_NEAR(first["bytes"].get<double>() / (1 << 20), 40, GetParam() ? 0.2 : 15);
   ASSERT_TRUE(memory["growth"].is_object());
   EXPECT_EQ(memory["growth"]["rows"][0]["python"], "grows.py:4 remember");
@@ -91,7 +91,7 @@ TEST_P(Memory, Python_HoldsByLine) {
 INSTANTIATE_TEST_SUITE_P(Malloc, Memory, testing::Bool(),
                          [](const auto& info) { return info.param ? "exact" : "sampled"; });
 
-// An annotated step for each turn, in which memory stays or does not.
+// Each turn is an annotated step, in which memory grows or not.
 TEST(MemoryGrowth, Steps_GrowOnlyWhereMemoryStays) {
   for (const bool leak : {false, true}) {
     SCOPED_TRACE(leak);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that a program's CPU time goes into, by --sample-rate. Where the kernel refuses perf events, that this is
-// reported.
+// The functions that use a program's CPU time, by --sample-rate. If the kernel refuses perf events, tests check that
+// this is reported.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -36,7 +36,7 @@ RunResult Sampled(const std::vector<std::string>& arguments, int status = 0) {
   return run;
 }
 
-// False: the kernel refuses, and the run says so. The rest of a test has nothing to look at then.
+// False: the kernel refuses, and the run reports it. The rest of a test is skipped then.
 bool IsPermitted(const RunResult& run) {
   const nlohmann::json& process = run.summary["native"]["processes"][0];
   if (process["state"] == "sampled") return true;
@@ -66,7 +66,7 @@ TEST(NativeSamples, TwoFunctionsOfKnownShares_HaveThem) {
   ASSERT_NE(both, nullptr) << native.dump();
   EXPECT_GE((*both)["total_samples"].get<uint64_t>(), SelfSamples(native, "Heavy") + SelfSamples(native, "Light"));
   EXPECT_EQ((*both)["module"], "burns");
-  // Nothing comes from elsewhere, and all stacks begin where programs do.
+  // Nearly all stacks are complete: they begin at the program's start.
   EXPECT_LE(native["processes"][0]["cut"].get<double>(), 0.05 * native["samples"].get<double>()) << native.dump();
   EXPECT_TRUE(run.Said("Heavy")) << run.AllSaid();
   const std::vector<std::string> lines = run.profile->LineNames();
@@ -119,7 +119,7 @@ TEST(NativeSamples, ProgramThatEndsAtOnce_IsNotTakenUp) {
   EXPECT_EQ(run.AllSaid().find("Native stacks"), std::string::npos) << run.AllSaid();
 }
 
-// As in a container without the capability: reported once, and all else is recorded.
+// Like a container without the capability: the refusal is reported once, and everything else is recorded.
 TEST(NativeSamples, KernelThatRefuses_IsReportedOnce) {
   RunOptions options = {.tbprof = {"--sample-rate=100"}};
   options.launcher = {Program("seccomp_filter"), "perf"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS beyond the loopback addresses: what `tbprof capture --tls-ca` and the port do, and wrong files.
+// TLS on addresses other than loopback: `tbprof capture --tls-ca`, the port, and invalid files.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <ifaddrs.h>

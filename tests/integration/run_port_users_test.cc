@@ -73,7 +73,7 @@ TEST(PortUsers, AnotherUser_IsDeniedAndNamed) {
                 HasSubstr("this connection is of user 65534; start the job with --port-users=65534"));
   }
   ASSERT_TRUE(job.running->WaitForError("refused, the last of user 65534"));
-  // The port is as it was for its own user.
+  // The port still works for its own user.
   const RunResult own = RunTbprof({"capture", job.address, "--duration=200ms", "--logdir=logs"});
   EXPECT_EQ(own.code(), 0) << own.AllSaid();
   const RunResult result = End(job);

@@ -82,7 +82,7 @@ TEST(Fork, EachChild_HasItsOwnLine) {
   EXPECT_EQ(no_child, 1);
 }
 
-// Stats are a map in what the harness reads: a second one of the same name would be hidden.
+// The harness reads stats into a map, which would hide a second stat of the same name.
 int EventsWithAStatTwice(const Profile& profile) {
   int found = 0;
   for (const auto& plane : profile.space().planes()) {
@@ -109,7 +109,7 @@ TEST(Wait, ProcessWaitedFor_IsCountedOnce) {
   }
 }
 
-// A child that forks and execs is one process, with the program that it became, from its fork on.
+// A forked child that executes a program is one process from its fork on, named by that program.
 TEST(ForkAndExec, Child_IsCountedOnce) {
   const Pair pair = RunBoth(Program("fork_exec_storm"), {"3", "1"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
@@ -124,7 +124,7 @@ TEST(ForkAndExec, Child_IsCountedOnce) {
     EXPECT_EQ(child["parent"], 0) << child;
     EXPECT_EQ(child["arguments"][1], "child") << child;
   }
-  // Its exec is on the line of the program that it became.
+  // The exec call is on the line of the executed program.
   for (const Event& exec : pair.profiled.profile->Named("execl")) {
     int starts = 0;
     for (const Event& start : pair.profiled.profile->Named("thread start")) {
@@ -224,7 +224,7 @@ TEST_F(Python, PlainScript_IsAsBare) {
   EXPECT_EQ(pair.profiled.out, "{\"a\": [1, 2, \"word\"]}\n");
 }
 
-// As multiprocessing's fork workers and PyTorch's DataLoader end: os._exit without destructors.
+// Workers that end like those of multiprocessing (fork) and PyTorch's DataLoader: by os._exit, without destructors.
 constexpr char kForkWorkers[] = R"(
 import multiprocessing, os, sys, time
 def work(number, queue):

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of an interpreter beside daemon threads that do nothing but have their stacks read: it frees their states,
-// and freed memory is filled. In each version; TBPROF_PYTHON_ENDS=300 ends that many.
+// The end of an interpreter beside daemon threads, whose stacks are read all the time: it frees their states, and freed
+// memory is overwritten. Tests each version; TBPROF_PYTHON_ENDS=300 sets the number of ends.
 #include <sched.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace {
 
 class PythonEnds : public testing::TestWithParam<std::string> {
  protected:
-  // On one CPU each thread is interrupted anywhere, and what goes on meanwhile is long.
+  // On one CPU each thread may be interrupted anywhere, for a long time.
   void SetUp() override {
     ASSERT_EQ(sched_getaffinity(0, sizeof(before_), &before_), 0);
     cpu_set_t one;
@@ -55,7 +55,7 @@ TEST_P(PythonEnds, AmidThreadsWhoseStacksAreRead_IsNoFault) {
   WriteFile(directory / "ends.py", kProgram);
   RunOptions options;
   options.tbprof = {"--malloc=exact", "--sample-rate=100"};
-  // 168: whatever is read of a freed state is a multiple of 8 that is no address.
+  // With 168, each word of a freed state is a multiple of 8 that is no valid address.
   options.environment = {{"MALLOC_PERTURB_", "168"}};
   const std::string loop =
       "i=0; while [ $i -lt " + ends + " ]; do \"$@\" || echo status $?; i=$((i + 1)); done; echo $i ends";

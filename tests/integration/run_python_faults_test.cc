@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python in unusual forms under --sample-rate: the program's output is that of a run without tbprof, its functions are
-// named, or a line says why not.
+// Python in unusual forms with --sample-rate: the program's output is the same as without tbprof, and its functions are
+// named or a line has the reason why not.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ class PythonFaults : public testing::Test {
   void SetUp() override {
     if (access(kPython, X_OK) != 0) GTEST_SKIP() << "no " << kPython;
   }
-  // Under tbprof as without it.
+  // Runs the command bare and under tbprof, and compares the results.
   RunResult Run(const std::vector<std::string>& command, RunOptions options = {}) {
     options.tbprof.emplace_back("--sample-rate=1000");
     const RunResult bare = RunBare(command);

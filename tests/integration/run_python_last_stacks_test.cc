@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where Python threads were seen last, of programs that end in different ways.
+// The last sampled stacks of Python threads, for programs that end in different ways.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

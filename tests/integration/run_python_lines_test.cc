@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The line of Python that waits or allocates, from a program to what a user reads.
+// The Python lines that wait or allocate, from a program to the user's output.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ std::string Python() {
   return "";
 }
 
-// Line 42 takes 200 blocks of a MiB that stay, line 48 waits 2 ms behind each.
+// Line 42 allocates 200 blocks of 1 MiB that stay; line 48 waits 2 ms after each.
 std::string Leak() {
   return "import os, time\nkept = []\n" + std::string(38, '\n') +
          "def remember(n):\n"
@@ -58,7 +58,7 @@ nlohmann::json LineIn(const nlohmann::json& lines, const std::string& python) {
   return nullptr;
 }
 
-// time.sleep waits until a moment: a thread that gets there late waits for less than what is recorded with a line.
+// time.sleep waits until a point in time: a late thread may wait for less time than is recorded with a line.
 void ExpectMostPauses(const nlohmann::json& line) {
   EXPECT_GE(line["calls"], 100);
   EXPECT_LE(line["calls"], 200);
@@ -77,7 +77,7 @@ TEST_F(PythonLines, LeakAndPauses_AreNamedByTheirLines) {
   ASSERT_EQ(result.status, 0) << result.AllSaid();
   EXPECT_TRUE(result.Said(std::string(kLeak) + ", via ")) << result.AllSaid();
   EXPECT_TRUE(result.Said(std::string("in ") + kPause + ", via ")) << result.AllSaid();
-  // 512 KiB between samples: five standard deviations of 200 MiB are 50.
+  // One sample per 512 KiB: five standard deviations of 200 MiB are 50 MiB.
   const nlohmann::json leak = LineIn(result.summary["allocations_by_python_line"], kLeak);
   EXPECT_NEAR(leak["bytes_estimate"].get<double>() / kMiB, 200, 50);
   EXPECT_EQ(result.summary["allocations_by_python_line"][0]["python"], kLeak);
@@ -116,7 +116,7 @@ TEST_F(PythonLines, ExactBlocks_AreHeldByTheirLinesAtThePeak) {
   EXPECT_GE(leak["peak_bytes"].get<double>(), 200 * kMiB);
   EXPECT_LE(leak["peak_bytes"].get<double>(), 201 * kMiB);
   EXPECT_GE(leak["calls"], 200);
-  EXPECT_LE(leak["calls"], 200 + 30);  // and the list's own
+  EXPECT_LE(leak["calls"], 200 + 30);  // and those of the list itself
   // TensorBoard's table of the peak adds up to the peak.
   double all = 0;
   bool named = false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python functions that a program's time goes into, by --sample-rate.
+// The Python functions that use a program's time, by --sample-rate.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -54,7 +54,7 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   ASSERT_NE(heavy, nullptr) << group.dump();
   EXPECT_EQ((*heavy)["first_line"], 4);
   EXPECT_EQ((*heavy)["file"], "<string>");
-  // Ten times the work: however few samples a busy machine allows.
+  // Holds even with few samples on a busy machine: `heavy` does ten times the work.
   if (light != nullptr) EXPECT_GT((*heavy)["self_samples"], (*light)["self_samples"]);
   const nlohmann::json* const step = FindFunction(group["top_total"], "step");
   ASSERT_NE(step, nullptr) << group.dump();

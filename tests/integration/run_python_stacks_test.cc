@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Python stacks that records carry: what a program itself says of its frames at the same place, in each version.
+// Python stacks of records, compared with the frames that the program itself prints at the same place, in each version.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -80,11 +80,10 @@ Recording Record(const std::string& python, const std::string& source, const std
   return RecordCommand(WithinRoot({python}), source, {}, options);
 }
 
-// What a bytearray takes besides its bytes: a 0 at their end; from 3.15 on the header of a bytes object before them,
-// too.
+// The extra bytes of a bytearray: a 0 at the end, and from 3.15 on also the header of a bytes object at the start.
 int64_t Overhead(const Recording& recording) { return recording.records->Python() == "+3.15" ? 33 : 1; }
 
-// Compares each line of the output with the span of that many bytes. Returns how many there were.
+// Compares each line of the output with the span of that many bytes. Returns the number of lines.
 size_t Compare(const Recording& recording) {
   std::map<int64_t, const RecordedSpan*> by_size;
   for (const RecordedSpan& span : recording.records->spans()) {
@@ -249,7 +248,7 @@ waiter()
   EXPECT_EQ(without, 0u);
 }
 
-// Daemon threads go on beside the interpreter's end, whose other threads' states are freed.
+// Daemon threads continue while the interpreter ends and frees the states of other threads.
 TEST_P(PythonStacks, DaemonThreadsAtTheEnd_ChangeNothing) {
   const std::string source = Script(R"(
 import time
@@ -313,7 +312,7 @@ for thread in threads: thread.join()
   std::istringstream lines(recording.result.out);
   int64_t pid = 0, size = 0;
   for (std::string frames; lines >> pid >> size >> frames; ++compared) {
-    // The usable size, of a block of pages or of the heap.
+    // Blocks have the usable size, which is larger for blocks of pages and of the heap.
     const auto found = by_size.upper_bound(static_cast<uint64_t>(size));
     ASSERT_NE(found, by_size.end()) << size;
     ASSERT_LT(found->first, static_cast<uint64_t>(size) + 8192);
@@ -326,7 +325,7 @@ for thread in threads: thread.join()
   EXPECT_EQ(recording.records->unresolved(), 0u);
 }
 
-// Up to 3.11 there is no stack while there are several interpreters; never a wrong one.
+// Up to 3.11 no stack is recorded while there are several interpreters. No stack is ever wrong.
 TEST_P(PythonStacks, Subinterpreters_NoStackIsWrong) {
   const Recording recording = Record(GetParam(), Script(R"(
 try:
@@ -380,8 +379,8 @@ std::unique_ptr<Recording> RecordEmbedded(const std::string& python, const std::
       WithinRoot({program, library}), Script("for _ in range(50): bytearray(here())\n"), {{"PYTHONHOME", prefix}}));
 }
 
-// A program that loads an interpreter later, past the search for symbols. From 3.15 on reading the thread's state might
-// allocate there.
+// The program loads an interpreter after the search for symbols. From 3.15 on, reading the thread's state might
+// allocate in such a program.
 TEST_P(PythonStacks, InterpreterLoadedLater_IsFoundOrRefused) {
   const auto recording = RecordEmbedded(GetParam(), Program("runs_python_script"));
   if (recording == nullptr) GTEST_SKIP() << "no library of " << GetParam();

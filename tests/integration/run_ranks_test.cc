@@ -49,7 +49,7 @@ TEST(RankChoice, MoreThanSixteenRanks_OnePerNodeIsRecorded) {
   EXPECT_THAT(ProfilesIn(few.run_directories[0]), SizeIs(16));
 }
 
-// Each rank has a life of its own: of three, the last has one step more and takes longer for each.
+// Rank r of three has 20 + r steps, and its steps take longer with r.
 TEST(Ranks, SlowestRank_IsNamedAndEachIsLabelled) {
   RunOptions options;
   options.tbprof = {"--ranks=all", "--wait-threshold=0"};
@@ -70,7 +70,7 @@ TEST(Ranks, SlowestRank_IsNamedAndEachIsLabelled) {
     processes += report["process_count"].get<uint64_t>();
     records += report["records"].get<uint64_t>();
   }
-  // Which it is goes by the machine's load.
+  // The slowest rank depends on the machine's load.
   int slowest = 0;
   for (const int rank : {1, 2}) {
     const auto median = [&](int of) { return by_rank[static_cast<size_t>(of)]["steps"]["median_s"].get<double>(); };
@@ -113,7 +113,7 @@ TEST(RankChoice, LauncherOfAnotherRank_IsAPlainExec) {
   EXPECT_TRUE(chosen.run_directories[0].ends_with("/pmix-prterun-node7-1234_1")) << chosen.run_directories[0];
 }
 
-// A shell may start ranks with numbers of their own: its children look for themselves.
+// A shell may start ranks with their own numbers: each child checks its own variables.
 TEST(RankChoice, Script_RanksOfItsChildrenAreChecked) {
   const RunResult result =
       RunUnderTbprof({"/bin/sh", "-c", "RANK=2 LOCAL_RANK=2 WORLD_SIZE=4 " + Program("ends") + " exit 6"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps of a plain program that names none: by what all of its threads call.
+// Steps of a program without markers, inferred from the calls of all its threads.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TEST(InferredSteps, TeamWithBarriers_StepsAreFound) {
     if (event.line == "steps" && event.name == "step") found.push_back(event.milliseconds());
   }
   for (size_t i = 1; i < begins.size(); ++i) own.push_back(static_cast<double>(begins[i] - begins[i - 1]) / 1e6);
-  // Of those that a busy machine delays some are irregular.
+  // Some steps that a busy machine delays are irregular.
   EXPECT_GE(found.size(), 40u);
   EXPECT_LE(found.size(), 84u);
   EXPECT_NEAR(Median(found), Median(own), 0.25 * Median(own));

@@ -26,9 +26,9 @@ void ExpectSteps(const RunResult& result, int64_t first, int64_t last) {
   EXPECT_EQ(result.summary["steps"]["count"], count);
   const std::multiset<int64_t> numbers = StepNumbers(*result.profile);
   for (int64_t step = first; step <= last; ++step) EXPECT_EQ(numbers.count(step), 1u) << step;
-  // What is left of the neighbours on both borders is shown, and no step.
+  // The rest of the neighbouring steps at both borders is shown, but not as steps.
   EXPECT_LE(static_cast<int64_t>(numbers.size()), count + 2);
-  // What lies in them and nothing else: two naps a step.
+  // Only calls inside the steps are shown: two naps per step.
   EXPECT_GE(result.profile->Count("usleep"), 2 * count);
   EXPECT_LE(result.profile->Count("usleep"), 2 * count + 4);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// summary.json of many kinds of runs against its schema. ReadProfile checks that of every run of every test, so that
-// those of PyTorch, TensorFlow and CUDA are checked by theirs.
+// Checks summary.json of many kinds of runs against its schema. ReadProfile checks the summary of every run of every
+// test, so the tests of PyTorch, TensorFlow and CUDA check theirs.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -89,7 +89,7 @@ TEST(Summary, OfACapture_MatchesTheSchema) {
   EXPECT_TRUE(result.summary["overhead"]["after_command_s"].is_null());
 }
 
-// The check itself: what it is there for must not pass.
+// The check itself must detect faults.
 TEST(Summary, AFieldThatIsNotInTheSchema_IsAFault) {
   const nlohmann::json schema = {{"type", "object"},
                                  {"properties", {{"a", {{"type", {"integer", "null"}}}}}},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Promise 2: what a hook has recorded when it returns is in the profile, however the program ends.
+// Promise 2: every record that a hook has finished is in the profile, however the program ends.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -33,7 +33,7 @@ TEST_P(Survival, MillionRecords_AreRecorded) {
 INSTANTIATE_TEST_SUITE_P(Ends, Survival, testing::Values("kill", "segv", "abort", "_exit", "return"),
                          [](const auto& end) { return std::string(end.param[0] == '_' ? end.param + 1 : end.param); });
 
-// Over the budget nothing is lost from the totals, and the file reports what it left out.
+// Above the budget the totals stay complete, and the file reports the omitted events.
 TEST(Budget, ThinnedProfile_ReportsIt) {
   const Pair pair =
       RunBoth(Program("survive"), {"100000", "_exit"}, {"--wait-threshold=0", "--max-profile-size=256KiB"});
@@ -48,7 +48,7 @@ TEST(Budget, ThinnedProfile_ReportsIt) {
   EXPECT_EQ(calls, 100000);
 }
 
-// Little memory for records on their way and a launcher that cannot keep up: every drop is counted.
+// With little buffer memory and a launcher that is too slow, every drop is counted.
 TEST(Buffer, RecordsAndDrops_AddUp) {
   const Pair pair = RunBoth(Program("survive"), {"200000", "kill"},
                             {"--wait-threshold=0", "--max-profile-size=1GiB", "--buffer-size=4MiB"});

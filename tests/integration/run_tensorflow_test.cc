@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TensorFlow's operations and functions, with a stand-in of its library that is linked as in its wheels.
+// TensorFlow's operations and functions, with a simulated library that is linked as in its wheels.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -42,7 +42,7 @@ TEST(TensorFlow, FunctionOfATraining_IsItsStep) {
   EXPECT_LE(steps["confidence"].get<double>(), 0.8);
 }
 
-// A function takes its batch on a thread of tf.data's, through iterators in iterators.
+// A function takes its batch on a thread of tf.data, through nested iterators.
 TEST(TensorFlow, BatchesOfAFunction_AreItsInput) {
   std::vector<std::string> arguments = Arguments("60");
   arguments.push_back("6000");
@@ -54,7 +54,7 @@ TEST(TensorFlow, BatchesOfAFunction_AreItsInput) {
   const auto& steps = pair.profiled.summary["steps"];
   EXPECT_EQ(steps["input_wait"]["state"], "measured") << pair.profiled.AllSaid();
   EXPECT_EQ(steps["input_wait"]["loader"], "tf.data");
-  // What TensorBoard computes, without the markers before and behind the steps.
+  // The values that TensorBoard computes, without the markers before and after the steps.
   double input = 0, whole = 0;
   const std::vector<Event> waits = profile.Named("wait for input");
   for (const Event& step : profile.Named("step")) {
@@ -68,7 +68,7 @@ TEST(TensorFlow, BatchesOfAFunction_AreItsInput) {
   EXPECT_NEAR(steps["input_wait_share"].get<double>(), input / whole, 0.001);
 }
 
-// Nothing shows when a function takes its batches where tf.data's iterators are not seen.
+// Without records of tf.data's iterators, it is unknown when a function takes its batches.
 TEST(TensorFlow, FunctionWithoutABatch_InputIsUnknown) {
   const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
   const auto& steps = result.summary["steps"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Garbage collection, CPU time and the wait for a CPU of Python programs, beside their own clocks.
+// Garbage collection, CPU time and waits for a CPU of Python programs, compared with their own clocks.
 #include <sched.h>
 #include <unistd.h>
 
@@ -19,9 +19,9 @@
 namespace tbprof::integration {
 namespace {
 
-// About half of the time of work() is spent in collections that follow 100,000 lists. Between them it does a fixed
-// amount of work, so that other programs delay both alike. It makes no system call: where one reads the CPU time, the
-// kernel prefers to let another program run, and that is just outside of a collection.
+// work() spends about half of its time in collections that traverse 100,000 lists. Between them it does a fixed amount
+// of work, so that other programs delay both equally. It makes no system call: at a call that reads the CPU time, the
+// kernel tends to switch to another program, which would always happen outside of a collection.
 constexpr const char* kCollects = R"(
 import gc, time
 now = time.perf_counter
@@ -50,7 +50,7 @@ for each in keep: each.append(each)
 print(work(keep, loops_of_a_collection()), flush=True)
 )";
 
-// Waits for its CPU beside two others, then prints what the kernel has counted, and when.
+// Competes for one CPU with two other processes, then prints the kernel's counts and the time.
 constexpr const char* kStarves = R"(
 import subprocess, sys, time
 loops = [subprocess.Popen([sys.executable, '-c', 'while True: pass']) for _ in range(2)]
@@ -63,8 +63,8 @@ with open('/proc/self/schedstat') as counts: read = counts.read().split()
 print(*read, time.time_ns(), flush=True)
 )";
 
-// Reads from a pipe by the system call's number, which no hook sees. Another process writes when this one has been
-// found in its call several times.
+// Reads from a pipe by the system call's number, which no hook records. Another process writes when it has found this
+// process in its call several times.
 constexpr const char* kReadsByNumber = R"(
 import ctypes, os, platform, time
 read, write = os.pipe()
@@ -119,7 +119,7 @@ uint32_t MainThread(const Timeline& timeline) {
   return 0;
 }
 
-// Between two points counts grow evenly.
+// Interpolates: between two points, counts grow evenly.
 UsagePoint PointAt(const ThreadUsage& usage, int64_t at_ps) {
   const auto next = std::find_if(usage.points.begin(), usage.points.end(),
                                  [at_ps](const UsagePoint& point) { return point.at_ps >= at_ps; });
@@ -165,8 +165,8 @@ TEST(ThreadUsage, CollectionOfGarbage_HasItsShareOfTheSamples) {
     const double share = static_cast<double>(collecting) / static_cast<double>(on_cpu);
     printf("%s: own clock %.3f, samples %.3f of %lu\n", python.c_str(), own, share, static_cast<unsigned long>(on_cpu));
     EXPECT_GT(own, 0.2);
-    // What chance adds to so many samples, five standard deviations; where other programs take the CPU, samples are
-    // less evenly spread over the phases.
+    // Five standard deviations for this number of samples. If other programs use the CPU, samples are spread less
+    // evenly over the phases.
     const double chance = 5 * std::sqrt(0.25 / static_cast<double>(on_cpu));
     const ThreadUsage* const usage = recorded.timeline.UsageOfThread(thread->thread);
     const double delay = usage == nullptr ? 1 : static_cast<double>(usage->points.back().run_delay_ps);
@@ -195,13 +195,13 @@ TEST(ThreadUsage, ThreadThatWaitsForItsCpu_HasTheKernelsCounts) {
     if (waited == 0) GTEST_SKIP() << "this kernel does not count";
     const ThreadUsage* const usage = recorded.timeline.UsageOfThread(MainThread(recorded.timeline));
     ASSERT_NE(usage, nullptr);
-    // It goes on for a moment, and may wait for a CPU again.
+    // The program continues for a moment after its reading, and may wait for a CPU again.
     const UsagePoint then = PointAt(*usage, static_cast<int64_t>(at_unix_ns - recorded.timeline.origin_unix_ns) * 1000);
     printf("%s: ran %.3f s, by the timeline %.3f; waited %.3f, by the timeline %.3f\n", python.c_str(), ran / 1e9,
            then.cpu_ps / 1e12, waited / 1e9, then.run_delay_ps / 1e12);
     EXPECT_GT(waited, 1'000'000'000u);
     EXPECT_NEAR(then.run_delay_ps / 1e12, waited / 1e9, 0.05 * waited / 1e9);
-    // The kernel counts what runs at its ticks: up to 10 ms late.
+    // The kernel updates the time of a running thread at its ticks: up to 10 ms late.
     EXPECT_NEAR(then.cpu_ps / 1e12, ran / 1e9, 0.01 + 0.05 * ran / 1e9);
     EXPECT_EQ(recorded.timeline.cpu_limits.cpus_allowed, 1);
   }
@@ -223,7 +223,7 @@ TEST(ThreadUsage, CallWithoutAHook_IsFoundWithItsDescriptor) {
   }
 }
 
-// Two samplers may count one thread. Without the one for Python the other one's counts are there.
+// Two samplers may count one thread. Without the Python sampler, the other sampler's counts are used.
 TEST(ThreadUsage, ProgramWithoutPython_HasItsCpuTime) {
   const Recorded recorded = Record({"/bin/sh", "-c", "i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done"}, "100");
   if (recorded.timeline.native.threads.empty()) GTEST_SKIP() << "the kernel refuses events";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads, locks, sleeps: what a program does stands in its profile, and it does the same as without us.
+// Threads, locks, sleeps: the profile has the program's calls, and the program behaves the same as without tbprof.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -29,7 +29,7 @@ TEST(Threads, Names_StartsAndJoins_AreRecorded) {
   for (const char* name : {"worker-0", "worker-1", "worker-2", "named-by-main"}) {
     EXPECT_THAT(lines, Contains(HasSubstr(name)));
   }
-  // As escapes, so that the file stays valid UTF-8.
+  // Invalid bytes are escaped, so that the file stays valid UTF-8.
   EXPECT_THAT(lines, Contains(HasSubstr("bad-\\xff\\xc3(\\x80")));
   // The name that was refused is not shown.
   EXPECT_THAT(lines, Not(Contains(HasSubstr("a name of"))));
@@ -63,7 +63,7 @@ TEST(Threads, NamesSetWithoutPthread_AreRecorded) {
   const auto running = StartUnderTbprof({Program("thread_names")}, options);
   const auto target = static_cast<pid_t>(running->WaitForNumber("named"));
   ASSERT_GT(target, 0);
-  // The launcher looks once a second; a capture reads at once.
+  // The launcher reads names once a second; a capture reads them at once.
   RunTbprof({"capture", "--duration=10ms", std::to_string(running->pid())});
   kill(target, SIGUSR2);
   const RunResult result = running->Wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PyTorch's own account of its work, by stand-ins of its libraries (tests/sim/torch). With the real ones:
-// tests/xprof/test_torch.py.
+// Operations that PyTorch itself reports, with simulated libraries (tests/sim/torch). tests/xprof/test_torch.py uses
+// the real libraries.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ RunOptions With(const std::vector<std::string>& tbprof) {
   return options;
 }
 
-// .../torch/lib/, as a wheel is installed.
+// A directory .../torch/lib/, as in an installed wheel.
 class Torch {
  public:
   explicit Torch(std::string_view kind = "plain", const std::string& version = "2.13.0+cpu",
@@ -186,7 +186,7 @@ TEST(Torch, ManyThreads_ObserverIsAddedOnce) {
   EXPECT_EQ(pair.profiled.Fact("added"), 3u);
   EXPECT_EQ(pair.profiled.Fact("disabled"), 0u);
   EXPECT_THAT(pair.profiled.profile->Named("aten::after"), SizeIs(1));
-  // Those that were begun before an observer was added have no end either.
+  // Operations that began before the observer was added have no recorded end either.
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
   EXPECT_FALSE(HasNote(pair.profiled, "ends of ranges"));
 }
@@ -195,7 +195,7 @@ TEST(Torch, LoadedByAnotherThread_IsNotObserved) {
   const Pair pair = Torch().Run({"thread"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
-  // That it was loaded is known only of a program that lives until its maps are read.
+  // The load is reported only if the program lives until its maps are read.
   EXPECT_FALSE(HasNote(pair.profiled, "is observed"));
 }
 
@@ -254,7 +254,7 @@ int64_t CountBetween(const std::vector<Event>& events, int64_t from, int64_t to)
 }
 
 TEST(Torch, ManyOperations_WholeStepsAreSampled) {
-  // 1.8 s of work behind a second without any. A batch for two optimizers: both are one unit.
+  // 1.8 s of work after one second without work. Each batch has two optimizers: together they are one unit.
   constexpr int kCount = 900'000, kSteps = 450, kOfUnit = 2 * kCount / kSteps;
   const Torch torch;
   const RunResult result =
@@ -267,11 +267,11 @@ TEST(Torch, ManyOperations_WholeStepsAreSampled) {
   EXPECT_EQ(profile.Count("another range"), kSteps / 2);
   const std::vector<Event> operations = profile.Named("aten::add");
   EXPECT_LT(operations.size(), static_cast<size_t>(kCount) / 2);
-  // What may come at once and 1 % of the time; but nothing for the second in which there was none.
+  // The burst, and 1 % of the time; the second without work adds nothing.
   EXPECT_GT(CountBetween(operations, 0, pauses[0].start_ps), 8000);
   EXPECT_LT(CountBetween(operations, 0, pauses[0].start_ps), 30'000);
   EXPECT_EQ(result.Fact("added"), 4u) << "one counts what is passed over";
-  // The two of operations at each pause, and the counter where a unit is not counted.
+  // Each pause disables the two observers of operations; a unit that is not counted disables the counter.
   EXPECT_GE(result.Fact("disabled"), 2 * pauses.size());
   EXPECT_LE(result.Fact("disabled"), 2 * pauses.size() + kSteps / 2);
   EXPECT_GE(result.Fact("enabled"), 2 * (pauses.size() - 1));
@@ -296,7 +296,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   const auto& sampled = result.summary["processes"][0]["pytorch_operations"];
   const double recorded = sampled["recorded"], skipped = sampled["skipped"];
   constexpr double kAll = kCount + 10 * kSteps;
-  // Where steps are short most units are not counted, but estimated by the CPU time of their thread.
+  // With short steps most units are not counted, but estimated by the CPU time of their thread.
   EXPECT_NEAR(recorded + skipped, kAll, kAll / 10);
   EXPECT_NEAR(sampled["recorded_share"], recorded / kAll, 0.01);
   EXPECT_EQ(sampled["skipped_is_estimated"], true);
@@ -306,12 +306,12 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   EXPECT_EQ(add["recorded"], result.profile->Count("aten::add"));
   EXPECT_EQ(OperationIn(result.summary, "Optimizer.step#SGD.step")["estimated"], false) << "all are recorded";
   EXPECT_EQ(OperationIn(result.summary, "Optimizer.step#SGD.step")["calls"], kSteps);
-  // The terminal's line and the profile's.
+  // The same line is in the terminal and in the profile.
   const std::string line = StrCat(kSampled, SharePercent(skipped / (recorded + skipped)),
                                   " skipped to keep overhead under 1 % (record all: --torch=all)");
   EXPECT_TRUE(result.Said(line.substr(0, 60))) << result.AllSaid();
   EXPECT_TRUE(result.profile->HasWarning(line));
-  // Bars in place of what is missing, and a row that names them.
+  // Bars stand for the missing operations, with a row that names them.
   const std::vector<Event> bars = result.profile->Named("estimate");
   ASSERT_GE(bars.size(), 2u);
   EXPECT_EQ(bars[0].line, "PyTorch operations not recorded (estimate)");
@@ -348,7 +348,7 @@ TEST(Torch, ManyOperationsWithoutSteps_StretchesAreSpreadOverTheRun) {
   EXPECT_EQ(pauses[0].line, "PyTorch");
   EXPECT_EQ(result.Fact("disabled"), 2 * pauses.size());
   ASSERT_FALSE(operations.empty());
-  // What came at once is over; none of the rest goes by without a stretch.
+  // After the burst, each half of the rest has recorded intervals.
   const int64_t first = pauses[0].start_ps, end = pauses.back().end_ps();
   for (int part = 0; part < 2; ++part) {
     EXPECT_GT(CountBetween(operations, first + (end - first) / 2 * part, first + (end - first) / 2 * (part + 1)), 100);
@@ -548,7 +548,7 @@ TEST(Torch, OperationsOpenAtAKill_AreClipped) {
   EXPECT_EQ(result.signal(), SIGKILL);
   ASSERT_NE(result.profile, nullptr);
   EXPECT_THAT(result.profile->Named("aten::before"), SizeIs(1));
-  // The one that it is killed in may not have been handed over yet.
+  // The operation that is open at the kill may not have been recorded yet.
   const std::vector<Event> outer = result.profile->Named("outer");
   EXPECT_LE(outer.size(), 1u);
   for (const Event& open : outer) EXPECT_EQ(open.Stat("clipped"), "end");

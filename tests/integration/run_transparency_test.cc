@@ -102,7 +102,7 @@ TEST(Unwinding, OwnFrames_ArePassed) {
   const Pair pair = RunBoth(Program("unwinds"), {}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
-  // The calls of the handler and those that it interrupted.
+  // The calls of the handler and the interrupted calls.
   EXPECT_GE(pair.profiled.profile->Named("usleep", "Work").size(), 50u);
 }
 

@@ -147,7 +147,7 @@ class CudaProfiler : public testing::Test {
   void SetUp() override {
     if (access(Subject("profiler_switch").c_str(), X_OK) != 0) GTEST_SKIP() << "no nvcc: no such subject";
   }
-  // The program's kernels run before, in, between, in, and after two windows.
+  // The program runs kernels before, in, between and after two windows.
   static void Check(const std::string& cuda) {
     RunOptions options = On("cuda13");
     options.tbprof = {"--window=cuda-profiler", "--cuda=" + cuda};
@@ -165,7 +165,7 @@ class CudaProfiler : public testing::Test {
         EXPECT_THAT(event.name, HasSubstr("inside"));
         ++inside;
       }
-      // Turned on beside the program: on a busy machine late.
+      // GPU recording is enabled concurrently with the program, so it may be late on a busy machine.
       if (cuda != "off") {
         EXPECT_GE(inside, 1);
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verdict of real programs: in the terminal, summary.json and the profile. Which one a busy machine gives is not
-// looked at beyond what holds on it, too: programs on a quiet one are in tests/verdict/.
+// The verdict of real programs in the terminal, summary.json and the profile. Checks only what also holds on a busy
+// machine; tests/verdict/ has programs for a quiet machine.
 #include <gmock/gmock.h>
 
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A queue that a thread fills that sleeps; the loop sleeps for none of it.
+// A sleeping thread fills a queue; the loop itself does not sleep.
 constexpr char kPrefetch[] = R"(import queue, threading, time, zlib
 ready = queue.Queue(maxsize=1)
 def fetch():
@@ -37,7 +37,7 @@ void ExpectWhole(const RunResult& result) {
   for (const auto& part : verdict["split"]["parts"]) sum += part["share"].get<double>();
   if (!verdict["split"]["steps_s"].is_null()) EXPECT_NEAR(sum, 1, 0.001) << verdict.dump(1);
   EXPECT_EQ(verdict["cause"].is_null(), !verdict["unknown_because"].is_null()) << verdict.dump(1);
-  // Four lines that answer, and few behind them; none is wider than a terminal but those with paths and commands.
+  // Four lines have the answer, and few lines follow. Only lines with paths and commands are wider than a terminal.
   ASSERT_GE(result.said.size(), 4u) << result.AllSaid();
   size_t lead = 0;
   while (lead < result.said.size() && !result.said[lead].starts_with("verdict: ")) ++lead;
@@ -59,7 +59,7 @@ TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
   ASSERT_EQ(result.code(), 0) << result.AllSaid();
   ExpectWhole(result);
   const auto& verdict = result.summary["verdict"];
-  // Nearly all of the loop waits, however slow the machine is: the thread sleeps for most of it.
+  // The loop waits nearly all the time on any machine, because the thread sleeps most of the time.
   EXPECT_EQ(verdict["cause"], "prefetch_thread") << verdict.dump(1);
   EXPECT_GT(verdict["share"].get<double>(), 0.5) << verdict.dump(1);
   std::set<int> lines;

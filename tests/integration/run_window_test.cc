@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run keeps of itself: all, its start, steady part and end, its last seconds; captures beside that; and what of
-// it survives the launcher.
+// The parts of a run that are kept: all of it, its start, steady part and end, or its last seconds; captures besides;
+// and the data that survive the launcher.
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/vfs.h>
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::SizeIs;
 
-// A worker beside the command gets idle time only.
+// A worker that runs beside the command gets only idle CPU time.
 constexpr int kWorkerSeconds = 240;
 
 void Stop(const Running& running) { WriteFile(running.path() + "/stop", ""); }
@@ -40,7 +40,8 @@ bool WaitUntil(const std::function<bool()>& condition, int seconds = 60) {
   return condition();
 }
 
-// `phases` in a run that becomes start, steady part and end at these times; the start is published.
+// Starts the program `phases` in a run that is split into start, steady part and end at `times`. The start is
+// published.
 std::unique_ptr<Running> StartSplit(const std::vector<std::string>& phases, const std::vector<std::string>& tbprof,
                                     const std::string& times) {
   RunOptions options;
@@ -54,7 +55,7 @@ std::unique_ptr<Running> StartSplit(const std::vector<std::string>& phases, cons
   return running;
 }
 
-// The directory whose name ends so, or "".
+// The path that ends in `end`, or "".
 std::string Ending(const std::vector<std::string>& paths, std::string_view end) {
   for (const std::string& path : paths) {
     if (path.ends_with(end)) return path;
@@ -73,7 +74,7 @@ nlohmann::json SummaryIn(const std::string& run_directory) {
   return nlohmann::json::parse(ReadFile(run_directory + "/summary.json"), nullptr, false);
 }
 
-// All calls of a function, of all processes.
+// The number of calls of a function in all processes.
 uint64_t Calls(const nlohmann::json& summary, std::string_view operation) {
   uint64_t calls = 0;
   for (const auto& process : summary["processes"]) {
@@ -84,7 +85,7 @@ uint64_t Calls(const nlohmann::json& summary, std::string_view operation) {
   return calls;
 }
 
-// No time of any length without an event of any thread: a gap would read as one in which nothing happened.
+// There is no long gap without an event of some thread: a reader would take it for idle time.
 void ExpectNoGap(const Profile& profile, double wall_ms, double longest_ms) {
   std::vector<std::pair<int64_t, int64_t>> spans;
   for (const Event& event : profile.Named("usleep")) spans.emplace_back(event.start_ps, event.end_ps());
@@ -114,7 +115,7 @@ TEST(Auto, SmallRun_IsOneProfile) {
 
 TEST(Auto, LargeRun_IsStartSteadyAndEnd) {
   const auto running = StartSplit({"10", "4", "300"}, {"--max-profile-size=64KiB"}, "300,1000,300,400");
-  // Two of them while the program runs.
+  // Two of the profiles are published while the program runs.
   ASSERT_TRUE(running->WaitForError("steady part of the run: ", kWorkerSeconds)) << running->Err();
   EXPECT_FALSE(running->Ended());
   EXPECT_THAT(RunDirectories(running->logdir()), SizeIs(2));
@@ -130,7 +131,7 @@ TEST(Auto, LargeRun_IsStartSteadyAndEnd) {
     ASSERT_NE(directory, "") << result.AllSaid();
     const auto profile = ProfileIn(directory);
     ASSERT_NE(profile, nullptr) << directory;
-    // Naps are of nearly the same length: how many of them the budget leaves to be drawn is the scheduler's doing.
+    // Naps have nearly the same length: the number that the budget keeps depends on the scheduler.
     EXPECT_GT(profile->Count("usleep"), 0) << directory;
     EXPECT_GT(Calls(SummaryIn(directory), "usleep"), 20u) << directory;
   }
@@ -141,7 +142,7 @@ TEST(Auto, LargeRun_IsStartSteadyAndEnd) {
   EXPECT_GE(SummaryIn(end)["totals_wall_s"].get<double>(), 1.3);
   EXPECT_EQ(SummaryIn(start)["window"], "start");
   EXPECT_EQ(SummaryIn(steady)["command"]["running"], true);
-  // Of all of it, whatever was dropped meanwhile.
+  // The totals are of the whole run, including dropped parts.
   EXPECT_EQ(Calls(SummaryIn(end), "usleep"), result.Fact("naps"));
   EXPECT_EQ(Calls(SummaryIn(end), "write"), 10u);
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
@@ -200,7 +201,7 @@ TEST(Auto, SpoolLimit_SplitsTheRun) {
   ASSERT_NE(end, "");
   const nlohmann::json summary = SummaryIn(end);
   EXPECT_EQ(Calls(summary, "usleep"), result.Fact("naps"));
-  // Drops of a full spool while the start was being written are reported, or nothing is missing.
+  // Either nothing is missing, or drops by a full spool during the writing of the start are reported.
   EXPECT_TRUE(Calls(summary, "write") == 200000 || result.Said("records are missing")) << result.AllSaid();
 }
 
@@ -209,7 +210,7 @@ TEST(Last, LastSeconds_AreShown) {
   options.tbprof = {"--window=last=400ms"};
   const auto running = StartUnderTbprof({Program("phases"), "10", "2", "300"}, options);
   ASSERT_TRUE(running->WaitForFact("warm "));
-  // Until the first part is gone.
+  // Waits until the first part has been dropped.
   ASSERT_TRUE(WaitUntil([&] {
     const std::vector<std::string> files = SpoolFiles(running->logdir());
     return files.size() > 2 && Ending(files, ".spool.000001").empty();
@@ -259,7 +260,7 @@ TEST(Last, Signal_PublishesTheSecondsBeforeIt) {
   for (const std::string& directory : RunDirectories(running->logdir())) {
     const auto profile = ProfileIn(directory);
     ASSERT_NE(profile, nullptr);
-    // All of the run so far, its beginning included.
+    // The profile has the whole run so far, including its beginning.
     EXPECT_EQ(profile->Count("write"), 10);
     EXPECT_GE(profile->Count("usleep"), 20);
   }
@@ -295,7 +296,7 @@ TEST(All, SpoolFull_EndsAndCapturesContinue) {
   ASSERT_NE(run, result.run_directories.end());
   const auto profile = ProfileIn(*run);
   EXPECT_TRUE(profile->HasWarning("the spool took no more")) << result.AllSaid();
-  // Cut where the records end: nothing that reads as idle behind them.
+  // The profile ends with the records: no apparent idle time follows.
   int64_t end = 0;
   for (const Event& event : profile->Named("write")) end = std::max(end, event.end_ps());
   for (const Event& event : profile->Named("read")) end = std::max(end, event.end_ps());
@@ -303,7 +304,7 @@ TEST(All, SpoolFull_EndsAndCapturesContinue) {
   EXPECT_LT(SummaryIn(*run)["wall_s"].get<double>() - static_cast<double>(end) / 1e12, 0.5);
 }
 
-// Everything that is there when the launcher is killed, of a spool in parts.
+// A spool in parts: recover uses all that exists when the launcher is killed.
 TEST(Recover, PartsOfAFlightRecorder_GiveAProfile) {
   RunOptions options;
   options.tbprof = {"--window=last=400ms", "--wait-threshold=0"};
@@ -362,7 +363,7 @@ TEST(Convert, SpoolInParts_GivesTheSameProfile) {
   ASSERT_THAT(RunDirectories(directory / "again"), SizeIs(1));
   const auto again = ProfileIn(RunDirectories(directory / "again")[0]);
   EXPECT_EQ(again->Count("usleep"), result.profile->Count("usleep"));
-  // Without its part: reported, and what the main file has is there.
+  // A missing part is reported, and the data of the main file are converted.
   std::filesystem::copy_file(spool, directory / "alone.spool");
   const RunResult alone = RunTbprof({"convert", "--logdir=" + (directory / "alone"), directory / "alone.spool"});
   ASSERT_EQ(alone.code(), 0) << alone.AllSaid();
@@ -392,7 +393,7 @@ TEST(Spool, TmpfsLogdir_SpoolIsElsewhere) {
   EXPECT_THAT(links, SizeIs(1));
   EXPECT_EQ(real.rfind("/var/tmp/tbprof-spool-", 0), 0u) << real;
   EXPECT_TRUE(std::filesystem::exists(real));
-  // Found from the logdir, when the launcher is gone.
+  // The spool is found by the logdir when the launcher has ended.
   running->Signal(SIGKILL);
   Stop(*running);
   running->Wait();
@@ -414,7 +415,7 @@ TEST(Open, WaitThatHasNotReturned_IsShown) {
   const auto profile = ProfileIn(RunDirectories(running->logdir()).at(0));
   ASSERT_NE(profile, nullptr);
   const std::vector<Event> sleeps = profile->Named("usleep");
-  // It may return in between; the one under way at the close is there in any case.
+  // The sleep may return in between, but the sleep that is in flight at the close is always recorded.
   ASSERT_FALSE(sleeps.empty());
   EXPECT_EQ(sleeps.back().Number("open"), 1) << sleeps.back();
   EXPECT_NE(sleeps.back().Stat("clipped").find("end"), std::string::npos) << sleeps.back();

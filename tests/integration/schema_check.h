@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A value against a JSON Schema, as far as docs/summary.schema.json uses it. A keyword that is not known is a fault: it
-// would check nothing.
+// Checks a value against a JSON Schema, with the keywords that docs/summary.schema.json uses. An unknown keyword is a
+// fault: it would check nothing.
 #ifndef TBPROF_TESTS_INTEGRATION_SCHEMA_CHECK_H_
 #define TBPROF_TESTS_INTEGRATION_SCHEMA_CHECK_H_
 
@@ -11,7 +11,7 @@
 
 namespace tbprof::integration {
 
-// What does not match, each with its place; empty: all does.
+// The mismatches, each with its place; empty: the value matches.
 std::vector<std::string> SchemaFaults(const nlohmann::json& schema, const nlohmann::json& value,
                                       const std::string& place = "$");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A child that the test takes through a piece of code instruction by instruction.
+// A child that the test single-steps through a piece of code.
 //
 //   const pid_t child = StartStopped([&] { buffers->Request(); });   // stopped before it
 //   while (StepOnce(child)) {...}                                    // until it is stopped behind it
@@ -23,7 +23,7 @@ inline bool AwaitStop(pid_t child, int signal) {
   return waitpid(child, &status, 0) == child && WIFSTOPPED(status) && WSTOPSIG(status) == signal;
 }
 
-// Stops by SIGSTOP before `part` and after it. -1: it could not be started.
+// Starts a child that stops by SIGSTOP before `part` and after it. -1: it could not be started.
 inline pid_t StartStopped(const std::function<void()>& part) {
   const pid_t child = fork();
   if (child == 0) {
@@ -36,7 +36,7 @@ inline pid_t StartStopped(const std::function<void()>& part) {
   return AwaitStop(child, SIGSTOP) ? child : -1;
 }
 
-// False: it did not stop by SIGTRAP. `other`: the signal that it stopped by then, 0 if it ended.
+// False: the child did not stop by SIGTRAP. `other`: the signal that stopped it instead, 0 if it ended.
 inline bool StepOnce(pid_t child, int* other = nullptr) {
   int status = 0;
   if (ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr) != 0 || waitpid(child, &status, 0) != child) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// No call waits for a thread that has been stopped in the pool of buffers, wherever it is: one is taken through it
-// instruction by instruction, and between any two of them the others go all the way.
+// No call waits for a thread that is stopped inside the pool of buffers, at any instruction: one process is
+// single-stepped through a call, and after each step another process makes whole calls.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr int kMostSteps = 100'000;
 constexpr size_t kValid = 64;
 
-// What a thread of the program does in the middle of a launch, and then CUPTI. False: there was no buffer.
+// Requests a buffer, as a thread of the program does inside a launch, and completes it as CUPTI does. False: no buffer.
 bool Launch(Buffers* buffers) {
   uint8_t* const buffer = buffers->Request();
   if (buffer == nullptr) return false;
@@ -28,15 +28,15 @@ bool Launch(Buffers* buffers) {
   return true;
 }
 
-// A lock would have the tracer wait for the process that it has stopped.
+// With a lock, the tracer would wait for the process that it has stopped.
 class BuffersStopped : public testing::Test {
  protected:
   void SetUp() override {
-    // Tracer and traced share the pool, but for the bytes in its buffers.
+    // Both processes share the pool, except for the bytes in its buffers.
     void* const shared = mmap(nullptr, sizeof(Buffers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(shared, MAP_FAILED);
     buffers_ = static_cast<Buffers*>(shared);
-    // With the reserve, so that there is one for each instruction.
+    // With the reserve, there is a buffer for each instruction.
     ASSERT_TRUE(buffers_->Start(false));
     alarm(60);
   }
@@ -45,7 +45,7 @@ class BuffersStopped : public testing::Test {
     munmap(buffers_, sizeof(Buffers));
   }
 
-  // Single steps through `part` in a child; `between` after each. How many there were.
+  // Single-steps `part` in a child and calls `between` after each step. Returns the number of steps.
   static int Step(const std::function<void()>& part, const std::function<void()>& between) {
     const pid_t child = StartStopped(part);
     EXPECT_GT(child, 0);

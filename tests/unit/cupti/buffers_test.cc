@@ -129,21 +129,21 @@ TEST(Buffers, ManyThreads_NoBufferIsLost) {
 
 TEST(Pace, Records_SlowBuffers_AreFewer) {
   auto pace = std::make_unique<Pace>();
-  // One that launches all the time.
+  // Thread 1 launches all the time.
   uint32_t records = 0;
   for (int i = 0; i < 8; ++i) records = pace->Records(1);
   EXPECT_EQ(records, Pace::kMost);
-  // One that takes ten periods for a buffer, and its like: two at most, in the end.
+  // Thread 2 takes ten periods to fill a buffer: it gets the minimum.
   EXPECT_EQ(pace->Records(2), Pace::kLeast);
   for (int i = 0; i < 10; ++i) pace->NextPeriod();
   EXPECT_EQ(pace->Records(2), Pace::kLeast);
   for (int i = 0; i < 10; ++i) pace->NextPeriod();
   EXPECT_EQ(pace->Records(2), Pace::kLeast);
-  // Within a period it may have as many as before, in the same one more.
+  // After one period it gets as many records as before; within the same period, four times as many.
   pace->NextPeriod();
   EXPECT_EQ(pace->Records(2), Pace::kLeast);
   EXPECT_EQ(pace->Records(2), 4 * Pace::kLeast);
-  // The first has done nothing for long, and is soon back.
+  // Thread 1 was idle for long, and is soon at the maximum again.
   EXPECT_EQ(pace->Records(1), Pace::kMost / 21);
   for (int i = 0; i < 3; ++i) records = pace->Records(1);
   EXPECT_EQ(records, Pace::kMost);

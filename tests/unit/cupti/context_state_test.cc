@@ -21,7 +21,7 @@ std::set<ContextState> ReachableFrom(ContextState start) {
 
 TEST(ContextState, EveryState_IsReachableFromFree) { EXPECT_EQ(ReachableFrom(kFree).size(), kContextStates); }
 
-// A dead context keeps its place: a thread that it was taken from may still use its events.
+// The entry of a dead context is never reused: a thread that was too late may still use its events.
 TEST(ContextState, EveryStateButDead_LeadsBackToFree) {
   for (uint32_t state = kFree; state < kContextStates; ++state) {
     EXPECT_EQ(ReachableFrom(static_cast<ContextState>(state)).contains(kFree), state != kDead) << state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wire/cuda_calls.def and wire/cuda_observer.h against NVIDIA's headers: a hook that takes other arguments than the
-// function it stands for would break the program.
+// Compares wire/cuda_calls.def and wire/cuda_observer.h with NVIDIA's headers: a hook with other parameters than the
+// function that it replaces would break the program.
 #include <gtest/gtest.h>
 
 #include "wire/cuda_observer.h"
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-// cudaTypedefs.h shows these to NVIDIA's own sources alone.
+// cudaTypedefs.h declares these only for NVIDIA's own sources.
 using PFN_cuCtxDestroy_v2000 = CUresult (*)(CUcontext);
 using PFN_cuDevicePrimaryCtxRelease_v7000 = CUresult (*)(CUdevice_v1);
 using PFN_cuDevicePrimaryCtxReset_v7000 = CUresult (*)(CUdevice_v1);
@@ -25,7 +25,7 @@ using PFN_cuLaunchHostFunc_v13010_ptsz = PFN_cuLaunchHostFunc_v13010;
 namespace tbprof {
 namespace {
 
-// What decides how an argument is passed.
+// The properties of a type that determine how an argument is passed.
 template <typename Argument>
 std::string Shape() {
   if constexpr (std::is_floating_point_v<Argument>) return "f" + std::to_string(sizeof(Argument));
@@ -56,7 +56,7 @@ TEST(CudaCalls, EachCall_HasTheArgumentsOfItsInterface){
 #include "wire/cuda_calls.def"
 }
 
-// The symbol that cuda.h gives the newest interface of a name is the one of the row that has no successor.
+// cuda.h maps each name to the symbol of its newest interface: the row without a successor must have that symbol.
 TEST(CudaCalls, EachSymbol_IsThatOfCudaH) {
   struct Row {
     std::string symbol, name;

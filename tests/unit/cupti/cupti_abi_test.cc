@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cupti/cupti_abi.h against NVIDIA's headers: every generation of each record has our prefix.
+// Compares cupti/cupti_abi.h with NVIDIA's headers: every version of each record has the prefix declared there.
 #include "cupti/cupti_abi.h"
 
 #include <gtest/gtest.h>

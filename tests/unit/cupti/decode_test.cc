@@ -134,7 +134,7 @@ TEST(Decoder, Take_KernelsOfOneName_NameIsRecordedOnce) {
   }
 }
 
-// In a row; a kernel that has not ended has a start alone.
+// Only consecutive kernels are counted; a kernel that has not ended has a start and no end.
 TEST(Decoder, Take_KernelsWithImpossibleTimes_AreUntimedAndCounted) {
   constexpr uint64_t kNow = 1'700'000'000'000'000'000, kFar = uint64_t{1} << 63;
   Decoded decoded;
@@ -194,7 +194,7 @@ TEST(Decoder, Take_AddressWithAnotherNameInTheNextBuffer_IsNamedAgain) {
 
 TEST(Decoder, Take_NameFoundNoRoom_IsRecordedLater) {
   Decoded decoded(130001, kMinChunks);
-  // Full: nothing is drained.
+  // Fills all chunks: nothing drains them.
   NumberedWriter other(decoded.writer().segment, 5);
   for (uint64_t i = 0; other.Write(i);) ++i;
   decoded.Take(MakeKernel("late"));
@@ -363,7 +363,7 @@ TEST(Decoder, Take_LongOrMissingNames_AreRecorded) {
   EXPECT_EQ(records[4].As<GpuNameRecord>().text_length, 0u);
 }
 
-// A walker over kernels; kind 0 is what CUPTI makes of an incomplete record.
+// Iterates over kernels; CUPTI gives an incomplete record the kind 0.
 Result NextKernel(uint8_t* buffer, size_t valid, Activity** record) {
   uint8_t* const next = *record == nullptr ? buffer : reinterpret_cast<uint8_t*>(*record) + sizeof(Kernel);
   if (next >= buffer + valid) return kErrorMaxLimitReached;

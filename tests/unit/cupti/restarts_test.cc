@@ -36,7 +36,7 @@ TEST(Restarts, OnInvalidTimes_InAWindow_RestartsAgainAndNeverStopsIt) {
   }
 }
 
-// One that overlaps another: the first one's restarts are used up.
+// The second window overlaps the first, which has used up its restarts.
 TEST(Restarts, MayRecord_SecondWindowOpens_HasItsOwnRestarts) {
   Restarts restarts = Limited();
   EXPECT_TRUE(restarts.MayRecord(Windows(1, true)));

@@ -25,7 +25,7 @@ TEST(TimeRange, Has_FromTheFirstReadingToTheLast_AndAMinuteAround) {
   EXPECT_FALSE(range.Has(uint64_t{1} << 63, uint64_t{1} << 63));
 }
 
-// Kernels from before the step come after it.
+// Kernels from before the step are decoded after it.
 TEST(TimeRange, Has_SystemTimeIsSet_TimesOfBothClocks) {
   for (const int64_t step : {-86400 * int64_t{kSecond}, 86400 * int64_t{kSecond}}) {
     TimeRange range{};

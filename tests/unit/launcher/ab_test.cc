@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order and the looks of `tbprof ab`, and what else the machine did.
+// The order of runs and the looks of `tbprof ab`, and the load of the machine by other programs.
 #include "launcher/gate/ab_plan.h"
 #include "launcher/gate/machine_load.h"
 
@@ -59,7 +59,7 @@ TEST(MachineLoad, BetweenTwoReadings_IsWhatOthersUsed) {
   EXPECT_DOUBLE_EQ(load.others, 0.2);
   EXPECT_DOUBLE_EQ(load.steal, 0.05);
   EXPECT_EQ(load.throttles, 2u);
-  // Not known: nothing is said.
+  // Unknown: nothing is reported.
   EXPECT_EQ(LoadBetween({}, {}).others, 0);
 }
 
@@ -127,7 +127,7 @@ TEST_F(Gpus, LibraryThatHangs_IsLeftAndNotAskedAgain) {
   setenv("SIMULATED_NVML", "hangs", 1);
   GpuLoadReader gpus(TBPROF_SIMULATED_NVML);
   EXPECT_EQ(gpus.Read().devices, 0u);
-  // It would answer now.
+  // The library would answer now.
   setenv("SIMULATED_NVML", "1 1 1", 1);
   EXPECT_EQ(gpus.Read().devices, 0u);
 }

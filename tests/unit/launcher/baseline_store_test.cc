@@ -216,7 +216,7 @@ TEST_F(BaselineStore, Links_AreNotFollowed) {
   EXPECT_THAT(ErrorOf(LoadBaseline(At("s"), "fifo").status()), HasSubstr("no regular file"));
 }
 
-// Each prefix, and each byte changed.
+// Reads each prefix of a file, and the file with each single byte changed.
 TEST_F(BaselineStore, DamagedFiles_AreOneLineOrWhole) {
   Side side = MakeSide("r", {0.03});
   side.runs[0].steps_s.resize(2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread is blocked in, by the kernel's words and by threads of this test.
+// The call in which a thread is blocked: from texts of the kernel, and from threads of this test.
 #include "launcher/sampling/blocked_in.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ TEST(BlockedIn, Link_HasTheDescriptorsKind) {
   EXPECT_EQ(KindOfDescriptor("anon_inode:[eventfd]"), BlockedIn::kOther);
 }
 
-// Waits until the kernel says that the thread is blocked; only a thread that never blocks would not end.
+// Waits until the kernel reports that the thread is blocked. It does not return if the thread never blocks.
 Blocked BlockedOf(int32_t tid) {
   const ScopedFd file(open(SyscallPath(getpid(), tid).c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_TRUE(file.valid());

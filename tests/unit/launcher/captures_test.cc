@@ -29,7 +29,7 @@ CaptureRequest For(uint64_t duration_ns, const std::string& run = "run", const s
 
 class CapturesTest : public testing::Test {
  protected:
-  // One that opened at once, or null.
+  // A capture that opened at once, or null.
   Capture* Open(CaptureRequest request, uint64_t at_ns = 0, Asker asker = {1, 1, false}) {
     absl::StatusOr<Capture*> capture = captures_.Ask(std::move(request), asker, At(at_ns));
     if (!capture.ok()) return nullptr;
@@ -69,9 +69,9 @@ TEST_F(CapturesTest, Ask_AnotherIsOpen_RefusalNamesClientAndEnd) {
   const std::string text = Refusal(For(kSecond), 4 * kSecond);
   EXPECT_THAT(text, AllOf(HasSubstr("capture 1 of 10.0.0.7:51234"), HasSubstr("until " + closes), HasSubstr("(6.0 s)"),
                           HasSubstr("one at a time")));
-  // Of the same run, and of the same client, too.
+  // A request for the same run, or from the same client, is refused, too.
   Refusal(For(kSecond, "run"), 5 * kSecond, {1, 2, false});
-  // Its time is over, and it is not closed yet.
+  // The time of the open capture is over, but it is not closed yet.
   EXPECT_THAT(Refusal(For(kSecond), 11 * kSecond), HasSubstr("(0.0 s)"));
   EXPECT_EQ(captures_.count(), 1u);
   EXPECT_EQ(captures_.all().size(), 1u);
@@ -91,7 +91,7 @@ TEST_F(CapturesTest, Ask_OthersAreBeingWritten_IsAccepted) {
   EXPECT_NE(captures_.Find(3), nullptr);
   captures_.Remove(2);
   EXPECT_EQ(captures_.all().size(), 2u);
-  // A number is used once: it is a window's.
+  // Each number is used once: it identifies a window.
   EXPECT_EQ(Open(For(kSecond))->number, 4u);
 }
 
@@ -120,7 +120,7 @@ TEST_F(CapturesTest, Terminate_Name_EndsTheCaptureOfThatName) {
   EXPECT_EQ(capture->closes_ns, kNow + 2 * kSecond);
   EXPECT_EQ(captures_.NextNs(), kNow + 2 * kSecond);
   capture->state = Capture::State::kWriting;
-  // It has ended one; the next of that name is another.
+  // Terminate ended one capture; the next capture with that name is not affected.
   EXPECT_EQ(Open(For(60 * kSecond, "long"), 3 * kSecond)->closes_ns, kNow + 63 * kSecond);
 }
 
@@ -143,7 +143,7 @@ TEST_F(CapturesTest, Terminate_MonitorsAndClosedCaptures_AreLeft) {
   EXPECT_EQ(closed->closes_ns, kNow + kSecond);
 }
 
-// A stock client's Terminate without a name is no word about captures that have none: those of signals.
+// A stock client's Terminate without a name must not end the captures that have no name (those by a signal).
 TEST_F(CapturesTest, Terminate_NoName_EndsNothing) {
   Capture* const capture = Open(For(60 * kSecond, ""));
   captures_.Terminate("", kNow + kSecond);
@@ -162,7 +162,7 @@ TEST_F(CapturesTest, Terminate_BeforeItsCapture_EndsItOnce) {
   EXPECT_EQ(capture->opens_ns, kNow + 2 * kSecond);
   EXPECT_EQ(capture->closes_ns, kNow + 2 * kSecond);
   captures_.Remove(capture->number);
-  // Once.
+  // An early Terminate counts once.
   EXPECT_EQ(Open(For(60 * kSecond, "early"), 3 * kSecond)->closes_ns, kNow + 63 * kSecond);
 }
 
@@ -184,7 +184,7 @@ TEST_F(CapturesTest, Ask_Deadline_CaptureGivesUpThen) {
   Capture* capture = Open(request, 10 * kSecond);
   EXPECT_EQ(capture->gives_up_ns, kNow + 60 * kSecond);
   captures_.Remove(capture->number);
-  // Over before it was received.
+  // The deadline passed before the request was received.
   capture = Open(request, 70 * kSecond);
   EXPECT_EQ(capture->gives_up_ns, kNow + 70 * kSecond);
 }
@@ -196,7 +196,7 @@ TEST_F(CapturesTest, Ask_AgreedStart_OpensThen) {
   EXPECT_EQ(capture->opens_ns, kNow + 3 * kSecond);
   EXPECT_EQ(capture->closes_ns, kNow + 5 * kSecond);
   EXPECT_EQ(captures_.Current(), capture);
-  // What is agreed holds others off as what is open does.
+  // A capture with an agreed start blocks other captures like an open one.
   EXPECT_THAT(Refusal(For(kSecond), kSecond), HasSubstr("(4.0 s)"));
   captures_.Remove(capture->number);
   for (const uint64_t past : {uint64_t{1}, kNowUnix, kNowUnix + 5 * kSecond}) {
@@ -242,7 +242,7 @@ TEST_F(CapturesTest, Add_WindowInThePast_IsACaptureOfNoClient) {
   EXPECT_FALSE(last->waited_for());
   EXPECT_EQ(captures_.Current(), open);
   EXPECT_EQ(captures_.count(), 2u);
-  // 0 is no client.
+  // Client number 0 does not exist.
   EXPECT_EQ(captures_.Find(0, 0), nullptr);
 }
 

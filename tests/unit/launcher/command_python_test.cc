@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose packages a command imports: found by files alone.
+// The Python whose packages a command imports, found without running it.
 #include "launcher/target/command_python.h"
 
 #include <gtest/gtest.h>
@@ -128,7 +128,7 @@ TEST_F(CommandPython, PackagesOf_VirtualEnvironment_AreItsOwn) {
   EXPECT_EQ(viewer("other"), Viewer::kNone);
   EXPECT_EQ(viewer("other", {StrCat("PYTHONPATH=", root_, "/venv/lib/python3.11/site-packages")}),
             Viewer::kTensorBoard);
-  // `python -m venv --system-site-packages`: those of the Python behind the link as well.
+  // `python -m venv --system-site-packages`: also the packages of the Python to which the link leads.
   Package("conda", "tensorboard-2.20.0");
   Package("conda", "tensorboard_plugin_profile-2.19.0");
   Script("conda/bin/python3", "");

@@ -188,7 +188,7 @@ TEST(CompareTest, Compare_ListsOfStepsMissing_ComparesMedians) {
   EXPECT_EQ(CompareSides(sides).answer, Answer::kWorse);
 }
 
-// A run whose step has more of some amounts.
+// Gives a run these amounts in each step.
 void AddAmounts(RunNumbers* run, const std::vector<Amount>& amounts) {
   run->amounts = amounts;
   run->split_step_s = run->mean_step_s = 0;
@@ -231,7 +231,7 @@ TEST(CompareTest, Blame_PlantedRegression_NamesItFirst) {
             {other.kind, std::string(other.cause), 0.002 * noise + (is_new && other.cause == of.cause ? 0.001 : 0)});
         amounts.push_back({other.kind, "another one", 0.001 * noise});
       }
-      // Idles while the step lasts: larger than the cause, and not it.
+      // A pool idles during the step: this wait is larger than the cause, but is not the cause.
       amounts.push_back({AmountKind::kWait, "pthread_cond_wait at pool", is_new ? 0.030 : 0.010});
       AddAmounts(run, amounts);
     });
@@ -245,7 +245,7 @@ TEST(CompareTest, Blame_PlantedRegression_NamesItFirst) {
   }
 }
 
-// All amounts of a run, with noise; the new side's take `ratio` times as long, and what is added has its own.
+// All amounts of a run, with noise. Those of the new side are `ratio` times as long; `added` has its own lengths.
 Comparison CompareWith(double ratio, double change, const std::vector<Amount>& added) {
   std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 5, .change = change});
   double noise = 0.98;
@@ -277,7 +277,7 @@ TEST(CompareTest, Blame_WaitForALoader_NamesItsLine) {
   const std::vector<Amount> added = {{AmountKind::kPart, "input", 0.004},
                                      {AmountKind::kOtherLine, "data.py:9 augment", 0.004}};
   EXPECT_EQ(CompareWith(1, 0.4, added).blame[0].name, "data.py:9 augment");
-  // Behind nothing that the step waits for, it is no cause.
+  // If the step does not wait for the loader, the loader's line is no cause.
   EXPECT_NE(CompareWith(1, 0.4, {{AmountKind::kPart, "python", 0.004}, added[1]}).blame[0].name, "data.py:9 augment");
 }
 
@@ -317,7 +317,7 @@ TEST(CompareTest, Blame_ManyRowsOfNoise_AreRarelySignificant) {
     const Comparison compared = CompareSides(sides);
     false_rows += std::ranges::any_of(compared.blame, &BlameRow::significant) ? 1 : 0;
   }
-  // In 5 % of comparisons by Holm.
+  // Holm's method permits false rows in 5 % of comparisons.
   EXPECT_LE(false_rows, 10u);
 }
 

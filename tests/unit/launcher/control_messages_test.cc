@@ -142,15 +142,15 @@ void* ParseNested(void*) {
       EXPECT_FALSE(ParseAnswer(text).ok());
     }
     EXPECT_FALSE(ParseSessionStatus("{\"pids\":" + deep + "}").ok());
-    // Unknown names are not parsed.
+    // The values of unknown names are not parsed.
     EXPECT_TRUE(ParseAsk("{\"ask\":\"status\",\"other\":" + deep + "}").ok());
     EXPECT_EQ(ParseAsk("{\"ask\":\"capture\",\"capture\":" + deep + "}").ok(), open[0] == '{');
   }
   return nullptr;
 }
 
-// A message has room for 32,000 brackets, every process of this user may send them, and the launcher's stack is as
-// small as the user's limit.
+// A message has room for 32,000 brackets, every process of this user may send one, and the user may limit the
+// launcher's stack.
 TEST(ControlMessages, DeeplyNestedText_DoesNotCrash) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -212,7 +212,7 @@ TEST(ControlAnswers, InvalidFailureCode_IsNoSuccess) {
                                  "9223372036854775807", "18446744073709551615"}) {
     const absl::StatusOr<ControlAnswer> answer =
         ParseAnswer(std::string(R"({"id": 1, "state": "failed", "text": "why", "code": )") + code + "}");
-    if (!answer.ok()) continue;  // no number that a code can be
+    if (!answer.ok()) continue;  // a code cannot be this number
     EXPECT_EQ(answer->status.code(), absl::StatusCode::kUnknown) << code;
     EXPECT_EQ(answer->status.message(), "why");
   }
@@ -271,7 +271,8 @@ TEST(SessionStatusText, WrongTypes_AreRefused) {
   }
 }
 
-// A number that a pid cannot be is no other process's pid: `tbprof capture --pid` would meet a stranger.
+// An impossible pid must not wrap around to another process's pid: `tbprof capture --pid` would connect to that
+// process.
 TEST(SessionStatusText, PidOutOfRange_IsRefused) {
   for (const char* const number : {"4294967297", "-4294967295", "18446744073709551615", "9223372036854775808"}) {
     EXPECT_FALSE(ParseSessionStatus(std::string(R"({"pid": )") + number + "}").ok()) << number;

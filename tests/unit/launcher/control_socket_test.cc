@@ -50,7 +50,7 @@ class ControlSocketTest : public testing::Test {
     EXPECT_TRUE(connection.ok()) << connection.status();
     return connection.ok() ? *std::move(connection) : ControlConnection(ScopedFd());
   }
-  // A connection and the number that the server has for it.
+  // A connection and its number in the server.
   std::pair<ControlConnection, uint32_t> Known() {
     ControlConnection connection = Connected();
     EXPECT_TRUE(connection.Send("hello").ok());
@@ -106,7 +106,7 @@ TEST_F(ControlSocketTest, Descriptors_ArriveAtTheClient) {
   }
 }
 
-// What a client sends us to keep must not fill our table.
+// Descriptors that a client sends must not fill the launcher's table.
 TEST_F(ControlSocketTest, DescriptorsOfAClient_AreClosed) {
   const auto [connection, client] = Known();
   const size_t before = OpenDescriptors();
@@ -202,14 +202,14 @@ TEST_F(ControlSocketTest, MoreClientsThanAllowed_Wait) {
   for (int i = 0; i < 64 + 10; ++i) {
     connections.push_back(Connected());
     ASSERT_TRUE(connections.back().Send(std::to_string(i)).ok());
-    // Before the backlog is full: connect would wait.
+    // The server takes clients before the backlog is full: connect would wait then.
     if (i % 32 == 31) messages += server_->Take().size();
   }
   EXPECT_EQ(messages, 64u);
   EXPECT_TRUE(server_->Take().empty());
   std::vector<pollfd> fds;
   server_->AppendWatched(&fds);
-  // The listener, on which others wait, would keep poll from sleeping.
+  // The listener is not watched: clients wait on it, so poll would never sleep.
   EXPECT_EQ(fds.size(), 64u);
   EXPECT_LE(poll(fds.data(), fds.size(), 0), 0);
   connections.erase(connections.begin(), connections.begin() + 10);
@@ -277,7 +277,7 @@ TEST_F(ControlSocketTest, NoDescriptorLeft_DoesNotSpin) {
   setrlimit(RLIMIT_NOFILE, &limit);
   EXPECT_TRUE(nothing.empty());
   EXPECT_TRUE(fds.empty()) << "the listener is readable, and nothing can be done about it";
-  // All are served.
+  // After the pause all clients are served.
   absl::SleepFor(absl::Nanoseconds(ListenerPause::kLengthNs));
   server_->AppendWatched(&fds);
   ASSERT_EQ(fds.size(), 1u);
@@ -289,7 +289,7 @@ TEST_F(ControlSocketTest, NoDescriptorLeft_DoesNotSpin) {
 
 TEST_F(ControlSocketTest, Path_IsRemovedWithTheServer) {
   EXPECT_TRUE(std::filesystem::exists(path_));
-  // Not ours to replace.
+  // The server must not replace a file that is not its own.
   EXPECT_FALSE(ControlServer::Listen(path_).ok());
   EXPECT_TRUE(std::filesystem::exists(path_));
   server_.reset();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conversion's process seen from the launcher: however it ends, the launcher prints a line, and goes on.
+// The process of the conversion, as the launcher handles it: however it ends, the launcher prints a line and goes on.
 #include "launcher/convert/conversion.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ class ConversionTest : public testing::Test {
     EXPECT_TRUE(conversion.ok() && Wait(conversion->get()));
     return conversion.ok() ? (*conversion)->result() : ConversionResult();
   }
-  // Neither a profile nor a half of one.
+  // The logdir holds no profile, not even an incomplete one.
   bool NothingIsLeft() const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir_.path())) {
       if (entry.is_regular_file()) return false;
@@ -132,7 +132,7 @@ TEST_F(ConversionTest, RaisePriority_WorkerBesideTheCommand_IsRaised) {
   ASSERT_TRUE(conversion.ok());
   const auto worker = static_cast<id_t>((*conversion)->pid());
   EXPECT_EQ(getpriority(PRIO_PROCESS, worker), 19);
-  // What this process may do with one of its own, ours may.
+  // RaisePriority succeeds exactly if this process may set the priority of its child.
   const int own = getpriority(PRIO_PROCESS, 0);
   const bool may = setpriority(PRIO_PROCESS, worker, own) == 0;
   setpriority(PRIO_PROCESS, worker, 19);
@@ -144,7 +144,7 @@ TEST_F(ConversionTest, SpoolThatNeedsTooMuchMemory_IsOneErrorLine) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's shadow needs terabytes of addresses";
 #endif
-  // Facts of threads are kept one by one: a hostile target can claim as many as its spool has room for.
+  // The converter keeps the facts of each thread: a hostile target can claim as many threads as its spool has room for.
   maker_.Session().Segment(1, {{"read"}}).Process(1, 1, 100, 10);
   for (uint32_t serial = 1; serial <= 150'000; ++serial) maker_.Thread(1, serial, 1, 100, 10);
   spool_.Write(maker_.Bytes());
@@ -169,7 +169,7 @@ TEST_F(ConversionTest, InvalidSpool_IsOneErrorLine) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
-// Names in a spool never lead out of the logdir.
+// Names in a spool, used as paths, must never lead out of the logdir.
 TEST_F(ConversionTest, NamesInTheSpool_AreNoPaths) {
   for (const char* host : {"../../../host", "/etc/host", "..", "a/../../b", ""}) {
     request_.host = "";

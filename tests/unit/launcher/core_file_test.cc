@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Core files of live processes, of ones made by hand, damaged ones and those of others.
+// Core files of live processes, core files made by hand, damaged core files, and core files of other users.
 #include "launcher/sampling/core_stacks.h"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ TEST(CoreFile, MadeByHand_HasItsThreadsAndMemory) {
   char text[6] = {};
   ASSERT_TRUE(core->Read(0x10006, text, 5));
   EXPECT_STREQ(text, "words");
-  // Behind what is in the file, and in no segment.
+  // Memory that is not in the file, and memory in no segment.
   EXPECT_FALSE(core->Read(0x10014, text, 5));
   EXPECT_FALSE(core->Read(0x30000, text, 1));
   ASSERT_EQ(core->mappings().size(), 1u);
@@ -161,7 +161,7 @@ std::string HexOf(const std::string& bytes) {
   return hex;
 }
 
-// As `kBlocked` prints its main thread's frames.
+// In the format in which `kBlocked` prints the frames of its main thread.
 std::vector<std::string> LinesOf(const CoreStacks& stacks, const CoreStacks::Thread& thread) {
   std::vector<std::string> lines;
   for (const PythonReader::Frame& frame : thread.python) {
@@ -205,7 +205,7 @@ TEST_P(CoreOfPython, BlockedInNestedFunctions_HasExactlyThese) {
   // The other thread was started by Python.
   EXPECT_TRUE(stacks.threads[1].in_python);
   EXPECT_THAT(stacks.threads[1].name, HasSubstr("Thread-1"));
-  // From the system call to the program's start.
+  // The stack reaches from the system call to the program's start.
   EXPECT_TRUE(main.complete);
   EXPECT_EQ(FunctionsOf(stacks, main).back(), "_start");
 }
@@ -217,7 +217,7 @@ INSTANTIATE_TEST_SUITE_P(Installed, CoreOfPython, testing::ValuesIn(InstalledPyt
 });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CoreOfPython);
 
-// ---- which file it is
+// ---- the search for the file
 
 class CoreSearchTest : public testing::Test {
  protected:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Core files made by hand, and of processes that live: whatever this machine does with those of the kernel.
+// Core files made by hand, and core files of live processes, independent of the machine's core_pattern.
 //
 //   CoreMaker core(4711);
 //   core.Thread(4711, SIGSEGV, registers).Memory(0x10000, bytes).File(0x400000, 0x401000, 0, "/bin/x");
 //   std::string file = core.Bytes();
-//   std::string other = CoreOfProcess(pid, SIGSEGV);   // stops its threads for the time being
+//   std::string other = CoreOfProcess(pid, SIGSEGV);   // stops its threads meanwhile
 #ifndef TBPROF_TESTS_UNIT_LAUNCHER_CORE_MAKER_H_
 #define TBPROF_TESTS_UNIT_LAUNCHER_CORE_MAKER_H_
 
@@ -39,7 +39,7 @@ class CoreMaker {
     Note(NT_PRPSINFO, Bytes(info));
   }
 
-  // The first is the one that got the signal.
+  // The first thread is the one that got the signal.
   CoreMaker& Thread(int32_t tid, int signal, const elf_gregset_t& registers) {
     elf_prstatus status = {};
     status.pr_pid = tid;
@@ -60,7 +60,7 @@ class CoreMaker {
     entries[0].a_un.a_val = address;
     return Note(NT_AUXV, Bytes(entries));
   }
-  // In order of their addresses. `size`: in memory; what is behind the bytes is not in the file.
+  // Call this in the order of addresses. `size`: in memory; memory behind `bytes` is not in the file.
   CoreMaker& Memory(uint64_t address, std::string bytes, uint64_t size, uint32_t flags = PF_R | PF_W) {
     Elf64_Phdr program = {};
     program.p_type = PT_LOAD;
@@ -143,8 +143,8 @@ class CoreMaker {
   std::vector<std::string> memory_;
 };
 
-// As the kernel writes it by default: all that can be written to, of the rest the first pages of ELF files. Threads of
-// the caller's child; `first` got the signal, 0: the main thread. Empty: it cannot be read.
+// A core file of the caller's child as the kernel writes it by default: all writable memory, and the first pages of ELF
+// files. `first`: the thread that got the signal; 0: the main thread. Empty: the process cannot be read.
 inline std::string CoreOfProcess(pid_t pid, int signal, pid_t first = 0) {
   const std::string proc = "/proc/" + std::to_string(pid);
   std::vector<pid_t> tids = {first != 0 ? first : pid};

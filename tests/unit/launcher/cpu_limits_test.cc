@@ -13,7 +13,7 @@
 namespace tbprof {
 namespace {
 
-// A folder as /sys/fs/cgroup is.
+// A folder with the layout of /sys/fs/cgroup.
 class CpuLimitsTest : public testing::Test {
  protected:
   CpuLimitsTest() {

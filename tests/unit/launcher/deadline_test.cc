@@ -25,7 +25,7 @@ TEST(DeadlineTest, WorkThatHangs_DeadlineIsExceeded) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
-// It waits for a CPU or has one, so the directory has answered.
+// A thread that runs or waits for a CPU does not wait for the directory.
 TEST(DeadlineTest, WorkThatIsRunnable_IsWaitedFor) {
   const absl::Status status = WithinDeadline(absl::Milliseconds(50), [] {
     const absl::Time end = absl::Now() + absl::Milliseconds(600);
@@ -44,7 +44,7 @@ TEST(DeadlineTest, WorkThatDies_IsAnError) {
   EXPECT_TRUE(absl::IsInternal(status)) << status;
 }
 
-// A suspended machine, a clock that was set.
+// The machine was suspended, or the clock was set.
 TEST(PatienceTest, TimeWhileSuspended_DoesNotCount) {
   Patience patience;
   EXPECT_EQ(patience.Look(), absl::ZeroDuration());

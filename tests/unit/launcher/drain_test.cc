@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The drain on segments made here: what was recorded is in the spool, or counted; slots come back; no disk holds it up.
+// The drain on segments made here: each record is in the spool or counted, slots are freed, and a slow disk does not
+// block the drain.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -26,7 +27,7 @@ namespace {
 
 constexpr uint32_t kChunks = 64;
 
-// A memfd mapped twice: once as the target has it, once as the launcher.
+// A memfd that is mapped twice: as in the target and as in the launcher.
 class FakeTarget {
  public:
   explicit FakeTarget(uint32_t number) : number_(number) {
@@ -138,7 +139,7 @@ Contents ReadSpool(const std::string& path) {
     if (frame.type != FrameType::kChunk) continue;
     ChunkFact chunk;
     EXPECT_TRUE(ForEachRecord(frame, &chunk, &contents.corrupt, [&](const RecordView& record) {
-      // What begins a chunk was made by no thread.
+      // No thread wrote the record that begins a chunk.
       contents.records += record.tag.kind != RecordKind::kChunkBegin;
       SpanRecord span;
       if (!record.ReadSpan(&span)) return;
@@ -209,7 +210,8 @@ TEST_F(DrainTest, Flush_RecordedBefore_IsInTheSpool) {
   EXPECT_EQ(drain.spool().main_bytes() + sizeof(SpoolHeader), static_cast<uint64_t>(facts.st_size));
 }
 
-// A thread that ends gives up its chunk with a pad over the rest: thousands of short threads are not gigabytes.
+// A thread that ends pads the rest of its chunk. The pad takes no space in the spool: thousands of short threads would
+// need gigabytes.
 TEST_F(DrainTest, Pad_TakesNoSpaceInTheSpool) {
   Drain& drain = Start();
   FakeTarget target(1);
@@ -275,7 +277,7 @@ TEST_F(DrainTest, Stop_DrainsEverything) {
   EXPECT_EQ(std::count(contents.types.begin(), contents.types.end(), FrameType::kNote), 1);
 }
 
-// What the launcher appends lies behind all that was drained before, and before all that is recorded after a flush.
+// Frames that the launcher appends lie behind all records drained before, and before all records made after a flush.
 TEST_F(DrainTest, OwnFrames_StayBetweenRecords) {
   Drain& drain = Start();
   FakeTarget target(1);
@@ -328,7 +330,7 @@ TEST_F(DrainTest, DeadProcess_SlotsAndChunksAreReused) {
       for (uint64_t i = 0; i < 2000; ++i) {
         while (!writer.Write(serial * 10000 + i)) usleep(100);
       }
-      // Dies in the middle of a record, and with another behind it.
+      // The process dies inside a record that has another record behind it.
       Reservation reservation;
       if (BeginRecord(shared, &writer.writer, 2, &reservation)) writer.Write(serial * 10000 + 2000);
       _exit(0);
@@ -357,8 +359,8 @@ TEST_F(DrainTest, DeadProcess_SlotsAndChunksAreReused) {
   }
 }
 
-// A short process has touched a page of its chunk. Looking through the rest for what may lie behind a hole would make
-// all of it exist, and cost more than the process.
+// A short process has touched one page of its chunk. A search of the rest for records behind a hole would allocate all
+// pages, and cost more than the process.
 TEST_F(DrainTest, DeadProcess_UntouchedPagesStayUntouched) {
   Drain& drain = Start();
   FakeTarget target(1);
@@ -372,7 +374,7 @@ TEST_F(DrainTest, DeadProcess_UntouchedPagesStayUntouched) {
     for (uint32_t serial = 1; serial <= kProcesses; ++serial) {
       NumberedWriter writer(shared, serial - 1, serial);
       writer.Write(serial);
-      // A long record, abandoned, with another behind it on the chunk's tenth page.
+      // A long abandoned record, with another record behind it on the chunk's tenth page.
       Reservation reservation;
       if (serial == kWithAHole && BeginRecord(shared, &writer.writer, 10 * 128, &reservation)) writer.Write(1000);
     }
@@ -399,7 +401,7 @@ TEST_F(DrainTest, DeadProcess_UntouchedPagesStayUntouched) {
   EXPECT_EQ(contents.lost, 1u);
 }
 
-// Memory that came and went between two looks is a peak all the same.
+// Memory that was allocated and freed between two reads still counts for the peak.
 TEST_F(DrainTest, PeakBetweenTwoReads_IsRecorded) {
   Drain& drain = Start();
   FakeTarget target(1);
@@ -421,7 +423,7 @@ TEST_F(DrainTest, PeakBetweenTwoReads_IsRecorded) {
     last = counter.ticks;
     told.push_back(counter.live_bytes);
   }
-  // The peak may be seen before the bytes that are left.
+  // The peak may be recorded before the remaining bytes.
   told.erase(std::unique(told.begin(), told.end()), told.end());
   EXPECT_EQ(told.front(), 1000);
   EXPECT_EQ(std::count(told.begin(), told.end(), 9000), 1);
@@ -507,7 +509,7 @@ TEST_F(DrainTest, LiveBytes_ChangesAreCounters) {
   EXPECT_EQ(contents.counters[1].live_bytes, 20);
 }
 
-// Everything recorded is in the spool or counted, and how it ended is in it whatever the limit.
+// Every record is in the spool or counted, and the spool has the end of the run whatever the limit.
 TEST_F(DrainTest, SpoolLimit_RestIsCounted) {
   Drain& drain = Start(3 << 20);
   FakeTarget target(1);
@@ -578,7 +580,7 @@ TEST_F(DrainTest, DescriptorThatCannotBeWritten_IsAnError) {
   }
 }
 
-// A peer that overwrites everything cannot stop the drain, for itself or for others.
+// A peer that overwrites its segment can stop the drain neither of this segment nor of others.
 TEST_F(DrainTest, HostileTarget_OthersAreDrained) {
   Drain& drain = Start(64 << 20);
   FakeTarget hostile(1), good(2);
@@ -592,7 +594,7 @@ TEST_F(DrainTest, HostileTarget_OthersAreDrained) {
     const Segment& segment = hostile.segment();
     uint64_t state = 1;
     const auto next = [&] { return state = state * 6364136223846793005 + 1442695040888963407, state >> 20; };
-    // Chunk 0: records with a hole in front, in ever new generations. The rest: anything.
+    // Chunk 0: records behind a hole, in changing generations. The rest: random values.
     for (uint64_t round = 0;; ++round) {
       const auto generation = static_cast<uint16_t>(1 + round % 3);
       for (uint32_t slot = 1; slot < 64; slot += 2) {

@@ -157,7 +157,7 @@ TEST(FailOnRule, OfTheNewSide_NeedsSixRuns) {
   const RuleResult few = Applied("step_time>40ms", comparison);
   EXPECT_EQ(few.state, State::kCannotTell) << "of five values the smallest is above the median in 1 of 32 cases";
   EXPECT_THAT(few.text, HasSubstr("too few runs"));
-  // Of ten, the second smallest to the second largest: 1 - 2 * (1 + 10) / 1024 = 97.9 %.
+  // The interval from the second smallest to the second largest of ten runs has 1 - 2 * (1 + 10) / 1024 = 97.9 %.
   comparison.now = MakeSide("new", {0.01, 0.041, 0.042, 0.043, 0.044, 0.045, 0.046, 0.047, 0.048, 0.049});
   EXPECT_EQ(Applied("step_time>40ms", comparison).state, State::kFails);
 }
@@ -200,7 +200,7 @@ TEST(FailOnRule, OfWhatIsNotCountable_CannotBeTold) {
 
 TEST(FailOnRule, OfAPart_ComparesTheRuns) {
   Comparison comparison = MakeWorse();
-  // Parts of MakeRun are shares of its step: input 40 %.
+  // MakeRun's parts are shares of its step; input has 40 %.
   comparison.base = MakeSide("base", {1.00, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06});
   comparison.now = MakeSide("new", {1.30, 1.31, 1.32, 1.33, 1.34, 1.35, 1.36});
   EXPECT_EQ(Applied("part:input>+10%", comparison).state, State::kFails);
@@ -210,7 +210,7 @@ TEST(FailOnRule, OfAPart_ComparesTheRuns) {
   EXPECT_EQ(Applied("part:input>500ms", comparison).state, State::kFails);
   EXPECT_EQ(Applied("kernel:gemm<float, 2>>+10%", comparison).state, State::kFails);
   EXPECT_EQ(Applied("part:nothing>+10%", comparison).text, "no run has nothing");
-  // Where the times of the steps are not compared, those of their parts are not either.
+  // If the times of steps are not compared, the times of their parts are not compared either.
   comparison.quantities[0].low = std::nullopt;
   comparison.quantities[0].reason = "throttled";
   EXPECT_EQ(Applied("part:input>+10%", comparison).text, "throttled");

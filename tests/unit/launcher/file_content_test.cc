@@ -87,7 +87,7 @@ TEST(EventFault, NulsAmongEvents_AreAFault_InDataTheyAreNone) {
   std::string hole = LargeProfile();
   EXPECT_EQ(File(hole).EventFault(), "");
   hole.replace(4096, 4096, 4096, '\0');
-  EXPECT_TRUE(File(hole).Parses());  // events are stepped over by their length
+  EXPECT_TRUE(File(hole).Parses());  // the check skips events by their length
   EXPECT_TRUE(File(hole).HoldsNuls());
   EXPECT_NE(File(hole).EventFault(), "");
   // A stat of a plane: the program's constants.

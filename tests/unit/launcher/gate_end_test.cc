@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exit status of a comparison: the answer, and the rules that were given.
+// The exit status of a comparison, by its answer and the rules of the command line.
 #include "launcher/gate/gate_end.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sides of runs, and comparisons of them, as compare.cc fills them in.
+// Sides of runs, and comparisons filled in like those of compare.cc.
 #ifndef TBPROF_TESTS_UNIT_LAUNCHER_GATE_MAKER_H_
 #define TBPROF_TESTS_UNIT_LAUNCHER_GATE_MAKER_H_
 
@@ -72,7 +72,7 @@ inline QuantityResult MakeCount(const std::string& name, double base, double now
   return quantity;
 }
 
-// 31.2 ms to 32.5 ms in 10 + 10 runs, by its input.
+// The step grows from 31.2 ms to 32.5 ms in 10 + 10 runs, because of its input.
 inline Comparison MakeWorse() {
   Comparison comparison;
   comparison.base = MakeSide("base", std::vector<double>(10, 0.0312));

@@ -276,7 +276,7 @@ TEST(GateAnnotations, ManyAndHostile_AreTenLinesOfOneCommandEach) {
   for (const std::string& line : lines) {
     const size_t title = line.find(" title="), end = line.find("::", 2);
     ASSERT_NE(title, std::string::npos);
-    // Nothing ends the title, or begins another property, early.
+    // No character ends the title early or begins another property.
     const std::string value = line.substr(title + 7, end - title - 7);
     EXPECT_THAT(value, Not(HasSubstr(":")));
     EXPECT_THAT(value, Not(HasSubstr(",")));

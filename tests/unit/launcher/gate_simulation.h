@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Simulated runs for the gate: steps that correlate within a run, runs that differ, and what disturbs them.
+// Simulated runs for the gate: steps that correlate within a run, runs that differ, and disturbances.
 #ifndef TBPROF_TESTS_UNIT_LAUNCHER_GATE_SIMULATION_H_
 #define TBPROF_TESTS_UNIT_LAUNCHER_GATE_SIMULATION_H_
 
@@ -20,16 +20,16 @@ namespace tbprof {
 enum class Order { kRandomPairs, kBaseFirst };
 
 struct Simulation {
-  double run_sd = 0.01;       // between runs, of the logarithm
-  double step_sd = 0.02;      // of the steps of a run, likewise
-  double correlation = 0.3;   // of a step and the next
-  double spike_share = 0.01;  // of steps that take three times as long
+  double run_sd = 0.01;       // standard deviation of the logarithm, between runs
+  double step_sd = 0.02;      // likewise, between the steps of a run
+  double correlation = 0.3;   // between a step and the next
+  double spike_share = 0.01;  // share of steps that take three times as long
   size_t steps = 200;
-  size_t runs = 10;  // a side
+  size_t runs = 10;  // per side
   double change = 0;
-  double drift = 0;      // of the machine, from the first run to the last
-  double warming = 0;    // of the first run of each side
-  double neighbour = 0;  // of runs beside one, which comes or goes before a fifth of them
+  double drift = 0;      // slowdown of the machine from the first run to the last
+  double warming = 0;    // slowdown of the first run of each side
+  double neighbour = 0;  // slowdown beside another program, which starts or stops before a fifth of the runs
   Order order = Order::kRandomPairs;
 };
 

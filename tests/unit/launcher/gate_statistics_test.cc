@@ -62,7 +62,7 @@ TEST(GateStatisticsTest, Decide_Slower_WorseInNinetyFivePercent) {
 
 TEST(GateStatisticsTest, Decide_MachineDisturbed_IsNoSlowerProgram) {
   EXPECT_EQ(Repeat({.steps = 40, .drift = 0.05}, 200).worse, 0u);
-  // A drift looks like a change here; only its trace within the sides shows what it is.
+  // With this order a drift looks like a change; only its trend within each side reveals it.
   EXPECT_LE(Repeat({.steps = 40, .drift = 0.05, .order = Order::kBaseFirst}, 200).worse, 8u);
   EXPECT_EQ(Repeat({.steps = 40, .warming = 0.15}, 200).worse, 0u);
   EXPECT_EQ(Repeat({.steps = 40, .neighbour = 0.08}, 200).worse, 0u);

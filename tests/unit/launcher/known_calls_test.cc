@@ -10,7 +10,7 @@ struct Frame {
   uint32_t code;
   int32_t instruction;
 };
-// Innermost first, as the reader has them.
+// Innermost first, in the reader's order.
 const std::vector<Frame> kMainCallsF = {{2, 0}, {1, 10}};
 const std::vector<Frame> kMainCallsFCallsG = {{3, 4}, {2, 6}, {1, 10}};
 

@@ -27,7 +27,7 @@ using testing::IsEmpty;
 
 class LogdirCheck : public LogdirFixture {};
 
-// What a link leads to stays where it is: the run that shows it would lose it.
+// The target of a link is not moved: the run that shows it by the link would lose it.
 TEST_F(LogdirCheck, TargetOfALink_IsNotMoved) {
   namespace fs = std::filesystem;
   const auto commands = [&] {
@@ -45,7 +45,7 @@ TEST_F(LogdirCheck, TargetOfALink_IsNotMoved) {
     fs::create_symlink("../../../store/h.xplane.pb", runs + run + "/h.xplane.pb");
   }
   EXPECT_EQ(commands().find("mv "), std::string::npos);
-  // A run whose name no pattern finds, shown by a link.
+  // A run whose name a glob pattern would not match, shown by a link.
   Put("plugins/profile/T[0]/h.xplane.pb", Profile());
   fs::create_directory_symlink("T[0]", runs + "newest");
   EXPECT_EQ(commands().find("mv "), std::string::npos);
@@ -80,7 +80,8 @@ TEST_F(LogdirCheck, ValidLogdir_HasNoFinding) {
 TEST_F(LogdirCheck, LogdirEmptyMissingOrTooDeep_Fails) {
   EXPECT_THAT(Lines(Check()), ElementsAre("fail logdir-empty ."));
   EXPECT_THAT(Lines(Check("x")), ElementsAre("fail logdir-missing ."));
-  EXPECT_THAT(Only(Check("x"), "logdir-missing").command, "tensorboard --logdir " + logdir_);  // the near name
+  EXPECT_THAT(Only(Check("x"), "logdir-missing").command,
+              "tensorboard --logdir " + logdir_);  // a directory with a similar name
   PutRun();
   EXPECT_THAT(Lines(Check("/" + kRun + "/h.xplane.pb")), ElementsAre("fail logdir-not-directory ."));
   EXPECT_EQ(Only(Check("/" + kRun + "/h.xplane.pb"), "logdir-not-directory").command,
@@ -157,7 +158,7 @@ TEST_F(LogdirCheck, BrokenProfiles_AreFindings) {
 
 TEST_F(LogdirCheck, LargeProfiles_AreGradedBySize) {
   PutRun();
-  // A plane with an event, and data that are stepped over: sparse, so it costs nothing.
+  // A plane with an event, and data that the check skips. The file is sparse, so it takes no space.
   const std::string path = logdir_ + "/" + kRun + "/h.xplane.pb";
   const uint64_t size = uint64_t{65} << 20;
   const std::string inner = Field(3, Field(4, "\x08\x01")) + "\x3a" + Varint(size);
@@ -269,7 +270,7 @@ TEST_F(LogdirCheck, Steps_OneStepOrBackwards_AreFindings) {
   Put("one/" + kEvents,
       Scalar("a", 0, 1) + Scalar("a", 0, 2) + Scalar("b", 7, 1) + Scalar("b", 7, 2) + Scalar("c", 0, 1));
   Put("back/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2) + Scalar("a", 2, 3));
-  // A restart that goes on, in a file of its own, and one that begins again.
+  // A restart that continues the steps in a file of its own, and a restart that begins at step 1.
   Put("restart/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2));
   Put("restart/events.out.tfevents.2000.host.2.0", Scalar("a", 6, 3) + Scalar("a", 7, 4));
   Put("again/" + kEvents, Scalar("a", 1, 1) + Scalar("a", 5, 2));
@@ -387,7 +388,8 @@ TEST_F(LogdirCheck, Steps_NotReadOrOfATpu_AreUnknown) {
 }
 
 TEST_F(LogdirCheck, Steps_SearchedInvalidEvents_LeaveTheVerdictOnTheFile) {
-  // A marker is named, and the event that could be one is no message: the structure around it is whole.
+  // The metadata names a marker, but the event that could be a marker is no valid message. The plane around it is
+  // valid.
   const std::string metadata = Field(5, "\x08\x01" + Field(2, "\x08\x01" + Field(2, "_r")));
   PutRun(Plane("/host:CPU", Field(3, Field(4, "\xff\xff")) + metadata));
   EXPECT_THAT(Lines(Check()), ElementsAre("note run-steps-unknown plugins/profile/run"));
@@ -400,7 +402,7 @@ TEST_F(LogdirCheck, AProfileUnderAnotherName_IsRenamed) {
   const LogdirFinding finding = Only(Check(), "profile-name");
   EXPECT_EQ(finding.command,
             StrCat("mv -nT -- ", logdir_, "/", kRun, "/trace.pb ", logdir_, "/", kRun, "/node7.xplane.pb"));
-  // What is no profile by its content keeps its name.
+  // A file without the content of a profile keeps its name.
   std::filesystem::remove(logdir_ + "/" + kRun + "/trace.pb");
   Put(kRun + "/h.xplane.pb.bak", "something else");
   EXPECT_EQ(Only(Check(), "profile-name").command, "");
@@ -412,7 +414,7 @@ TEST_F(LogdirCheck, AnEventsFileUnderAnotherName_IsRenamed) {
   EXPECT_EQ(Only(alone, "events-misnamed").level, FindingLevel::kProblem);
   ASSERT_EQ(system(Only(alone, "events-misnamed").command.c_str()), 0);
   EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
-  // Beside another it becomes a run of its own: what it repeats would be dropped.
+  // Beside another events file it becomes a run of its own: TensorBoard would drop the steps that it repeats.
   Put("train/copy", Version() + Scalar("a", 1) + Scalar("a", 2));
   ASSERT_EQ(system(Only(Check(), "events-misnamed").command.c_str()), 0);
   EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
@@ -478,9 +480,9 @@ TEST_F(LogdirCheck, Text_EachFindingIsOneLineOf100Columns) {
     EXPECT_LE(line.size(), 100u + 2 * std::count(line.begin(), line.end(), '\xe2')) << line;
   }
   EXPECT_GE(findings, 4u) << text;
-  // The place is whole on a line of its own.
+  // The whole path is on a line of its own.
   EXPECT_THAT(text, HasSubstr("\n      in: " + deep + "/" + deep + "/plugins/profile/run/h.xplane.pb\n"));
-  // So is a message of the profile that has no place in its line.
+  // So is a message of the profile that is too long for its line.
   EXPECT_THAT(text, HasSubstr("\n      whole: " + std::string(300, 'w') + "\n"));
 }
 

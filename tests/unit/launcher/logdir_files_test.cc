@@ -31,7 +31,7 @@ class LogdirFiles : public LogdirFixture {
       EXPECT_EQ(system(finding.command.c_str()), 0) << finding.command;
     }
   }
-  // `program` packs it: h.xplane.pb becomes h.xplane.pb.gz.
+  // Compresses the file with `program`: h.xplane.pb becomes h.xplane.pb.gz.
   void Pack(const std::string& program, const std::string& path, const std::string& content, size_t cut = 0) {
     static const std::map<std::string, std::string> kSuffixes = {
         {"gzip -n", ".gz"}, {"bzip2", ".bz2"}, {"xz", ".xz"}, {"zstd -q --rm", ".zst"}};
@@ -48,7 +48,7 @@ class LogdirFiles : public LogdirFixture {
   }
 };
 
-// What it holds is not known: in a run that shows something it could hide the tools of all.
+// The content is unknown: unpacked into a run that shows a profile, it could hide the tools of the whole run.
 TEST_F(LogdirFiles, CompressedBesideAShownProfile_IsUnpackedInAnotherRun) {
   for (const char* program : {"gzip -n", "bzip2", "xz", "zstd -q --rm"}) {
     for (const std::string& content : {Profile(), "garbage"s, Profile().substr(0, 10)}) {
@@ -103,7 +103,7 @@ TEST_F(LogdirFiles, CompressedCopyOfABrokenProfile_IsUnpackedInAnotherRun) {
   EXPECT_EQ(Check().profile_runs[0].name, "run_n");
   EXPECT_EQ(Check().profile_runs[0].tools.size(), 8u);
   EXPECT_EQ(CommandsOf(Check()).find("gzip"), std::string::npos);
-  // One that was unpacked from it is no worse.
+  // A broken profile that was unpacked from the compressed file gives no gzip command either.
   fs::remove_all(logdir_);
   Pack("gzip -n", kRun + "/n.xplane.pb", "garbage");
   Follow(Check());
@@ -138,7 +138,7 @@ TEST_F(LogdirFiles, BrokenProfile_ViewedOnce_IsMovedAsBefore) {
   EXPECT_EQ(Check().profile_runs[1].tools.size(), 8u);
 }
 
-// Where NO_MODULE.hlo_proto.pb lies, xprof reads the first profile alone for its tools; pages read all of them.
+// In a run with NO_MODULE.hlo_proto.pb, xprof reads only the first profile to find tools; its pages read all profiles.
 TEST_F(LogdirFiles, BrokenProfile_InAMarkedRun_FailsPagesOnly) {
   std::set<size_t> tools;
   for (int number = 0; number < 8; ++number) {
@@ -168,7 +168,7 @@ TEST_F(LogdirFiles, BrokenProfile_JustWritten_IsNotMoved) {
 }
 
 TEST_F(LogdirFiles, LinkThatLeadsNowhere_HidesToolsOfTheRun_UntilItIsMoved) {
-  for (const char* target : {"../../../gone", "a.xplane.pb"}) {  // the second one to itself
+  for (const char* target : {"../../../gone", "a.xplane.pb"}) {  // the second is a link to itself
     PutRun();
     fs::create_symlink(target, logdir_ + "/" + kRun + "/a.xplane.pb");
     const LogdirReport report = Check();
@@ -228,7 +228,7 @@ TEST_F(LogdirFiles, DirectoryAboveIsNoUtf8_PluginFails) {
   EXPECT_FALSE(Check().plugin_fails);
   EXPECT_EQ(Check().ExitStatus(), 0) << ReportText(Check());
   EXPECT_EQ(Check().profile_runs.size(), 2u);
-  // Neither is looked for by xprof: events alone, and what only a link leads to.
+  // xprof looks for neither: a directory with events only, and one that only a link leads to.
   Put("train\xe9/" + kEvents, Version() + Scalar("a", 1) + Scalar("a", 2));
   fs::create_directory(logdir_ + "/l\xe9");
   fs::create_directory_symlink("../plugins", logdir_ + "/l\xe9/plugins");
@@ -301,7 +301,7 @@ TEST_F(LogdirFiles, Archive_IsUnpackedByNoCommand) {
   }
 }
 
-// What is unpacked gets the mode of what was packed.
+// The unpacked file gets the mode of the packed file.
 TEST_F(LogdirFiles, CompressedProfileThatIsSetuid_IsUnpackedByNoCommand) {
   const std::string name = kRun + "/h.xplane.pb.gz";
   Pack("gzip -n", kRun + "/h.xplane.pb", Profile());
@@ -312,17 +312,17 @@ TEST_F(LogdirFiles, CompressedProfileThatIsSetuid_IsUnpackedByNoCommand) {
   }
 }
 
-// A cloned repository may hold links out of it: a mv through one would change what lies there.
+// A cloned repository may hold links that lead out of it: mv through such a link would change files outside.
 TEST_F(LogdirFiles, LinkOnTheWay_NoCommandGoesThroughIt) {
   fs::create_directories(root_ + "/home/.config");
-  // Not followed by the scan: it leads to a directory above.
+  // The scan does not follow this link: it leads to a parent directory.
   fs::create_directory_symlink("..", logdir_ + "/plugins");
   Put("plugin/profile/run/h.xplane.pb", Profile());
   const std::string command = Only(Check(), "profile-misspelt").command;
   EXPECT_THAT(command, HasSubstr(logdir_ + "/profiles/plugins/profile"));
   EXPECT_THAT(command, Not(HasSubstr(logdir_ + "/plugins")));
   fs::remove(logdir_ + "/plugins");
-  // A run may be a link, and is looked into.
+  // A run may be a link: the scan follows it.
   fs::remove_all(logdir_ + "/plugin");
   fs::create_directories(logdir_ + "/plugins/profile");
   fs::create_directory_symlink(root_ + "/home/.config", logdir_ + "/plugins/profile/r");
@@ -339,7 +339,7 @@ TEST_F(LogdirFiles, LinkOnTheWay_NoCommandGoesThroughIt) {
   EXPECT_EQ(Only(report, "commands-withheld").where, "plugins/profile/r");
 }
 
-// What is linked or viewed is named by where it is.
+// Commands that link or view a profile name it by its real path.
 TEST_F(LogdirFiles, ProfilesBehindALink_AreNamedByTheirPlace) {
   fs::create_directories(root_ + "/store/day");
   fs::create_directory_symlink("../store", logdir_ + "/job");

@@ -23,7 +23,8 @@
 namespace tbprof {
 
 inline constexpr int64_t kSecond = 1'000'000'000;
-inline constexpr int64_t kNow = 1'800'000'000 * kSecond;  // files are made old by then, or fresh by Touch
+inline constexpr int64_t kNow =
+    1'800'000'000 * kSecond;  // the tests' present time: files are old by then, unless Touch renews them
 inline constexpr int64_t kOld = kNow - 3600 * kSecond;
 
 class LogdirFixture : public testing::Test {
@@ -47,7 +48,7 @@ class LogdirFixture : public testing::Test {
     const timespec times[2] = {time, time};
     ASSERT_EQ(utimensat(AT_FDCWD, (logdir_ + "/" + path).c_str(), times, 0), 0);
   }
-  // A run of the root with one host.
+  // A run in the root directory, with one host.
   void PutRun(const std::string& profile = event_maker::Profile()) { Put(kRun + "/h.xplane.pb", profile); }
 
   LogdirReport Check(const std::string& below = "", const ScanLimits& limits = {}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine that a run is compared by, against the kernel's own words.
+// The facts that identify the machine of a run, compared with the texts of the kernel.
 #include "launcher/session/machine_facts.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that use CPU, sampled from outside. Where the kernel refuses, the tests check that this is emitted.
+// Samples processes that use the CPU, from outside. If the kernel refuses, the tests check that the sampler reports it.
 #include "launcher/sampling/native_sampler.h"
 
 #include <condition_variable>
@@ -78,7 +78,7 @@ class Child {
   int pidfd_ = -1;
 };
 
-// Keeps what a sampler emits, and checks that everything comes after what it refers to.
+// Keeps the facts that a sampler emits, and checks that each fact comes after those to which it refers.
 class Spool {
  public:
   StackSampler::Emit Emit() {
@@ -118,7 +118,7 @@ class Spool {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, seconds(120), condition);
   }
-  // How many samples of the thread (0: of any) have the function in their stack, at any depth.
+  // The number of samples of the thread (0: of all threads) with the function at any depth of their stack.
   size_t Within(void (*function)(), int32_t tid = 0) const {
     size_t count = 0;
     for (const NativeSample& sample : samples) {
@@ -165,7 +165,7 @@ class Spool {
 
 constexpr StackSampler::Options kOptions = {.clock = ClockKind::kMonotonic, .rate = 500, .max_cpu_share = 1};
 
-// False: the kernel refuses, and what was emitted says so.
+// False: the kernel refuses, and the emitted status reports it.
 bool IsPermitted(Spool* spool) {
   bool is_sampled = false;
   const bool has_status = spool->WaitFor([&] {
@@ -323,7 +323,7 @@ TEST(TickClock, Counter_IsNearWhatItReads) {
       const uint64_t before = ReadTicks(kind);
       const uint64_t ns = ReadMonotonic();
       const uint64_t after = ReadTicks(kind);
-      // In ticks: a millisecond and more, where it is interrupted in between.
+      // In ticks: at least a millisecond, and more if the thread was interrupted between the readings.
       const uint64_t slack = 10'000'000 + (after - before);
       EXPECT_GE(clock.TicksAt(ns) + slack, before);
       EXPECT_LE(clock.TicksAt(ns), after + slack);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the packages' launcher has in place of newer glibc's functions, against those of this machine's glibc.
+// Compares the packaged launcher's replacements for functions of newer glibc with the functions of this machine's
+// glibc.
 #define TBPROF_NEWER_SYMBOLS_TEST 1
 #include "launcher/glibc/newer_symbols.h"
 

@@ -443,7 +443,7 @@ class ProjectFileTest : public OptionsTest {
     }
     return options;
   }
-  // Nothing of the file counts, and one line names the cause.
+  // The whole file is ignored, and one line names the cause.
   void ExpectIgnored(const std::string& reason) {
     const Options options = Good({"run", "true"});
     EXPECT_EQ(options.run, "") << reason;
@@ -647,7 +647,7 @@ TEST_F(OptionsTest, UserFile_OfAnotherUser_IsIgnored) {
   chmod((directory_ + "/xdg/tbprof").c_str(), 0777);
   EXPECT_EQ(Good({"run", "true"}, xdg).run, "");
   chmod((directory_ + "/xdg/tbprof").c_str(), 0755);
-  // Linked into place from a collection of settings.
+  // The file is a link into a directory of settings.
   std::filesystem::rename(path, directory_ + "/settings.toml");
   std::filesystem::create_symlink("../../settings.toml", path);
   EXPECT_EQ(Good({"run", "true"}, xdg).run, "mine");

@@ -30,7 +30,7 @@ class PathTrustTest : public testing::Test {
     EXPECT_EQ(chmod(whole.c_str(), mode), 0);
     return whole;
   }
-  // Of a directory that is not ours.
+  // The shared directory because of which `directory` is not trusted.
   static SharedDirectory Shared(const std::string& directory) {
     PathTrust trust;
     EXPECT_FALSE(trust.IsOurs(directory)) << directory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of the kernel's perf events, as they are and as they should not be; and a thread that samples itself.
+// Records of the kernel's perf events, valid and invalid; and a thread that samples itself.
 #include "launcher/sampling/perf_events.h"
 
 #include <climits>
@@ -157,7 +157,7 @@ TEST(PerfRecord, Mapping_HasRangeAndPath) {
 
 class PerfRing : public testing::Test {
  protected:
-  // As the kernel does, from `begin` on, around the end.
+  // Writes like the kernel, and wraps around at the end of the ring.
   uint64_t Write(uint64_t at, const std::vector<uint8_t>& bytes) {
     for (const uint8_t byte : bytes) ring_[at++ % ring_.size()] = byte;
     return at;
@@ -210,7 +210,7 @@ TEST_F(PerfRing, RandomBytes_EndAtTheHead) {
   for (int round = 0; round < 20000; ++round) {
     const uint64_t tail = random() % 8192;
     uint64_t head = tail;
-    // Plausible kinds and sizes, and anything behind them.
+    // Plausible kinds and sizes, with random bytes behind them.
     while (head - tail < 3000) {
       std::vector<uint8_t> bytes(8 + random() % 200);
       for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random() % 3 == 0 ? random() : 0);
@@ -235,7 +235,7 @@ uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// Where the kernel refuses, that the reason is one that the user can act on.
+// If the kernel refuses, checks that the user can act on the reason.
 TEST(PerfEvent, OwnThread_IsSampledInTheFunctionThatUsesCpu) {
   int error = -1;
   const uint64_t begin = MonotonicNs();
@@ -267,7 +267,7 @@ TEST(PerfEvent, OwnThread_IsSampledInTheFunctionThatUsesCpu) {
 }
 
 TEST(PerfEvent, ThreadThatIsNotThere_IsEsrch) {
-  if (ProbePerfEvents() != 0) return;  // what it says is checked above
+  if (ProbePerfEvents() != 0) return;  // the test above checks the reason
   int error = 0;
   EXPECT_EQ(PerfEvent::Open({.tid = INT_MAX - 1, .period_ns = 1'000'000}, &error), nullptr);
   EXPECT_EQ(error, ESRCH);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose connection it is: proven by the peer's own established socket, or not at all.
+// The user of a connection: proven by the peer's own established socket, otherwise unknown.
 #include "launcher/base/port_users.h"
 
 #include <arpa/inet.h>
@@ -138,9 +138,9 @@ TEST(UserByTableRows, RowsOfTheTable_OnlyTheEstablishedPeerCounts) {
   EXPECT_EQ(UserByTable(Row(kOwn, kPeer, "01", 0, 77), peer, own), std::nullopt) << "that is our end";
   EXPECT_EQ(UserByTable(Row("0100007F:C001", kOwn, "01", 0, 77), peer, own), std::nullopt);
   EXPECT_EQ(UserByTable(Row("0200007F:C000", kOwn, "01", 0, 77), peer, own), std::nullopt);
-  // An older row of the port, of another user, and the one that counts.
+  // An older row of the same port, of another user, before the row that counts.
   EXPECT_EQ(UserByTable(Row(kPeer, kOwn, "06", 0, 0) + Row(kPeer, kOwn, "01", 33, 78), peer, own), 33u);
-  // A client by IPv6's ::ffff:127.0.0.1.
+  // A client that connects by the IPv6 address ::ffff:127.0.0.1.
   EXPECT_EQ(
       UserByTable(Row("0000000000000000FFFF00000100007F:C000", "0000000000000000FFFF00000100007F:1779", "01", 34, 9),
                   peer, own),

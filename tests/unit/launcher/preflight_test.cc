@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
-// A 64-bit ELF file of this machine, by parts.
+// A 64-bit ELF file for this machine, composed of parts.
 struct FakeElf {
   std::string interpreter = ReadElf("/proc/self/exe").interpreter;
   Words needed = {"libc.so.6"};
@@ -156,7 +156,7 @@ class PreflightTest : public testing::Test {
     EXPECT_EQ(preflight.exit_status, 0) << preflight.error;
     return preflight.reasons.empty() ? "" : preflight.reasons[0];
   }
-  // What the C library does with the same command: the path is what /proc/self/exe shows, or errno.
+  // Executes the same command by the C library. Returns its errno, or 0 if the command ran.
   int ExecvpError(const std::string& name) {
     int ends[2];
     EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -289,13 +289,13 @@ TEST_F(PreflightTest, Script_IsFollowedToItsInterpreter) {
   EXPECT_EQ(preflight.exit_status, 127);
   EXPECT_HAS(preflight.error, "/nonexistent/python");
   preflight = Check({Write("h", "#!/bin/sh\r\n")});
-  EXPECT_EQ(preflight.exit_status, 0);  // a CR is taken off with the blanks, and the kernel reports it
+  EXPECT_EQ(preflight.exit_status, 0);  // a CR is removed with the blanks, and the kernel reports the error
   preflight = Check({Write("i", "#!/etc/passwd\n")});
   EXPECT_EQ(preflight.exit_status, 126);
 
   const std::string loop = directory_ + "/loop";
   preflight = Check({Write("loop", "#!" + loop + "\n")});
-  EXPECT_EQ(preflight.exit_status, 0);  // the kernel gives ELOOP; we only end
+  EXPECT_EQ(preflight.exit_status, 0);  // the kernel gives ELOOP; the check only ends
 }
 
 TEST_F(PreflightTest, Env_IsFollowedToItsCommand) {

@@ -39,7 +39,7 @@ CaptureRequest Good(const tensorflow::ProfileRequest& request, const CallTimes& 
   return capture.ok() ? *std::move(capture) : CaptureRequest();
 }
 
-// The text of the refusal: one line that anybody may read, of a size that a reply's trailer has room for.
+// The text of the refusal. It must be printable, and small enough for a reply's trailer.
 std::string Bad(const tensorflow::ProfileRequest& request, const CallTimes& times = {kNow, 0}) {
   const absl::StatusOr<CaptureRequest> capture = CaptureOf(request, times, "somebody");
   EXPECT_EQ(capture.status().code(), absl::StatusCode::kInvalidArgument);
@@ -73,7 +73,7 @@ TEST(ProfilerRequest, DurationOfTheOptions_IsPreferred) {
   EXPECT_EQ(Good(request).duration_ns, 700'000'000u);
   request.mutable_opts()->set_duration_ms(0);
   EXPECT_EQ(Good(request).duration_ns, kSecond / 2);
-  // A sender without options sends version 0: what stands there means nothing.
+  // A sender without options sends version 0: the values of the options are then ignored.
   request.mutable_opts()->set_duration_ms(700);
   request.mutable_opts()->set_version(0);
   EXPECT_EQ(Good(request).duration_ns, kSecond / 2);
@@ -86,7 +86,7 @@ TEST(ProfilerRequest, ShortestAndLongestDuration_AreLimited) {
     EXPECT_EQ(Good(request).duration_ns, good * 1'000'000);
   }
   for (const uint64_t bad : {uint64_t{600'001}, uint64_t{1} << 63, std::numeric_limits<uint64_t>::max(),
-                             // Times a million these are 0 and 448,384 ns in 64 bits.
+                             // Multiplied by a million, these wrap around to 0 and 448,384 ns in 64 bits.
                              uint64_t{1} << 58, uint64_t{18'446'744'073'710}}) {
     request.mutable_opts()->set_duration_ms(bad);
     EXPECT_THAT(Bad(request), AllOf(HasSubstr("duration_ms is " + std::to_string(bad)), HasSubstr("1 to 600000")));
@@ -102,7 +102,7 @@ TEST(ProfilerRequest, StartInThePast_IsNow) {
     request.mutable_opts()->set_start_timestamp_ns(start);
     EXPECT_EQ(Good(request).start_unix_ns, 0u);
   }
-  // One that has just passed is still what several workers have agreed on, and their profiles count from it.
+  // A start that has just passed is kept: several workers have agreed on it, and their profiles count from it.
   for (const uint64_t start : {kNow - 1, kNow}) {
     request.mutable_opts()->set_start_timestamp_ns(start);
     EXPECT_EQ(Good(request).start_unix_ns, start);
@@ -120,7 +120,7 @@ TEST(ProfilerRequest, StartInTheFuture_IsLimitedByTheDeadline) {
   EXPECT_THAT(Bad(at(kNow + 3600 * kSecond + 1)), AllOf(HasSubstr("start_timestamp_ns"), HasSubstr("at most 3600")));
   EXPECT_THAT(Bad(at(uint64_t{1} << 63)), HasSubstr("start_timestamp_ns"));
   EXPECT_THAT(Bad(at(std::numeric_limits<uint64_t>::max())), HasSubstr("start_timestamp_ns"));
-  // Its profile would not be delivered.
+  // A capture that starts after the deadline is refused: its profile would not be delivered.
   const CallTimes times{kNow, kNow + 60 * kSecond};
   EXPECT_EQ(Good(at(kNow + 60 * kSecond - 1), times).start_unix_ns, kNow + 60 * kSecond - 1);
   EXPECT_THAT(Bad(at(kNow + 60 * kSecond), times), AllOf(HasSubstr("start_timestamp_ns"), HasSubstr("deadline")));
@@ -237,7 +237,7 @@ TEST(ProfilerRequest, HostName_InvalidOne_IsRefused) {
 TEST(ProfilerRequest, OverriddenHost_IsUsed) {
   tensorflow::ProfileRequest request = Plain();
   auto& setting = (*request.mutable_opts()->mutable_advanced_configuration())["override_hostname"];
-  setting.set_int64_value(7);  // of the wrong type: as if it was not there
+  setting.set_int64_value(7);  // the wrong type: ignored
   EXPECT_EQ(Good(request).host, "127.0.0.1_6009");
   setting.set_string_value("setting:1");
   EXPECT_EQ(Good(request).host, "setting_1");
@@ -260,8 +260,8 @@ TEST(ProfilerRequest, Repository_InvalidPath_IsRefused) {
   }
 }
 
-// Every valid request of a client fits into one to the launcher: an over-long message would end the worker's
-// connection, and with it all other calls.
+// Every valid request of a client fits into one message to the launcher: a message that is too long would end the
+// worker's connection, and with it all other calls.
 TEST(ProfilerRequest, LongestRequest_FitsIntoAMessage) {
   tensorflow::ProfileRequest request = Plain();
   request.set_repository_root(std::string(4096, '\x01'));

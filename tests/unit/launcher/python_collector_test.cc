@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kRuntime = 0x10000, kFirst = 0x20000, kSecond = 0x30000;  // two interpreters
 constexpr uint64_t kState = 0x50000, kOther = 0x51000;
 
-// An interpreter of one version, all of whose memory is zeros but what a test puts there.
+// An interpreter of one version. Its memory is zero except for the values that a test puts there.
 class FakeInterpreter {
  public:
   explicit FakeInterpreter(const PythonLayout& layout) : layout_(layout) {}
@@ -62,7 +62,7 @@ TEST(PythonCollector, ThreadThatHoldsTheGil_CollectsInItsInterpreter) {
     EXPECT_TRUE(collector.IsCollecting(kFirst, kState));
     EXPECT_FALSE(collector.IsCollecting(kFirst, kOther));
     EXPECT_EQ(collector.IsCollecting(kSecond, kState), python.one_collector());
-    // It has released the GIL.
+    // The collecting thread has released the GIL.
     python.SetHolder(kFirst, kOther);
     collector.Read({kFirst, kSecond});
     EXPECT_FALSE(collector.IsCollecting(kFirst, kState));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPythons of this machine, and programs of Python run by them while a test reads their memory.
+// The CPython installations of this machine, and Python programs that run while a test reads their memory.
 #ifndef TBPROF_TESTS_UNIT_LAUNCHER_PYTHON_PROGRAMS_H_
 #define TBPROF_TESTS_UNIT_LAUNCHER_PYTHON_PROGRAMS_H_
 
@@ -16,13 +16,13 @@
 
 namespace tbprof {
 
-// The root of another system within this one that scripts/debian_root.sh has made; empty: none.
+// The root directory of another system, made by scripts/debian_root.sh; empty: none.
 inline std::string OtherRoot() {
   const char* root = getenv("TBPROF_DEBIAN_ROOT");
   return root == nullptr ? "" : root;
 }
 
-// Interpreters of 3.8 to 3.15 that are installed; where there is another root, those within it.
+// The installed interpreters of 3.8 to 3.15; if there is another root, the interpreters in that root.
 inline std::vector<std::string> InstalledPythons() {
   std::vector<std::string> paths;
   const auto add = [&](const std::string& path) {
@@ -48,7 +48,7 @@ inline std::vector<std::string> InstalledPyPys() {
   return access(path.c_str(), X_OK) == 0 ? std::vector{path} : std::vector<std::string>();
 }
 
-// Interpreters in the other root that Debian's module greenlet is for.
+// The interpreters in the other root that Debian's module greenlet supports.
 inline std::vector<std::string> PythonsWithGreenlets() {
   std::vector<std::string> paths;
   for (const std::string& path : OtherRoot().empty() ? std::vector<std::string>() : InstalledPythons()) {
@@ -59,7 +59,7 @@ inline std::vector<std::string> PythonsWithGreenlets() {
   return paths;
 }
 
-// Runs until it is destroyed, or its standard input ends; a program of another root within that.
+// A program that runs until this object is destroyed or its standard input ends. A program of another root runs in it.
 class PythonProgram {
  public:
   PythonProgram(const std::string& python, const std::string& source) {
@@ -117,7 +117,7 @@ class PythonProgram {
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
   }
-  // Its number stays its own.
+  // Does not reap the process, so its pid is not reused.
   bool HasEnded() const {
     siginfo_t end = {};
     return waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) == 0 && end.si_pid == pid_;
@@ -159,7 +159,7 @@ print("ready", flush=True)
 sys.stdin.read()
 )";
 
-// The same with another body: of f0 (`%s%d` the next function) and of the innermost function.
+// The same with another body of f0 (`%s%d` is the next function) and of the innermost function.
 inline std::string FamiliesWith(const std::string& call, const std::string& leaf,
                                 const std::string& use = "f0(n)\n            g0(n)") {
   std::string source = kFamilies;
@@ -172,8 +172,8 @@ inline std::string FamiliesWith(const std::string& call, const std::string& leaf
   return source;
 }
 
-// Blocks in nested functions, and prints what its frames are: `instruction first_line table name file`, the innermost
-// first, then `ready`. The other thread prints it when the main thread has called read(), and stays, so that the list
+// Blocks in nested functions, and prints its frames as `instruction first_line table name file`, the innermost first,
+// then `ready`. The other thread prints it when the main thread has called read(), and stays, so that the list
 // of threads does not change.
 inline constexpr char kBlocked[] = R"(
 import dis, sys, threading

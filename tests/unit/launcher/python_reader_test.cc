@@ -45,7 +45,7 @@ struct Names {
   const std::string& operator[](const PythonReader::Frame& frame) { return codes[frame.code].name; }
 };
 
-// Whether the frames of the two families are one family's, in order.
+// Whether the frames are all of one family, in the right order.
 bool Possible(const std::vector<PythonReader::Frame>& frames, Names* names) {
   char family = 0;
   int next = 0;
@@ -69,10 +69,10 @@ struct Counts {
   uint64_t lost() const { return torn + unreadable; }
 };
 
-// A wrong stack is a fault of the reader's on any machine. How many are lost depends on how long the machine holds the
-// reader up between two copies: of nested generators 0 to 3.4 % with two other programs on two cores.
+// A wrong stack is an error of the reader on any machine. The number of lost stacks depends on how long the machine
+// delays the reader between two copies: with nested generators 0 to 3.4 %, beside two other programs on two cores.
 void ExpectFewWrong(const Counts& counts) {
-  // One in a thousand, and what chance adds to that: three standard deviations.
+  // One in a thousand, plus three standard deviations for chance.
   const double usual = static_cast<double>(counts.samples + counts.lost()) / 1000;
   EXPECT_LE(static_cast<double>(counts.impossible), usual + 3 * std::sqrt(usual));
 }
@@ -136,7 +136,7 @@ TEST_P(EachPython, FamiliesOfFunctions_WhileTheyRun_NeverMix) {
   ExpectMostRead(counts);
 }
 
-// A call each 100 ns: many stacks are gone before they are copied, none is wrong.
+// The program makes a call every 100 ns: many stacks change before they are copied, but none is wrong.
 TEST_P(EachPython, FamiliesThatOnlyCall_WhileTheyRun_NeverMix) {
   const Counts counts =
       ReadFamilies(GetParam(), FamiliesWith("if n == 0: return 0\\n    return %s%d(n - 1) + 1", "return n"), 5000);
@@ -160,8 +160,8 @@ TEST_P(EachPython, NestedGenerators_WhileTheyRun_NeverMix) {
   ExpectMostRead(counts);
 }
 
-// Two greenlets of a thread, of one family each, hand over to each other from their innermost functions. The stack is
-// that of the one that runs.
+// Two greenlets of one thread, each with its own family, switch to each other in their innermost functions. The reader
+// must return the stack of the running greenlet.
 TEST_P(EachWithGreenlets, FamiliesThatSwitch_WhileTheyRun_NeverMix) {
   std::string source =
       FamiliesWith("if n == 0: return spin(n)\\n    return %s%d(n - 1) + 1", "return spin(n) + switch()", "switch()");
@@ -265,7 +265,7 @@ TEST_P(EachPython, ForkedChild_IsReadByItself) {
   const auto tid = ids.Resolve(reader.threads()[0]);
   ASSERT_TRUE(tid.has_value());
   EXPECT_EQ(tid->inner, child);
-  // It may still be on its way into read(): that changes its frames a few times at most.
+  // The program may still be entering read(), which changes its frames a few times at most.
   PythonReader::Result result = PythonReader::Result::kTorn;
   while (result == PythonReader::Result::kTorn) {
     ASSERT_TRUE(reader.ListThreads());

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kBase = 0x10000;
 constexpr uint64_t kVersionAt = kBase + 4096;
 
-// Memory from kBase on.
+// Simulated memory that begins at kBase.
 class FakeMemory {
  public:
   void Put64(uint64_t address, uint64_t value) { std::memcpy(&bytes_.at(address - kBase), &value, 8); }
@@ -50,7 +50,7 @@ PythonRuntime Decide(FakeMemory* memory, uint32_t version, uint16_t minor = 0, b
   return DecidePythonRuntime(kBase, version == 0 ? 0 : kVersionAt, minor, free_threaded, memory->Function());
 }
 
-// The table of offsets of the newest release that a row of kPythonDebugOffsets is for, where the interpreter has it.
+// Puts the table of offsets of the newest release of a row of kPythonDebugOffsets where the interpreter has it.
 void PutDebugOffsets(FakeMemory* memory, uint64_t free_threaded, const PythonLayout& where = kPythonDebugOffsets[0]) {
   const PythonLayout* layout = nullptr;
   for (const PythonLayout& row : kPythonLayouts) {
@@ -166,7 +166,7 @@ TEST(PythonRuntime, MappedFiles_AreListedOnce) {
   EXPECT_EQ(files[1].offset, 0x2000u);
 }
 
-// 3.11's structures without frames that make sense: after enough of them the reader calls the layout wrong.
+// Structures of 3.11 without valid frames: after enough of them the reader reports that the layout is wrong.
 TEST(PythonReader, StacksThatMakeNoSense_FailTheSelfCheck) {
   FakeMemory memory;
   PythonLayout layout = Decide(&memory, 0x030b07f0).layout;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Connections that get one answer: bounded, whatever they send. That real clients of gRPC understand it is shown in
-// run_port_users_test and xprof/test_service_faults.py.
+// Refused connections get one answer, with bounded cost whatever they send. run_port_users_test and
+// xprof/test_service_faults.py show that real gRPC clients understand the answer.
 #include "launcher/service/refused_connections.h"
 
 #include <gmock/gmock.h>
@@ -93,7 +93,7 @@ TEST_F(Refused, Flood_IsClosed) {
     Read(fd);
   }
   EXPECT_TRUE(refused_.empty());
-  // A client that calls and does not read.
+  // A client that makes calls and does not read the answers.
   const int deaf = Add(std::string(1000, 'n'));
   Send(deaf, kPreface);
   for (int i = 0; i < 20'000 && !refused_.empty(); ++i) {

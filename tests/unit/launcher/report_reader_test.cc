@@ -288,7 +288,7 @@ TEST(ReportSource, DamagedProfile_NamesTheByte) {
       EXPECT_THAT(std::string(status.message()), HasSubstr("h.xplane.pb: ")) << size;
       EXPECT_THAT(std::string(status.message()), HasSubstr("byte ")) << size;
     }
-    // A field less is still a profile; in the middle of a field it is none.
+    // A profile that ends between two fields is valid; one that ends inside a field is not.
     if (size < whole.size() / 2) {
       EXPECT_FALSE(status.ok()) << size;
     }

@@ -29,7 +29,7 @@ class RunNumbersTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
-  // `relative` below the directory.
+  // Writes the file `relative` below the directory.
   std::string Write(const std::string& relative, const std::string& text) {
     const std::filesystem::path path = std::filesystem::path(directory_) / relative;
     std::filesystem::create_directories(path.parent_path());
@@ -41,7 +41,7 @@ class RunNumbersTest : public testing::Test {
   std::string directory_;
 };
 
-// Of one rank, ended well, with a list of its steps.
+// The summary of a run of one rank that ended normally, with a list of its steps.
 Json MakeRun(size_t steps = 60, double step_s = 0.05) {
   Json summary = MakeSummary();
   Json& of_steps = summary["steps"];
@@ -77,7 +77,7 @@ TEST_F(RunNumbersTest, ReadRunNumbers_Summary_HasStepsCountsAndAmounts) {
   EXPECT_FALSE(AmountOf(*run, AmountKind::kWait, "wait3 at train.py:41 main")) << "longer than the steps";
   EXPECT_EQ(run->unfit, "");
   EXPECT_EQ(run->no_times, "");
-  EXPECT_EQ(run->steps_s.size(), 60u);  // the irregular one is not in it
+  EXPECT_EQ(run->steps_s.size(), 60u);  // without the irregular step
   EXPECT_EQ(run->identity.cpu_model, "EPYC");
   EXPECT_EQ(run->identity.cpus, 8);
   EXPECT_THAT(run->identity.command, testing::Not(HasSubstr("hunter2")));

@@ -10,12 +10,12 @@ constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kInterval = 512 << 10;
 constexpr uint64_t kRate = 100 << 20;
 
-// A program that allocates evenly, and what the governor makes of it second by second.
+// A program that allocates evenly, with a governor that is updated every second.
 class Program {
  public:
   explicit Program(uint64_t rate) : governor_(kInterval, rate) { governor_.Update(now_, 0, 0); }
 
-  // Bytes written in that time.
+  // Returns the bytes written in that time.
   uint64_t Run(int seconds, double allocated_per_second, uint64_t others_per_second, uint64_t stack = kSnapshotBytes) {
     const uint64_t before = all_;
     for (int i = 0; i < seconds; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A session's doors: who may come in, with what, and how many. The callers here are no targets.
+// The sockets of a session: which callers it accepts, with which files, and how many. The callers here are no targets.
 #include "launcher/session/session.h"
 
 #include <fcntl.h>
@@ -57,7 +57,7 @@ class SessionTest : public testing::Test {
     chmod(root_.c_str(), 0755);
     logdir_ = root_ + "/logs";
     fs::create_directory(logdir_);
-    // The session's directory of its own lies below it too.
+    // The session's own directory also lies below root_.
     setenv("TMPDIR", root_.c_str(), 1);
     config_.command = {"true"};
     config_.logdir = logdir_;
@@ -109,7 +109,7 @@ class SessionTest : public testing::Test {
     return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
   }
 
-  // What a target's segment begins with, in any kind of file.
+  // Writes the beginning of a target's segment into any kind of file.
   bool FillIn(int fd) const {
     if (ftruncate(fd, static_cast<off_t>(kBytes)) != 0) return false;
     SegmentHeader header{};
@@ -129,7 +129,7 @@ class SessionTest : public testing::Test {
     return fd;
   }
 
-  // Sends a hello with that descriptor and has the session look. True: it was taken in.
+  // Sends a hello with that descriptor and lets the session handle it. True: the session accepted it.
   bool IsTaken(int segment_fd, bool abstract = false) {
     const uint32_t before = session_->segments_seen();
     const ScopedFd socket = Connect(abstract);
@@ -215,7 +215,7 @@ TEST_F(SessionTest, SegmentThatMayShrink_IsNotMapped) {
     const ScopedFd unsealed = MakeSegment(seals);
     EXPECT_FALSE(IsTaken(unsealed.get())) << seals;
   }
-  // For other files the kernel reports that they have no seals, by an error or by none.
+  // For other files the kernel reports either an error or that they have no seals.
   for (const char* directory : {"/tmp", "/dev/shm", "."}) {
     const ScopedFd file(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
     if (!file.valid() || !FillIn(file.get())) continue;
@@ -250,7 +250,7 @@ TEST_F(SessionTest, SegmentOfOtherSizeOrHeader_IsNotMapped) {
   ASSERT_EQ(fcntl(longer.get(), F_ADD_SEALS, kSeals), 0);
   EXPECT_FALSE(IsTaken(longer.get()));
   EXPECT_THAT(session_->TakeNotes(), Each(HasSubstr("header")));
-  // Sealed against our writing as well: the launcher frees chunks, so it cannot be used.
+  // This seal also forbids the launcher to write: it must free chunks, so it cannot use the segment.
   const ScopedFd read_only = MakeSegment(kSeals | F_SEAL_FUTURE_WRITE);
   EXPECT_FALSE(IsTaken(read_only.get()));
   EXPECT_THAT(session_->TakeNotes(), Each(HasSubstr("cannot map")));
@@ -288,12 +288,13 @@ TEST_F(SessionTest, HelloWithoutTheNonce_IsIgnored) {
   EXPECT_TRUE(IsTaken(segment.get()));
 }
 
-// A target must connect however many others send nothing, and the launcher must not run out of descriptors by them.
+// A target must be able to connect while many callers send nothing, and these must not use up the launcher's
+// descriptors.
 TEST_F(SessionTest, SilentCallers_DoNotBlockATarget) {
   Start();
   rlimit limit;
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-  // Ours and theirs: this process holds both ends.
+  // This process holds both ends of each connection.
   if (limit.rlim_max < 8192) GTEST_SKIP() << "needs 8192 descriptors";
   const rlimit wide{8192, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &wide), 0);
@@ -305,7 +306,7 @@ TEST_F(SessionTest, SilentCallers_DoNotBlockATarget) {
     if (i % 100 == 99) session_->Handle();
   }
   session_->Handle();
-  // A caller that sends is served, also one that was early and is slow.
+  // A caller that sends is served, even if it connected early and sends late.
   const ScopedFd late = Connect();
   session_->Handle();
   const ScopedFd segment = MakeSegment();
@@ -333,7 +334,7 @@ TEST_F(SessionTest, NoDescriptorLeft_OldestCallerIsClosed) {
   const rlimit narrow{static_cast<rlim_t>(next.get()) + 20, limit.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &narrow), 0);
   for (int i = 0; i < 3; ++i) session_->Handle();
-  // Nothing waits at the door: the launcher's poll can sleep.
+  // No connection is pending: the launcher's poll can sleep.
   pollfd door{session_->listen_fd(), POLLIN, 0};
   EXPECT_EQ(poll(&door, 1, 0), 0);
   setrlimit(RLIMIT_NOFILE, &limit);
@@ -371,7 +372,7 @@ TEST_F(SessionTest, AnotherUserWithoutTheNonce_IsIgnored) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
-    // The path is closed to them, the abstract name is not.
+    // Other users cannot use the path, but can use the abstract name.
     if (Connect(false).valid()) _exit(2);
     std::vector<ScopedFd> silent;
     for (int i = 0; i < 200; ++i) {
@@ -399,7 +400,8 @@ TEST_F(SessionTest, AnotherUserWithoutTheNonce_IsIgnored) {
   EXPECT_TRUE(is_ready) << WEXITSTATUS(status);
 }
 
-// The command may call and end between two looks: the window that its end closes is the one it ran in.
+// The command may send a notice and end before the session handles it: the notice belongs to the window that its end
+// closes.
 TEST_F(SessionTest, NoticeBeforeAWindowClosed_BelongsToThatWindow) {
   Start();
   session_->OpenWindow(0);
@@ -422,7 +424,7 @@ TEST_F(SessionTest, NoticeBeforeAWindowClosed_BelongsToThatWindow) {
 
 // A target may overwrite a segment's process slots: they must not cost the launcher descriptors or memory.
 TEST_F(SessionTest, ThousandClaimedProcesses_AreTheDescriptorsOfOne) {
-  // Of the one process that exists: the one that tells its end, and the sampler's, a few for each of its threads.
+  // The one process that exists has a pidfd, and the sampler's descriptors: a few for each of its threads.
   constexpr size_t kMostOfAProcess = 20;
   Start();
   const ScopedFd fd = MakeSegment();
@@ -436,7 +438,7 @@ TEST_F(SessionTest, ThousandClaimedProcesses_AreTheDescriptorsOfOne) {
     for (uint32_t i = 0; i < kProcessSlots; ++i) {
       ProcessSlot& slot = segment.process_slots[i];
       slot.serial = ++serial;
-      // Ours, which has such a segment mapped, and a process that does not exist.
+      // This process, which has the segment mapped, and a process that does not exist.
       slot.pid = i % 2 == 0 ? getpid() : -static_cast<int32_t>(i);
       __atomic_store_n(&slot.state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     }
@@ -447,7 +449,8 @@ TEST_F(SessionTest, ThousandClaimedProcesses_AreTheDescriptorsOfOne) {
   }
 }
 
-// Every option of wire/settings.def that the target needs is in both, except for the families, which windows change.
+// Every option of wire/settings.def that the target needs is in the session variable and in the session record, except
+// for the families, which windows change.
 TEST_F(SessionTest, Options_OfTheTarget_AreInVariableAndRecord) {
   int options = 0;
 #define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) \

@@ -71,7 +71,7 @@ TEST(SettingsTest, SessionVariable_OutsideTheBounds_IsRefused) {
   EXPECT_EQ(refused, 5) << "two of clock_kind and malloc_interval each, one of malloc_stamp_every";
 }
 
-// Two values of each type of the record, its bounds where it has some.
+// Two values of each type of the record: its bounds, if it has any.
 template <typename Type>
 std::vector<Type> ValuesOf() {
   return {std::numeric_limits<Type>::lowest(), std::numeric_limits<Type>::max()};
@@ -130,7 +130,7 @@ TEST(SettingsTest, SessionRecord_OtherTypesAndNumbers_CountAsAbsent) {
 }
 
 TEST(SettingsTest, Options_EachRow_ReachesTheSessionAndTheDocument) {
-  // A value of each that is not its default.
+  // A value of each option that is not its default.
   const std::map<std::string, std::string> values = {
       {"trace", "lock"},    {"malloc-interval", "1MiB"},  {"malloc-stamp-every", "7"}, {"wait-threshold", "2us"},
       {"ranks", "all"},     {"max-profile-size", "1MiB"}, {"step-marker", "epoch"},    {"also", "perfetto"},

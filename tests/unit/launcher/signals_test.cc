@@ -24,8 +24,8 @@ namespace {
 
 constexpr char kHelperVariable[] = "TBPROF_TEST_SIGNAL_HELPER";
 
-// The target of these tests is this program: with the variable set, it prints each signal it gets and nothing else
-// happens. `stop`: it leaves SIGTSTP alone, and stops by it.
+// The target of these tests is this program: with the variable set, it only prints each signal that it gets. `stop`: it
+// does not handle SIGTSTP, and is stopped by it.
 __attribute__((constructor)) void MaybeActAsTarget() {
   const char* mode = getenv(kHelperVariable);
   if (mode == nullptr) return;
@@ -134,7 +134,7 @@ TEST(DecideTest, EachSignalAndState_HasItsAction) {
   }
 }
 
-// The launcher's loop, as small as can be. Prints the actions to descriptor 3 if it is open.
+// A minimal launcher loop. It prints its actions to descriptor 3 if that is open.
 [[noreturn]] void RunLauncher(const std::string& mode, int actions, bool probe) {
   absl::StatusOr<SignalSet> signals = SignalSet::Install();
   if (!signals.ok()) _exit(101);
@@ -219,8 +219,8 @@ class Launched {
     int status;
     waitpid(pid_, &status, 0);
   }
-  // What the target got until a signal sent to the launcher now: the launcher takes the lower number first, and
-  // forwards in order.
+  // The signals that the target gets until a marker signal, which is sent to the launcher now: the launcher takes lower
+  // numbers first and forwards in order.
   std::string Got() {
     EXPECT_EQ(kill(pid_, SIGRTMAX - 1), 0);
     std::string all;
@@ -269,7 +269,7 @@ TEST(SignalSetTest, EachSignal_ReachesTheTargetOnce) {
 
 TEST(SignalSetTest, EachProcessOfAGroupSignalled_CountsAsGroup) {
   Launched launched("count", true);
-  // As systemd does it: all processes of a control group, in the order of their pids.
+  // Like systemd: signals all processes of a control group, in the order of their pids.
   for (int round = 0; round < 20; ++round) {
     ASSERT_EQ(kill(launched.pid(), SIGTERM), 0);
     ASSERT_EQ(kill(launched.target(), SIGTERM), 0);
@@ -362,7 +362,8 @@ TEST(SignalSetTest, SignalProbe_EndsWithTheLauncher) {
   EXPECT_EQ(errno, ESRCH);
 }
 
-// The kernel takes a pending SIGCONT away when a stop signal comes, and the other way round: `^Z` right after `fg`.
+// A stop signal cancels a pending SIGCONT in the kernel, and SIGCONT cancels a pending stop signal: `^Z` right after
+// `fg`.
 TEST(SignalSetTest, SignalProbe_OvertakenSignal_IsCounted) {
   absl::StatusOr<SignalProbe> probe = SignalProbe::Start();
   ASSERT_TRUE(probe.ok());
@@ -394,7 +395,7 @@ TEST(SignalSetTest, SignalProbe_LauncherIsKilled_Ends) {
   pid_t probe;
   ASSERT_EQ(read(ends[0], &probe, sizeof(probe)), static_cast<ssize_t>(sizeof(probe)));
   close(ends[1]);
-  // It holds no copy of the pipe: the end of file comes from the launcher's death.
+  // The probe holds no copy of the pipe: the end of file is caused by the launcher's death.
   char byte;
   EXPECT_EQ(read(ends[0], &byte, 1), 0);
   close(ends[0]);
@@ -513,7 +514,7 @@ TEST(TerminalTest, Stop_LauncherStopsAndContinuesWithTheTarget) {
     terminal.Type('\x1a');
     EXPECT_EQ(terminal.reports().Next(), "job stopped by " + std::to_string(SIGTSTP));
     EXPECT_EQ(terminal.reports().Next(), "continued");
-    // Once: what the shell sent to the group.
+    // Once: the shell's signal to the group.
     EXPECT_EQ(terminal.Output(), std::to_string(SIGCONT) + " 0");
     terminal.Type('\x03');
     EXPECT_EQ(terminal.Output(), std::to_string(SIGINT) + " 0");

@@ -20,7 +20,7 @@ using testing::StartsWith;
 class SpoolHomeTest : public testing::Test {
  protected:
   SpoolHomeTest() {
-    // On a disk where there is one: a spool in memory gets another limit.
+    // /var/tmp is on a disk if the machine has one: a spool in memory gets another limit.
     char name[] = "/var/tmp/tbprof-test-home-XXXXXX";
     root_ = mkdtemp(name);
     chmod(root_.c_str(), 0755);

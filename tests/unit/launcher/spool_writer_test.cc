@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spool in parts: what is dropped, when, and what of it stays; what happens where there is no room.
+// The spool in parts: which parts are dropped and when, what is kept of them, and full disks.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kSession = 77;
 constexpr uint32_t kSpansPerBlock = 100;
 
-// The frames of a spool as the drain hands them over.
+// The frames of a spool as the drain passes them to the writer.
 FrameBuffer AsDrained(SpoolWriter* writer, const SpoolMaker& maker) {
   const std::string bytes = maker.Bytes().substr(sizeof(SpoolHeader));
   FrameBuffer frames(bytes.size());
@@ -61,12 +61,11 @@ class SpoolWriterTest : public testing::Test {
     return plan;
   }
 
-  // A block as the drain hands it over: a name and kSpansPerBlock spans of one tick, drained from `ticks` to ticks
-  // + 10.
+  // A block as the drain passes it: a name and kSpansPerBlock spans of one tick, drained from `ticks` to ticks + 10.
   static void WriteBlock(SpoolWriter* writer, uint64_t ticks, uint64_t span_ticks = 1) {
     SpoolMaker maker;
     maker.Chunk(1, 1, 1).ThreadName(ticks, "worker");
-    // With an object that takes the longer record.
+    // The object is so large that the span needs the longer record.
     for (uint32_t i = 0; i < kSpansPerBlock; ++i) {
       maker.Span(3, ticks, span_ticks, uint64_t{1} << 60, 0, 0, 0x4000 + i % 2);
     }
@@ -207,7 +206,7 @@ TEST_F(SpoolWriterTest, Range_StaysWhileItIsNeeded) {
   const SpoolExtent extent = writer.ExtentOf(200, 310);
   EXPECT_EQ(extent.first_part, 1u);
   EXPECT_EQ(Read(extent).spans, 2 * kSpansPerBlock);
-  // The conversion has it open, another capture goes on.
+  // A conversion has the extent open, and another capture continues.
   auto reader = SpoolReader::Open(path(), extent);
   ASSERT_TRUE(reader.ok());
   capture.ranges[0].to = 320;
@@ -222,7 +221,7 @@ TEST_F(SpoolWriterTest, Range_StaysWhileItIsNeeded) {
   EXPECT_EQ(after.missing, 0u);
   EXPECT_EQ(after.dropped, std::set<uint32_t>({1}));
   EXPECT_EQ(writer.ExtentOf(200, 310).last_part, 0u);
-  // One that was dropped behind a reader's back is missing to it, no failure.
+  // A part that is dropped while a reader has it open is reported as missing, not as a failure.
   Frame frame;
   while ((*reader)->Next(&frame)) {
   }
@@ -258,7 +257,7 @@ TEST_F(SpoolWriterTest, OverTheLimitKeepingEverything_BeginningStays) {
   ASSERT_NE(stopped, UINT64_MAX);
   EXPECT_TRUE(writer.full());
   EXPECT_LE(writer.total_bytes(), plan.limit - plan.reserve + 20000) << "and the facts of what was not kept";
-  // The reserve is for a capture; the run does not go on behind its gap.
+  // Only a capture may use the reserve; the run's own recording does not continue behind its gap.
   Retention capture;
   capture.ranges.push_back({3000, UINT64_MAX, true});
   writer.SetRetention(capture);
@@ -318,18 +317,18 @@ TEST_F(SpoolWriterTest, FullDisk_OldestPartsAreDropped) {
     EXPECT_EQ(contents.damaged, 0u);
     EXPECT_GT(contents.spans, 50u * kSpansPerBlock);
     EXPECT_GT(contents.dropped.size(), 5u);
-    // The last block is there: the recorder goes on.
+    // The last block was written: recording goes on.
     EXPECT_EQ(writer.records_not_kept(), 0u);
   }
   EXPECT_EQ(umount2(directory_.path().c_str(), MNT_DETACH), 0);
 }
 
-// Whatever a launcher was doing when it was killed: every span is in a part or in the totals, none in both.
+// Wherever a launcher is killed, every span is either in a part or in the totals, never in both.
 TEST_F(SpoolWriterTest, KilledWhileDropping_EachSpanCountsOnce) {
   SpoolWriter writer(MainFile(), Plan());
   for (uint64_t i = 0; i < 60; ++i) WriteBlock(&writer, i * 10);
   writer.Rotate();
-  // As in Drop: the totals are written, their frame is not.
+  // A kill inside Drop: the totals are written, their frame is not.
   const std::vector<uint32_t> parts = FindParts(path());
   ASSERT_GT(parts.size(), 2u);
   const uint64_t main_bytes = std::filesystem::file_size(path());
@@ -358,13 +357,13 @@ TEST_F(SpoolWriterTest, KilledWhileDropping_EachSpanCountsOnce) {
   read(main_bytes);
   EXPECT_EQ(calls(), 0u);
   EXPECT_EQ(facts.records, 60u * (kSpansPerBlock + 1));
-  // With the frame, and the file not yet unlinked.
+  // The frame is written, and the file of the part is not yet unlinked.
   read(0);
   EXPECT_GT(calls(), 0u);
   EXPECT_EQ(facts.records / (kSpansPerBlock + 1) * kSpansPerBlock + calls(), 60u * kSpansPerBlock);
 }
 
-// With nothing else behind them: the launcher was killed, and its last clock pair is a second old.
+// No frame follows the records: the launcher was killed, and its last clock pair is one second old.
 TEST_F(SpoolWriterTest, KilledWithRecordsInAPart_HaveTheirTime) {
   SpoolWriter writer(MainFile(), Plan());
   SpoolMaker maker;
@@ -468,7 +467,8 @@ TEST_F(SpoolWriterTest, GpuRecordsOfDroppedParts_AreCounted) {
   EXPECT_EQ(after, before);
 }
 
-// Also where nothing else of dropped parts is counted: the flight recorder's counter begins with what is in use.
+// Device memory is carried over even if nothing else of dropped parts is counted: the flight recorder's memory counter
+// begins with the bytes in use.
 class DroppedDeviceMemory : public SpoolWriterTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(WithTotals, DroppedDeviceMemory, testing::Bool());
 
@@ -526,7 +526,7 @@ TEST_P(DroppedDeviceMemory, BytesInUse_AreKept) {
   EXPECT_EQ(read(), before);
 }
 
-// Of what is not in use any more the oldest is forgotten first, so that the bytes in use stay right.
+// The oldest memory that is no longer in use is forgotten first, so that the bytes in use stay right.
 TEST(GpuTotals, OldDeviceMemory_IsForgotten) {
   GpuTotals totals;
   const auto add = [&](GpuMemoryOperation operation, uint64_t address, uint64_t time) {
@@ -599,7 +599,8 @@ TEST_F(SpoolWriterTest, PartOfAnotherSession_IsNotRead) {
   EXPECT_EQ(contents.missing, 1u);
   EXPECT_LT(contents.spans, whole.spans);
   EXPECT_GT(contents.spans, 0u);
-  // Nor is what is no file at all, or cut within its header; what was never begun does no harm.
+  // The same for a part that is no regular file, or is truncated within its header. A part that was never begun does no
+  // harm.
   unlink(second.c_str());
   ASSERT_EQ(mkfifo(second.c_str(), 0600), 0);
   EXPECT_EQ(Read().missing, 1u);

@@ -18,7 +18,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Keeps what a sampler emits, and checks that everything comes after what it refers to.
+// Keeps the facts that a sampler emits, and checks that each fact comes after those to which it refers.
 class Spool {
  public:
   StackSampler::Emit Emit() {
@@ -170,7 +170,7 @@ TEST_F(StackSamplerTest, RunningThreads_WhileArmed_AreSampledWithTheirIds) {
   for (int tid : tids) {
     const std::vector<ThreadUsageRow>& rows = spool_.usage[tid];
     ASSERT_GE(rows.size(), 2u) << tid;
-    // At most one each 50 ms, and one where nothing had changed before it.
+    // At most one row per 50 ms, and one more after a time without changes.
     const uint64_t ns = rows.back().ticks - rows.front().ticks;
     EXPECT_LE(rows.size(), 2 * ns / 50'000'000 + 4) << tid;
   }
@@ -197,7 +197,7 @@ TEST_F(StackSamplerTest, IdleThread_IsOneRunWithoutCpu) {
   ASSERT_TRUE(sampler.Flush(seconds(30)));
   std::set<uint32_t> nodes;
   for (const PythonSample& sample : spool_.samples) nodes.insert(sample.node);
-  EXPECT_LE(nodes.size(), 2u);  // before it waits, and then
+  EXPECT_LE(nodes.size(), 2u);  // before it waits, and while it waits
   EXPECT_LT(spool_.on_cpu * 10, spool_.total);
 }
 

@@ -50,7 +50,7 @@ std::pair<std::string, int> InChild(const std::function<void()>& body) {
   _exit(110);
 }
 
-// What the launcher does, without recording.
+// Runs the command like the launcher, without recording.
 [[noreturn]] void RunLikeTbprof(const Words& command, bool threads = false) {
   absl::StatusOr<SignalSet> signals = SignalSet::Install();
   if (!signals.ok()) _exit(109);
@@ -106,7 +106,7 @@ TEST(TargetProcessTest, SignalState_IsUnchanged) {
 }
 
 TEST(TargetProcessTest, Descriptors_AreUnchanged) {
-  // A number of ls's own is the same in both runs.
+  // The descriptor that ls opens itself has the same number in both runs.
   const Words list = {"ls", "-1", "/proc/self/fd"};
   ExpectSameAsBare(list);
   ExpectSameAsBare(list, [] {
@@ -264,7 +264,7 @@ TEST(TargetProcessTest, QueuedValue_IsKept) {
   const auto [text, status] = InChild([] {
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     int error;
-    // Bash shows no value; that the signal arrives is what can be seen from here.
+    // Bash does not show the value of a signal; the test can only check that the signal arrives.
     absl::StatusOr<TargetProcess> target =
         TargetProcess::Spawn({{"sleep", "60"}, CurrentEnvironment(), signals->original()}, &error);
     if (!target->Signal(SIGRTMIN + 2, 42).ok()) _exit(1);

@@ -18,7 +18,7 @@
 namespace tbprof {
 namespace {
 
-// Threads of each way to make one, all of them waiting.
+// Threads made in each possible way; all of them wait.
 constexpr char kThreads[] = R"(
 import sys, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Installed, EachPython, testing::ValuesIn(InstalledPytho
 });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EachPython);
 
-// Frames of all threads that a threading.Thread started.
+// Addresses of the start frames of all threads that threading.Thread started.
 std::vector<uint64_t> StartFrames(const PythonRuntime& runtime, const ReadMemory& read) {
   PythonReader reader(runtime.layout, runtime.address, read);
   std::vector<uint64_t> starts;
@@ -86,7 +86,7 @@ TEST_P(EachPython, ThreadsOfEachKind_HaveTheNameThatTheProgramGaveThem) {
   EXPECT_THAT(found, testing::UnorderedElementsAre("plain", "after", "\u4e2d \u00e4", "many", "dictionary", "pool_0"));
 }
 
-// Whatever the memory holds, reading ends, and little is read.
+// Whatever the memory holds, the reader ends and reads little.
 TEST_P(EachPython, CorruptMemory_GivesTextOrNothing) {
   PythonProgram program(GetParam(), kThreads);
   ASSERT_TRUE(program.WaitUntilReady());
@@ -103,7 +103,7 @@ TEST_P(EachPython, CorruptMemory_GivesTextOrNothing) {
     if (got <= 0) return got;
     bytes += static_cast<uint64_t>(got);
     auto* const data = static_cast<uint8_t*>(out);
-    // A byte, all bytes of a word, or nothing.
+    // Corrupts a byte, all bytes of a word, or nothing.
     const auto at = random() % static_cast<uint64_t>(got);
     if (random() % 3 == 0) data[at] = static_cast<uint8_t>(random());
     if (random() % 9 == 0) std::fill(data, data + std::min<int64_t>(got, 8), static_cast<uint8_t>(random()));

@@ -12,7 +12,7 @@ class TriggersTest : public testing::Test {
     const uint32_t number = ++triggers_.reported;
     triggers_.borders[number % kRangeBorders] = {ticks, serial, number * 2 + (begins ? 0 : 1)};
   }
-  // As `+10 -20`, the end of a process as `!`.
+  // The changes as text, like `+10 -20`; `!` is the end of a process.
   std::string Changes(uint64_t now = 1000) {
     reader_.Read(1, triggers_, &seen_, 0, now);
     return Text();
@@ -52,7 +52,7 @@ TEST_F(TriggersTest, OverlappingRanges_AreOne) {
   Tell(20, true, 2);
   Tell(40, false, 2);
   EXPECT_EQ(Changes(), "+10 -40");
-  // Of another segment, whose borders are read later.
+  // A range of another segment, whose borders are read later.
   Tell(50, true);
   Triggers other{};
   other.reported = 2;
@@ -76,7 +76,7 @@ TEST_F(TriggersTest, Ranges_EndWithTheirProcess) {
   EXPECT_EQ(forget(0, 100), "");
   EXPECT_EQ(forget(7, 110), "") << "the other one is in its range";
   EXPECT_EQ(forget(1, 120), "!120") << "it was seen alive, and is gone";
-  // Reported before it was registered.
+  // The range was reported before its process was registered.
   Tell(130, true, 9);
   EXPECT_EQ(Changes(), "+130");
   EXPECT_EQ(forget(9, 140), "");
@@ -102,7 +102,7 @@ TEST_F(TriggersTest, UnfinishedBorder_IsReadLater) {
   EXPECT_EQ(Changes(), "+10");
   triggers_.borders[2] = {20, 1, 5};
   EXPECT_EQ(Changes(), "-20");
-  // Of a thread that was killed in it.
+  // A thread was killed while it wrote a border.
   ++triggers_.reported;
   Tell(40, true);
   EXPECT_EQ(Changes(), "");

@@ -82,7 +82,7 @@ TEST(ThreadUsage, OwnThread_IsRead) {
   ASSERT_TRUE(file.valid());
   const auto first = ReadSchedule(file.get());
   if (!first) GTEST_SKIP() << "this kernel does not count";
-  usleep(1000);  // gives the CPU away: what ran until then is counted
+  usleep(1000);  // gives up the CPU: the kernel then counts the time until now
   std::optional<ScheduleReading> second;
   do {
     second = ReadSchedule(file.get());

@@ -22,7 +22,7 @@ TEST(Exponential, EachNumber_HasItsLogarithm) {
   }
 }
 
-// Samples that are farther apart than they say make each estimate of bytes too small.
+// If samples are farther apart than recorded, each estimate of bytes is too small.
 TEST(Exponential, MeanOfEvenNumbers_IsOne) {
   constexpr uint64_t kCount = 1 << 20;
   double sum = 0;

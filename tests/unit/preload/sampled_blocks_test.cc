@@ -55,7 +55,7 @@ TEST(SampledBlocks, MoreThanThereIsRoomFor_EachIsTakenOrEvicted) {
   for (uint32_t i = 0; i < kSampledRegions; ++i) ASSERT_EQ(g_sampled_in_region[i], 0) << i;
 }
 
-// One thread hands its blocks to another, which gives them back.
+// One thread passes its blocks to another thread, which frees them.
 TEST(SampledBlocks, ThreadsAddAndTake_NoneIsMissed) {
   constexpr int kPairs = 4, kBlocks = 2'000;
   std::atomic<uint64_t> missed = 0, evictions = 0;

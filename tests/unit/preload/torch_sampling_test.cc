@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operations are recorded: by programs that are clocks and counters, with the real ones in
-// tests/bench/torch_sampling.py.
+// Which operations are recorded, for simulated programs that are only clocks and counters.
+// tests/bench/torch_sampling.py tests real programs.
 #include "preload/torch_sampling.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr uint64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 constexpr uint64_t kOperationNs = 1000;
 constexpr uint32_t kLot = 128;
 
-// A program of one thread, whose operations and steps are given to the sampling as the observer gives them.
+// A program of one thread, whose operations and steps go to the sampling in the way of the observer.
 class Program {
  public:
   explicit Program(uint64_t seed) { StartSampling(&sampling_, at(), seed); }
@@ -69,7 +69,7 @@ class Program {
   int amid_steps() const { return amid_steps_; }
   uint64_t last_recorded_ns() const { return last_recorded_ns_; }
   double uncounted_share() const { return static_cast<double>(uncounted_) / static_cast<double>(passed_over_); }
-  // The share that is reported of what was passed over.
+  // The share of the skipped operations that is reported.
   double told_share() const { return static_cast<double>(told_) / static_cast<double>(passed_over_); }
 
  private:
@@ -113,7 +113,7 @@ TEST(TorchSampling, RolloutsAndUpdates_EstimatedSharesAreTheTrueOnes) {
     Reinforce(&program, 60);
     for (const char* phase : {"rollout", "gains", "forward", "backward"}) {
       const double off = program.EstimatedShare(phase) - program.TrueShare(phase);
-      // What chance does to one run.
+      // The variation of a single run by chance.
       EXPECT_LT(std::abs(off), 12) << phase << " seed " << seed;
       mean[phase] += off / kSeeds;
     }
@@ -175,7 +175,7 @@ TEST(TorchSampling, Steps_AreRecordedWholly) {
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     Program program(seed);
     int before_known = 0;
-    // 10,000 operations in each: more than the burst.
+    // Each step has 10,000 operations, more than the burst.
     for (int i = 0; i < 200; ++i) {
       program.Operations("forward", 4'000 + i % 7 * 100, 10'000);
       program.Operations("backward", 6'000, 10'000);
@@ -206,7 +206,7 @@ TEST(TorchSampling, ShortSteps_AreJoined) {
     program.Operations("step", 20, 2'000);
     program.StepEnds();
   }
-  // The list of observers is changed twice in each.
+  // Each recorded interval changes the list of observers twice.
   EXPECT_LT(program.stretches(), 200);
   EXPECT_GT(program.stretches(), 10);
 }

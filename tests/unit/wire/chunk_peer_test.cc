@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The launcher's side against a peer that dies, and against one that writes whatever it likes wherever it likes.
+// The launcher's side with a peer that dies, and with a hostile peer that writes any value anywhere.
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -117,14 +117,13 @@ TEST(DyingPeer, OneOfSeveralProcesses_OthersContinue) {
 
 // ------------------------------------------------------------------------------------------------------- hostile
 
-// Reads every chunk as the drain does, without believing anything. Returns how often ReadChunk returned that there is
-// more.
+// Reads every chunk like the drain, without any trust in its content. Returns how often ReadChunk reported more data.
 uint64_t ReadHostile(const Segment& segment, std::vector<ChunkReader>* readers, bool owner_gone) {
   uint64_t rounds = 0;
   std::vector<uint64_t> copy;
   for (uint32_t i = 0; i < segment.chunk_count; ++i) {
     ChunkReadResult read;
-    // A chunk can only be read to its end once; a peer that makes new generations meanwhile is not waited for.
+    // Reads a chunk to its end once: a peer may make new generations meanwhile without end.
     for (uint32_t bound = 0; bound < kSlotsPerChunk; ++bound) {
       if (!ReadChunk(segment, i, owner_gone, kSlotsPerChunk, &(*readers)[i], &read)) break;
       ++rounds;
@@ -186,7 +185,7 @@ TEST(HostilePeer, FreeChunk_IsNotRead) {
   }
 }
 
-// Everything the peer may write is changed all the time while the launcher reads.
+// All memory that the peer may write changes all the time while the launcher reads.
 TEST(HostilePeer, ChangesDuringTheRead_DoNotCrash) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();
@@ -226,7 +225,7 @@ TEST(HostilePeer, ChangesDuringTheRead_DoNotCrash) {
   uint64_t rounds = 0, passes = 0;
   for (const uint64_t end = ReadMonotonic() + 1'000'000'000; ReadMonotonic() < end; ++passes) {
     rounds += ReadHostile(segment, &readers, passes % 5 == 0);
-    // A copy is checked, and only the copy: it may be anything.
+    // Only the copy of the header is checked: it may have any content.
     SegmentHeader header;
     memcpy(&header, segment.header, sizeof(header));
     EXPECT_NE(CheckSegmentHeader(header, owner.size() + kPage), SegmentFault::kNone);
@@ -239,7 +238,7 @@ TEST(HostilePeer, ChangesDuringTheRead_DoNotCrash) {
   EXPECT_GT(rounds, 10u);
 }
 
-// A writer of ours in a corrupt segment must stay inside it, whatever it loses.
+// A writer of tbprof must stay inside a corrupt segment, even if it loses records.
 TEST(HostilePeer, CorruptSegment_WriterStaysInside) {
   GuardedSegment owner(4);
   const Segment& segment = owner.get();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Signal handlers that record in the middle of a record: at a high rate by a timer, and at every single instruction by
-// the CPU's trap flag, which also ends records by longjmp and processes by SIGKILL at every instruction.
+// Signal handlers that record in the middle of a record: at a high rate by a timer, and at every instruction by the
+// CPU's trap flag. With the trap flag, tests also leave records by longjmp and kill processes at every instruction.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -23,15 +23,16 @@
 namespace tbprof {
 namespace {
 
-// What the handlers of this test write with; one writer per thread, as in the target.
+// The writer that the handlers of this test use; one writer per thread, as in the target.
 NumberedWriter* g_writer;
-volatile uint64_t g_next;  // sequence numbers are given to attempts, in any order
+volatile uint64_t g_next;  // each attempt takes a sequence number, in any order
 volatile uint64_t g_signals;
 std::vector<uint8_t>* g_written;  // by sequence number: whether Write succeeded
 uint32_t g_handler_spans;
 
 void WriteNext(uint32_t extra) {
-  // Two instructions would do; the compiler may not make it several, or a handler would use the same number.
+  // Atomic, so that the compiler makes it one instruction: with several, a handler in between would use the same
+  // number.
   const uint64_t sequence = __atomic_fetch_add(&g_next, 1, __ATOMIC_RELAXED);
   if (sequence >= g_written->size()) return;
   if (g_writer->Write(sequence, extra)) (*g_written)[sequence] = 1;
@@ -40,7 +41,7 @@ void WriteNext(uint32_t extra) {
 timer_t g_timers[2];
 uint64_t g_deadline;
 
-// Armed again by its handler, so that the main flow goes on whatever the machine's load; not after the deadline.
+// The handler arms the timer again, so that the main flow makes progress under any load; not after the deadline.
 void Arm(int timer) {
   if (ReadMonotonic() >= g_deadline) return;
   itimerspec once{};
@@ -145,7 +146,7 @@ void RunTimer(uint32_t chunks, bool slow_reader) {
     }
     g_deadline = 0;
     for (timer_t timer : g_timers) timer_delete(timer);
-    // One that was queued before the deletion comes with the next system call at the latest.
+    // A signal that was queued before the deletion arrives with the next system call at the latest.
     getppid();
   }
   EXPECT_EQ(writer.writer.depth, 0u);
@@ -157,8 +158,8 @@ void RunTimer(uint32_t chunks, bool slow_reader) {
   ASSERT_LT(attempts, written.size());
   Compare(reader, attempts);
   EXPECT_EQ(reader.lost, 0u);
-  // A handler's increments of counters may come between the two halves of the interrupted code's: the counts are of
-  // the compiler's making, `add $1, mem`, and exact on this machine.
+  // A handler could increment a counter between the load and the store of an interrupted increment. The compiler uses
+  // `add $1, mem`, so the counts are exact on this machine.
   EXPECT_EQ(reader.Count() + writer.dropped(), attempts);
   EXPECT_EQ(reader.Count(), writer.writer.thread->records);
   if (!slow_reader && !TBPROF_TEST_TSAN) {
@@ -188,11 +189,11 @@ volatile uint64_t g_steps;
 uint64_t g_act_at = kNever;
 enum class Action { kRecord, kRecordMany, kJump, kKill, kFork } g_action;
 sigjmp_buf g_jump;
-int g_child_may_go = -1;             // reading end: a byte lets the child go on; -1: the parent waits for it
+int g_child_may_go = -1;             // reading end: a byte lets the child continue; -1: the parent waits for the child
 pid_t g_child;                       // 0 in the child
 constexpr uint64_t kOfChild = 5000;  // its first sequence number
 
-// What the library does in a fork child: a process and a thread slot of its own.
+// Forks, and gives the child its own process slot and thread slot, as the library does.
 void ForkInHandler() {
   g_child = fork();
   if (g_child != 0) {
@@ -239,7 +240,7 @@ __attribute__((noinline)) void WriteStepped(int count) {
   ClearTrap();
 }
 
-// The parameter: records are made by BeginInChunk, where that is the way.
+// The parameter: records are made by BeginInChunk, where it permits that.
 class ChunkSteps : public testing::TestWithParam<bool> {
  protected:
   void Begin(uint32_t chunks, uint32_t first) {
@@ -255,7 +256,7 @@ class ChunkSteps : public testing::TestWithParam<bool> {
     g_signals = 0;
     g_act_at = kNever;
     for (uint32_t i = 0; i < first; ++i) WriteNext(0);
-    // All but the first, which takes the chunk.
+    // Except the first record, which takes the chunk.
     if (first > 0) {
       EXPECT_GE(writer_->made_in_chunk + 2, GetParam() ? first : 2);
     }
@@ -273,7 +274,7 @@ class ChunkSteps : public testing::TestWithParam<bool> {
     }
     return count;
   }
-  // Steps that WriteStepped(count) takes from here without a handler that writes.
+  // The number of steps of WriteStepped(count) with a handler that does not write.
   uint64_t CountSteps(uint32_t chunks, uint32_t first, int count) {
     HandlerScope scope(SIGTRAP, OnStep);
     Begin(chunks, first);
@@ -352,8 +353,8 @@ TEST_P(ChunkSteps, HandlerFillsChunksAtAnyInstruction_NoRecordIsLost) {
   }
 }
 
-// The child returns into the interrupted function, too, before its parent or after it. Each record is there once, but
-// the interrupted one, which may be in both.
+// The child also returns into the interrupted function, before its parent or after it. Each record is read once, except
+// the interrupted record, which both processes may have.
 TEST_P(ChunkSteps, HandlerForksAtAnyInstruction_EachRecordIsReadOnce) {
   const uint32_t chunks = 64;
   for (const auto& [first, child_first] : {std::pair(kRoomForOne, true), std::pair(kRoomForOne, false),
@@ -376,7 +377,7 @@ TEST_P(ChunkSteps, HandlerForksAtAnyInstruction_EachRecordIsReadOnce) {
       for (int i = 0; i < 3; ++i) WriteNext(0);
       ReleaseChunk(owner_->get(), &writer_->writer);
       if (g_child == 0) {
-        // How many attempts, by a counter that nothing else uses.
+        // Reports the number of attempts in a counter that this test does not use otherwise.
         owner_->get().header->capture_requests = static_cast<uint32_t>(g_next - kOfChild);
         _exit(writer_->writer.depth == 0 && writer_->writer.pending == 0 ? 0 : 1);
       }
@@ -408,13 +409,13 @@ TEST_P(ChunkSteps, HandlerForksAtAnyInstruction_EachRecordIsReadOnce) {
       left_in_use += static_cast<int>(InUse());
       if (HasFailure()) return;
     }
-    // Taken by a child between the last look at its process and the exchange, for its parent.
+    // A child may take a chunk for its parent if it forks between the last check of the process and the exchange.
     EXPECT_LE(left_in_use, 16);
     RecordProperty("left_in_use", left_in_use);
   }
 }
 
-// The same with chunks for the handler only, and for neither.
+// The same with chunks for the handler only, or without any free chunk.
 TEST_P(ChunkSteps, HandlerTakesTheLastChunks_DropsAreCounted) {
   for (const uint32_t chunks : {1u, 2u, 6u}) {
     const uint64_t steps = CountSteps(chunks, kRoomForOne, kStepped);
@@ -450,7 +451,7 @@ TEST_P(ChunkSteps, HandlerJumpsAwayAtAnyInstruction_OneRecordIsLost) {
       if (i % 1000 == 0) reader_->Pass();
     }
     ASSERT_EQ(writer_->dropped(), 0u) << at;
-    // The thread ends: what it held comes back, what it wrote is read.
+    // The thread ends: its chunks are released, and its records are read.
     ReleaseChunk(owner_->get(), &writer_->writer);
     while (reader_->Pass()) {
     }
@@ -568,7 +569,7 @@ TEST(ChunkNesting, InterruptedRecord_KeepsItsChunk) {
   EXPECT_EQ(reader.wrong, 0u);
 }
 
-// A thread that ends with records abandoned gives all its chunks up.
+// A thread that ends with abandoned records releases all its chunks.
 TEST(ChunkNesting, ThreadEndsWithAbandonedRecords_ReleasesItsChunks) {
   GuardedSegment owner(64);
   NumberedWriter writer(owner.get(), 0);
@@ -585,8 +586,8 @@ TEST(ChunkNesting, ThreadEndsWithAbandonedRecords_ReleasesItsChunks) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(StateOfChunk(owner.get().chunk_states[i]), ChunkState::kFree) << i;
 }
 
-// Two interrupted records, the inner one in a later chunk, and a second handler that fills chunks: neither of the two
-// chunks may be given up.
+// Two records are interrupted, the inner one in a later chunk, and a second handler fills chunks: neither of the two
+// chunks may be released.
 TEST(ChunkNesting, TwoInterruptedRecords_KeepTheirChunks) {
   GuardedSegment owner(64);
   NumberedWriter writer(owner.get(), 0);
@@ -601,7 +602,7 @@ TEST(ChunkNesting, TwoInterruptedRecords_KeepTheirChunks) {
     dropped += writer.Write(sequence++) ? 0 : 1;
     if (i % 500 == 0) reader.Pass();
   }
-  // Another writer would get the chunk of the inner record now if it had been given up.
+  // If the chunk of the inner record had been released, another writer would get it now.
   NumberedWriter other(owner.get(), 1);
   for (uint64_t i = 0; i < 20000; ++i) {
     while (!other.Write(i)) reader.Pass();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chunks between threads of one process: everything written is read once, and what is not is counted.
+// Chunks between threads of one process: each record is either read once or counted as dropped.
 #include <atomic>
 #include <random>
 #include <thread>
@@ -64,7 +64,7 @@ TEST(Chunk, ExactlyFullChunk_IsFreedAndRead) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
   NumberedReader reader(owner.get());
-  // 2047 slots behind the first: 1022 spans, the last with a slot more.
+  // 2047 slots behind the first slot: 1022 spans, and a last span with one more slot.
   for (uint64_t i = 0; i < 1022; ++i) ASSERT_TRUE(writer.Write(i));
   ASSERT_TRUE(writer.Write(1022, 1));
   EXPECT_EQ(StateOfChunk(owner.get().chunk_states[0]), ChunkState::kOwned);
@@ -156,7 +156,7 @@ TEST(Chunk, NoFreeChunk_DropsAreCountedUntilOneIsFree) {
   NumberedReader reader(owner.get());
   uint64_t attempts = 0, written = 0;
   ASSERT_TRUE(second.Write(0));
-  // The first fills the other chunk and then has none.
+  // The first writer fills the other chunk, and then has none.
   while (attempts < 50000) written += first.Write(attempts++) ? 1 : 0;
   EXPECT_EQ(written, (kSlotsPerChunk - 1) / 2);
   EXPECT_EQ(first.writer.thread->dropped[kDropNoChunk], attempts - written);
@@ -165,7 +165,7 @@ TEST(Chunk, NoFreeChunk_DropsAreCountedUntilOneIsFree) {
   EXPECT_EQ(first.writer.depth, 0u);
   reader.Pass();
   EXPECT_EQ(reader.spans[0].size(), written);
-  // Back within the skip.
+  // The writer records again after at most kStarvedSkip attempts.
   uint64_t until = 0;
   while (!first.Write(attempts++)) ++until;
   EXPECT_LE(until, kStarvedSkip);
@@ -181,7 +181,8 @@ TEST(Chunk, GenerationWraps_OldRecordsAreNotRead) {
   NumberedReader reader(owner.get());
   uint64_t sequence = 0;
   for (uint32_t claim = 0; claim < 65535 + 70; ++claim) {
-    // Later claims write less than earlier ones: behind their end lie records of the same generation, one round ago.
+    // Later claims write fewer records than earlier ones: behind their end lie old records of the same generation
+    // number.
     const uint32_t records = claim < 100 ? 8 : 1;
     for (uint32_t i = 0; i < records; ++i) ASSERT_TRUE(writer.Write(sequence++)) << claim;
     const uint16_t generation = GenerationOfChunk(owner.get().chunk_states[0]);
@@ -210,7 +211,7 @@ TEST(Chunk, ReleaseWithoutAChunk_DoesNothing) {
   EXPECT_EQ(reader.spans[0], (std::vector<uint64_t>{0, 1}));
 }
 
-// A record begun in the parent of a fork and finished in the child belongs to neither.
+// A record that was begun in the parent of a fork and finished in the child belongs to neither process.
 TEST(Chunk, RecordBegunInAnotherProcess_IsNotFinished) {
   GuardedSegment owner(4);
   NumberedWriter writer(owner.get(), 0);
@@ -231,7 +232,7 @@ struct Load {
   bool retry;  // writers try again until a chunk is free
 };
 
-// Several writers, one reader. What was read and what was dropped make up what was attempted, exactly.
+// Several writers, one reader. The records that were read and dropped add up exactly to the attempts.
 void RunLoad(const Load& load) {
   GuardedSegment owner(load.chunks);
   NumberedReader reader(owner.get());

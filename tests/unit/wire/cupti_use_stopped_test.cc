@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A call of the program that begins between any two instructions of tbprof's own thread, and the other way round: the
-// first call since tbprof held CUPTI is known. One side is a child that is taken through it step by step.
+// The first call since tbprof held CUPTI is known, even if a call of the program begins between any two instructions of
+// tbprof's own thread, or the other way round. One side is a child that is single-stepped.
 #include <elf.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ class CuptiUseStopped : public testing::Test {
     munmap(use_, sizeof(CuptiUse));
   }
 
-  // No call at all, or one that is over.
+  // Begins with no earlier call, or with one that is over.
   void Reset(bool called) {
     new (use_) CuptiUse{};
     use_->quiet_ns = 0;
@@ -59,7 +59,8 @@ class CuptiUseStopped : public testing::Test {
 #endif
   }
 
-  // After how many steps each instruction of `part` is reached for the first time: in loops nothing else happens.
+  // The numbers of steps after which each instruction of `part` is reached for the first time. Later turns of loops are
+  // left out: nothing else happens in them.
   static std::vector<int> FirstSteps(const std::function<void()>& part) {
     const pid_t child = StartStopped(part);
     std::vector<int> first;
@@ -72,7 +73,7 @@ class CuptiUseStopped : public testing::Test {
     return first;
   }
 
-  // Before each instruction of `part` once: `between`, and to its end.
+  // Stops `part` once before each of its instructions, calls `between`, and lets `part` run to its end.
   void ExpectFirstCallIsKnown(const std::function<void()>& part, const std::function<void()>& between) {
     for (const bool called : {false, true}) {
       Reset(called);

@@ -27,7 +27,7 @@ class CuptiUseTest : public testing::Test {
     use_.EndFlush(begun);
     use_.EndCall(now_);
   }
-  // A second after the latest call; released again.
+  // Tries to hold CUPTI a second after the latest call, and releases it again.
   CuptiShare Later() {
     now_ += kSecond;
     const CuptiShare share = use_.TryHold(now_);
@@ -74,7 +74,7 @@ TEST_F(CuptiUseTest, Share_XlasOrder_IsAllAfterFinalize) {
 
 TEST_F(CuptiUseTest, Share_SubscriberThatDoesNothing_IsActivities) {
   Call([&] { use_.AddSubscriber(&handle_, false); });
-  Call([&] { use_.SetCallback(3, 1, true); });  // contexts, as Kineto keeps them
+  Call([&] { use_.SetCallback(3, 1, true); });  // callbacks for contexts, which Kineto keeps on
   Call([&] { use_.EnableKind(kKernel); });
   Call([&] { use_.DisableKind(kKernel); });
   Flush();
@@ -220,7 +220,7 @@ TEST_F(CuptiUseTest, BufferCallbacks_OfAnotherCopyOfCupti_AreNone) {
   EXPECT_FALSE(use_.GetBufferCallbacks(&other, &requested, &completed));
 }
 
-// A call and the hold of CUPTI never overlap: the call waits until it is released.
+// A call never overlaps with tbprof's hold of CUPTI: the call waits until CUPTI is released.
 TEST_F(CuptiUseTest, TryHold_CallsOfManyThreads_NeverOverlap) {
   use_.quiet_ns = 0;
   std::atomic<bool> over{false};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The layout as numbers: a change of any of them is a change of the ABI, and must be made knowingly. And what the
-// launcher checks before it maps a stranger's segment.
+// The layout as numbers: a change of any number changes the ABI and must be intended. Also the launcher's checks before
+// it maps a segment that it does not trust.
 #include <cstring>
 #include <functional>
 #include <map>
@@ -207,7 +207,7 @@ TEST_F(SegmentCheck, EachWrongField_IsRejected) {
   }
 }
 
-// Whatever passes the check keeps every part inside the mapping.
+// In every header that passes the check, all parts are inside the mapping.
 TEST_F(SegmentCheck, RandomHeadersAccepted_AreOwnOnes) {
   uint64_t state = 1;
   for (int round = 0; round < 200000; ++round) {

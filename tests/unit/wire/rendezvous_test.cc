@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The session variable: read by a library inside programs that may set it to anything.
+// The session variable: the library reads it inside programs that may set it to any value.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -115,7 +115,7 @@ TEST(SessionVariableText, NumberOverflow_IsRefused) {
   EXPECT_TRUE(Parses(With(5, "18446744073709551615")));
   EXPECT_FALSE(Parses(With(5, "18446744073709551616")));
   EXPECT_FALSE(Parses(With(5, std::string(1000, '9'))));
-  // Fields of 32 bits are not cut to them.
+  // A value that does not fit into 32 bits is refused, not truncated.
   for (const size_t field : {3u, 4u, 9u, 10u, 11u, 12u}) {
     EXPECT_FALSE(Parses(With(field, "4294967297"))) << field;
   }

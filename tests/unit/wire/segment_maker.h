@@ -61,7 +61,7 @@ class GuardedSegment {
   Segment segment_;
 };
 
-// Pattern of a record: everything in it follows from thread and sequence number.
+// The content of a record is determined by its thread and its sequence number.
 inline uint64_t Check(uint64_t thread, uint64_t sequence) {
   return (thread * 0x9e3779b97f4a7c15 ^ sequence) * 0xbf58476d1ce4e5b9;
 }
@@ -70,15 +70,15 @@ struct NumberedWriter {
   Segment segment;
   ChunkWriter writer;
   uint64_t thread = 0;
-  bool in_chunk = false;       // by BeginInChunk, where that is the way
-  uint64_t made_in_chunk = 0;  // and was
+  bool in_chunk = false;       // use BeginInChunk where it permits that
+  uint64_t made_in_chunk = 0;  // number of records that BeginInChunk made
 
   // Takes thread slot `index`; process slot 0 is that of every process.
   NumberedWriter(const Segment& owner, uint32_t index, uint32_t process_serial = 1) : segment(owner), thread(index) {
     Register(index, process_serial);
   }
 
-  // As a fork child does with its parent's.
+  // A fork child does this with the writer of its parent.
   void Register(uint32_t index, uint32_t process_serial) {
     ThreadSlot* slot = &segment.thread_slots[index];
     slot->serial = index + 1;
@@ -117,12 +117,12 @@ struct NumberedWriter {
   uint64_t dropped() const { return writer.thread->dropped[kDropNoChunk] + writer.thread->dropped[kDropTooLong]; }
 };
 
-// What the drain does with a segment, with everything it reads checked and collected.
+// Reads a segment like the drain, and checks and collects all that it reads.
 class NumberedReader {
  public:
   explicit NumberedReader(const Segment& segment) : segment_(segment), readers_(segment.chunk_count) {}
 
-  // True if there was something. `owner_gone`: chunks are given up for their owner.
+  // True: something was read. `owner_gone`: the reader releases the chunks of an owner that has ended.
   bool Pass(bool owner_gone = false) {
     bool work = false;
     for (uint32_t i = 0; i < segment_.chunk_count; ++i) work |= ReadOne(i, owner_gone);
@@ -132,7 +132,7 @@ class NumberedReader {
   // sequence numbers by thread, in the order read
   std::map<uint64_t, std::vector<uint64_t>> spans;
   uint64_t lost = 0;
-  uint64_t wrong = 0;         // records that are not what a writer wrote
+  uint64_t wrong = 0;         // records with other content than a writer wrote
   uint64_t out_of_order = 0;  // within one chunk
   uint64_t records = 0;
   uint64_t pads = 0;
@@ -143,7 +143,7 @@ class NumberedReader {
     return count;
   }
 
-  // How many numbers of [0, count) a thread's spans lack, and how many are there twice or are none of them.
+  // How many numbers of [0, count) are missing in a thread's spans, and how many spans are duplicates or out of range.
   std::pair<uint64_t, uint64_t> MissingAndExtra(uint64_t thread, uint64_t count) {
     std::vector<uint8_t> seen(count);
     uint64_t extra = 0, missing = 0;

@@ -45,7 +45,7 @@ class AnnotationsTest : public testing::Test {
   void Pop(uint64_t ticks, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
     Say(AnnotationAction::kPop, ticks, 0, level, domain, thread);
   }
-  // `name start-end`, `!` where the end is not its own; in the order in which they were reported.
+  // Each range as `name start-end`, with `!` if its own end was not recorded; in the order of the reports.
   std::string Ranges() {
     annotations_.Finish(kEnd, consume_);
     std::string told;
@@ -100,7 +100,7 @@ TEST_F(AnnotationsTest, LostBeginning_OtherRangesKeepTheirEnds) {
 }
 
 TEST_F(AnnotationsTest, EndOfRangeOpenedBeforeRecording_IsUnmatched) {
-  Pop(10, 0xffff);  // levels go below what the thread has counted
+  Pop(10, 0xffff);  // the thread's level goes below its first value
   Push(20, 1, 0xffff);
   Push(30, 2, 0);
   Pop(40, 0);
@@ -180,7 +180,7 @@ TEST(ArmedPeriodsTest, OverlappingWindows_AreOnePeriod) {
   EXPECT_EQ(periods, (ArmedPeriods{{10, 40}, {50, UINT64_MAX}}));
 }
 
-// Whatever comes: each beginning is reported once, ends are not before beginnings, and nothing is reported twice.
+// For any records: each range is reported exactly once, and its end is not before its beginning.
 TEST_F(AnnotationsTest, RandomRecords_EachRangeIsReportedOnce) {
   std::mt19937_64 random(11);
   uint64_t begun = 0, marks = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines as they are shown: quoted, and names are what a person would use.
+// Command lines in output: quoted, with names that a person would use.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -158,7 +158,7 @@ TEST(RankChoice, InvalidText_IsRejected) {
   EXPECT_FALSE(ParseRankChoice((many + ",99").c_str(), &choice));
 }
 
-// A rank that is not recorded is of no use, and one whose variables are not recorded is not seen by the converter.
+// The target must record every variable that the converter uses to find ranks.
 TEST(Ranks, VariablesOfTheTable_AreAllRecorded) {
   const auto recorded = [](const std::string& name) {
     return name.empty() || std::any_of(std::begin(kRankVariables), std::end(kRankVariables),

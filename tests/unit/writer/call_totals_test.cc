@@ -68,7 +68,7 @@ TEST_F(CallTotalsTest, ProcessNotShown_HasSitesButNoTotals) {
 
 TEST_F(CallTotalsTest, SamePlaceInManyOrders_KeepsItsNumber) {
   const uint32_t first = totals_.Count(kProcess, 0, kWait, 0x100, {});
-  // More places than are remembered, among them those that share a slot with the first.
+  // More places than the cache has slots, so that some share a slot with the first.
   for (uint64_t address = 0x101; address < 0x2000; ++address) {
     EXPECT_NE(totals_.Count(kProcess, 0, kWait, address, {}), first);
   }

@@ -79,7 +79,7 @@ TEST_F(CaptureWindowTest, SlidingWindowLongerThanTheRun_StartsAtItsOpening) {
 
 TEST_F(CaptureWindowTest, DroppedPart_MovesTheOpeningBehindIt) {
   facts_.dropped.push_back({1, 0, 900 * kMs, 1500 * kMs, 10, 100});
-  facts_.dropped.push_back({2, 0, 1500 * kMs, 1700 * kMs, 0, 100});   // without records: nothing is missing
+  facts_.dropped.push_back({2, 0, 1500 * kMs, 1700 * kMs, 0, 100});   // had no records: nothing is missing
   facts_.dropped.push_back({3, 0, 6000 * kMs, 7000 * kMs, 10, 100});  // behind the window
   const CaptureWindow window = Find();
   EXPECT_EQ(window.open, 1500 * kMs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Facts from summaries of chunks are those that reading the chunks gives, and damage is noticed all the same.
+// Summaries of chunks give the same facts as the chunks themselves, and damage to skipped chunks is still detected.
 #include "writer/spool/chunk_summary.h"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ void AddRecord(std::mt19937* random, SpoolMaker* spool) {
   }
 }
 
-// All facts of chunks, in an order.
+// All facts of chunks, in a fixed order.
 std::string TextOf(const SpoolFacts& facts) {
   std::string text = "records " + std::to_string(facts.records) + " corrupt " + std::to_string(facts.corrupt_records) +
                      " unknown " + std::to_string(facts.unknown_records) + " lost " +
@@ -191,7 +191,7 @@ TEST(ChunkSummary, FailedExec_ChunkIsReadWhole) {
   ASSERT_EQ(Facts(spool.Bytes(), true).exec_returns.size(), 1u);
 }
 
-// At each byte of a frame that is passed over, and behind it.
+// Damages each byte of a skipped frame, and bytes behind it.
 TEST(ChunkSummary, DamageInASkippedFrame_IsDetected) {
   SpoolMaker spool = One();
   const size_t begin = spool.Bytes().size();

@@ -19,7 +19,7 @@ using testing::Not;
 
 constexpr uint32_t kIoCall = 3;  // bit number of kFamilyIo
 
-// Of a library that counts its calls, which an older one did not.
+// `abi`: of a library that counts its calls, or of an older one that does not.
 void AddSegment(SpoolMaker* spool, uint32_t abi) {
   std::string payload(sizeof(SegmentFact) + sizeof(SegmentHeader) + sizeof(Operation), '\0');
   SegmentHeader header{};
@@ -32,11 +32,11 @@ void AddSegment(SpoolMaker* spool, uint32_t abi) {
 
 struct Made {
   uint64_t calls = 0, no_room = 0, short_calls = 0, left = 0, records = 0;
-  bool ends = true;  // of itself, not with its process
+  bool ends = true;  // the thread ends by itself, not with its process
   uint32_t abi = kAbiVersion;
 };
 
-// A process of one thread with two calls in the window and one that ended before it, to which `made` belongs.
+// A process of one thread with two calls in the window and one call before it. `made` has the thread's counts.
 Timeline BuildOf(const Made& made) {
   SpoolMaker spool;
   spool.Session(1000);

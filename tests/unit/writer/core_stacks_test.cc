@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Core files of a spool in the timeline, the terminal and the summary. Ticks are nanoseconds.
+// Core files of a spool in the timeline, the terminal's text and the summary. Ticks are nanoseconds.
 #include "writer/convert/core_stacks.h"
 
 #include <csignal>
@@ -108,7 +108,7 @@ TEST(CoreStacks, ReadCore_HasTheStacksOfItsThreads) {
   EXPECT_TRUE(core.threads[0].got_signal);
   EXPECT_EQ(timeline.threads[core.threads[0].thread].tid, 101);
   EXPECT_EQ(SampledStackText(timeline, core.threads[0].python_stack, 10), "load (data.py:5) < main (train.py:41)");
-  // By the core's own modules; its callers are not known.
+  // Named by the core's own modules; its callers are unknown.
   EXPECT_EQ(NativeStackText(timeline, core.threads[0].native_stack, 10, false), "gone.so+0x1234 < ...");
   EXPECT_FALSE(core.threads[1].got_signal);
 }
@@ -183,7 +183,7 @@ TEST(CoreStacks, NumbersThatCannotBe_AreCorruptOrPassedOver) {
   const Timeline timeline = BuildGood(WithCore(wrong));
   ASSERT_EQ(timeline.cores.size(), 1u);
   EXPECT_EQ(timeline.cores[0].threads.size(), 2u);
-  // A process ends once.
+  // A second core file of the same process is invalid: a process ends once.
   SpoolMaker twice = WithCore(kThree);
   twice.Raw(FrameType::kCore, 1, CoreFrame(kThree));
   EXPECT_EQ(BuildGood(std::move(twice)).corrupt_records, 1u);

@@ -47,7 +47,7 @@ TEST(Crc32c, EachLengthAlignmentAndSplit_GivesTheSameSum) {
   }
 }
 
-// Where several lanes are joined.
+// Inputs so long that the checksums of several lanes are combined.
 TEST(Crc32c, LongInput_EqualsTheReference) {
   std::mt19937 random(3);
   std::string bytes(70'000, '\0');

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events that no record stands for: starts of threads, open waits, a command that was not recorded.
+// Events without a record of their own: starts of threads, open waits, and a command that was not recorded.
 #include "writer/convert/derived_events.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ TEST_F(DerivedEventsTest, CreatedThread_IsLinkedToItsCreator) {
   Build();
   AddThreadStarts(facts_, window_, host_);
   KeepCreate(5000);
-  KeepCreate(6000);  // of a thread that nobody knows
+  KeepCreate(6000);  // of an unknown thread
   LinkThreads(facts_, host_, &timeline_);
   const uint32_t main = model_.IndexOfThread(kMain), worker = model_.IndexOfThread(kWorker);
   const auto flow = static_cast<int64_t>(timeline_.threads[worker].line_id);

@@ -44,7 +44,7 @@ class DeviceLaunchesTest : public testing::Test {
     now_ += 40 * kUs;
     timeline_.duration_ps = now_;
   }
-  // Kernels in turn, each so often, as they are tried.
+  // Launches like an autotuner: several kernels in turn, many times.
   void Try(uint32_t thread, bool redzone) {
     for (int round = 0; round < 15; ++round) {
       for (int i = 0; i < 4; ++i) {

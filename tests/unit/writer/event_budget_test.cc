@@ -12,7 +12,7 @@ struct Sized {
   uint64_t length, start;
 };
 
-// What a cut to `most` bytes of one byte each leaves.
+// The events, of one byte each, that a cut to `most` bytes keeps.
 std::vector<Sized> Kept(const std::vector<Sized>& events, uint64_t most, LengthCut* cut) {
   LengthHistogram histogram;
   for (const Sized& event : events) histogram.Add(event.length, 1);
@@ -56,7 +56,7 @@ TEST(EventBudget, EventsOfOneLength_AnEvenPartIsKept) {
   EXPECT_GT(cut.all_from(), 2000u);
 }
 
-// A stream is cut again and again: what a later cut keeps, each earlier one has kept.
+// A stream is cut repeatedly: all events that a later cut keeps were kept by the earlier cuts.
 TEST(EventBudget, RepeatedCuts_KeepSubsetsOfEarlierOnes) {
   std::mt19937_64 random(3);
   LengthCut cut, before;

@@ -40,7 +40,7 @@ EventFileFacts Read(const std::string& content, const EventFileLimits& limits = 
 
 using End = EventFileFacts::End;
 
-// The bytes that TensorFlow's writer makes.
+// Bytes written by TensorFlow's writer.
 TEST(EventFile, FileOfTensorFlowsWriter_IsRead) {
   const std::string hex = "1800000000000000a37f4b2209000010c15bc0da411a0d627261696e2e4576656e743a32a3e0d0ef";
   std::string bytes;
@@ -162,17 +162,17 @@ TEST(EventFile, LargeFile_BothEndsAreRead) {
   EXPECT_GT(facts.bytes_skipped, file.size() / 2);
   EXPECT_LT(facts.bytes_read, file.size() / 2);
 
-  // Cut at its end, or broken in its beginning: both are seen.
+  // Both are detected: a truncated end, and a corrupt beginning.
   EXPECT_EQ(Read(file.substr(0, file.size() - 3), limits).end, End::kTruncated);
   std::string broken = file;
   broken[1000] = static_cast<char>(broken[1000] ^ 1);
   EXPECT_EQ(Read(broken, limits).end, End::kCorrupt);
-  // Nothing in the end that could be a record.
+  // The end has no bytes that could be a record.
   std::string noise = file + std::string(64 << 10, 'z');
   EXPECT_EQ(Read(noise, limits).tags.at("loss").first_step, 1);
 }
 
-// Each length fits, as if a megabyte belonged to it.
+// Each length in the file looks valid, as if a megabyte followed.
 TEST(EventFile, SearchForARecord_IsBounded) {
   EventFileLimits limits;
   limits.whole = 1 << 20;
@@ -259,11 +259,11 @@ TEST(XspaceSkim, CutFile_IsTruncatedAndNoiseIsNot) {
     truncated += facts.truncated;
     EXPECT_TRUE(facts.parsed || !facts.cause.empty()) << cut;
   }
-  EXPECT_GE(truncated, whole.size() - 4);  // but for the border between two fields
+  EXPECT_GE(truncated, whole.size() - 4);  // except for the border between two fields
   const XspaceFacts noise = Skim(std::string(100, '\xff'));
   EXPECT_FALSE(noise.parsed);
   EXPECT_FALSE(noise.truncated);
-  // A length beyond its plane, though not beyond the file.
+  // A length that goes beyond its plane, but not beyond the file.
   const XspaceFacts inner = Skim(Field(1, "\x12\x7fx") + Field(2, std::string(300, 'e')));
   EXPECT_FALSE(inner.parsed);
   EXPECT_FALSE(inner.truncated);

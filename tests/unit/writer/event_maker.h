@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Events files and profiles by hand, right and wrong.
+// Events files and profiles made by hand, valid and invalid.
 #ifndef TBPROF_TESTS_UNIT_WRITER_EVENT_MAKER_H_
 #define TBPROF_TESTS_UNIT_WRITER_EVENT_MAKER_H_
 
@@ -59,7 +59,7 @@ inline std::string Plane(const std::string& name, const std::string& rest = {}) 
 inline std::string ProfileWithoutSteps(const std::string& rest = {}) {
   return Plane("/host:CPU", Field(3, Field(2, "thread") + Field(4, "\x08\x01"))) + rest;
 }
-// A plane with one event of this name that has a stat of that name, of value 1.
+// A plane with one event named `event`, which has a stat named `stat` with value 1.
 inline std::string PlaneWith(const std::string& event, const std::string& stat) {
   const auto metadata = [](int field, const std::string& name) {
     return Field(field, "\x08\x01" + Field(2, "\x08\x01" + Field(2, name)));
@@ -67,7 +67,7 @@ inline std::string PlaneWith(const std::string& event, const std::string& stat) 
   return Plane("/host:CPU", Field(3, Field(4, "\x08\x01" + Field(4, std::string("\x08\x01\x20\x01")))) +
                                 metadata(4, event) + metadata(5, stat));
 }
-// With a step.
+// A profile with a step.
 inline std::string Profile(const std::string& rest = {}) { return PlaneWith("train", "_r") + rest; }
 
 }  // namespace tbprof::event_maker

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000'000;
 
-// What each event of a kind takes when there are many.
+// The bytes that each event of a kind takes in a file with many of them.
 class EventSize : public testing::Test {
  protected:
   EventSize() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Numbers of event types: one for what is alike, and an end to them.
+// Numbers of event types: equal types share a number, and the number of types is limited.
 #include "writer/convert/event_types.h"
 
 #include <gtest/gtest.h>

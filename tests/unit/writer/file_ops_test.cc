@@ -61,7 +61,7 @@ TEST_F(FileSinkTest, Append_PiecesOfAllSizes_FileHoldsThemInOrderAfterFlush) {
 }
 
 TEST_F(FileSinkTest, Append_ManySmallPieces_OneWrite) {
-  // Every write fails there: what is only collected does not.
+  // Every write to /dev/full fails; bytes that are only buffered cause no error.
   const FileDescriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   FileSink sink(full.get(), "/dev/full", UINT64_MAX);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(sink.Append("30 bytes of a short process...").ok());

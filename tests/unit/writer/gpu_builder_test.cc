@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Records of GPU activity to timelines, on spools made by hand; each also goes through the outputs and their checks.
-// TBPROF_WRITE_GPU_SPOOLS=DIRECTORY: some of the spools are left there, for tests/xprof/test_gpu.py.
+// Timelines from records of GPU activity, in spools made by hand; each timeline also goes through the outputs and their
+// checks. TBPROF_WRITE_GPU_SPOOLS=DIRECTORY: writes some of the spools there, for tests/xprof/test_gpu.py.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Every output takes it, and finds in the file what it wrote.
+// Every output accepts the timeline, and its check finds all of it in the file.
 void ExpectOutputs(const Timeline& timeline) {
   for (const Output& output : Outputs()) {
     StringSink sink;
@@ -101,7 +101,7 @@ TEST(GpuBuilder, TrainingOnOneDevice_HasPlaneStreamsAndLaunches) {
   EXPECT_THAT(KernelDetails(timeline.gpu_launches[compute->events[0].launch]),
               HasSubstr("regs:64 static_shared:8192 dynamic_shared:0 grid:128,1,1 block:256,1,1 occ_pct:50"));
 
-  // The library's own thread is none of the program's.
+  // The library's own thread does not count as a thread of the program.
   ASSERT_EQ(timeline.threads.size(), 1u);
   std::map<int64_t, std::string> calls;
   for (const Event& event : timeline.threads[0].events) {
@@ -132,7 +132,7 @@ TEST(GpuBuilder, SpoolsForOtherTests_AreWritten) {
   copies.Copy(0, 14, GpuCopyKind::kHostToDevice, 1 << 20, Gpu(10 * kMs), Gpu(12 * kMs), 1).EndChunk();
   leave("copies", copies.End(50 * kMs));
 
-  // A second device with a kernel that is called like a step, and a helper process that uses the first one.
+  // A second device with a kernel whose name looks like a step, and a helper process that uses the first device.
   SpoolMaker two = GpuTraining(1);
   two.Chunk(1, 1, 2).GpuDevice(1, "NVIDIA H100 80GB HBM3", 2).GpuName(GpuNameKind::kKernel, 4, "train_step_kernel");
   for (uint32_t i = 0; i < 3; ++i) {
@@ -146,8 +146,7 @@ TEST(GpuBuilder, SpoolsForOtherTests_AreWritten) {
   two.Api(307, 200, Gpu(15 * kMs), 1000, 12, true).Kernel(0, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
   leave("two", two);
 
-  // A step for each iteration but the first and the last, as nothing finds them yet; the launches of one are on a
-  // second thread.
+  // Sets a step for each iteration except the first and the last; the launches of one step are on a second thread.
   Timeline steps = Build(GpuTraining(8));
   steps.steps.clear();
   for (int i = 1; i < 7; ++i) {
@@ -181,7 +180,7 @@ TEST(GpuBuilder, WrappedCorrelationNumbers_AreSeparatedByTime) {
     spool.Api(kLaunchCallback, kMainTid, Gpu(at), kMs, 77);
     spool.Kernel(0, 7, kGemm, Gpu(at + 2 * kMs), Gpu(at + 3 * kMs), 77);
   }
-  // Of no call that is known, and of none at all.
+  // A kernel with the number of an unknown call, and a kernel without a number.
   spool.Kernel(0, 7, kGemm, Gpu(40 * kMs), Gpu(41 * kMs), 78).Kernel(0, 7, kGemm, Gpu(42 * kMs), Gpu(43 * kMs), 0);
   const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
   std::map<int64_t, int64_t> calls;
@@ -224,7 +223,7 @@ TEST(GpuBuilder, TwoProcessesOnOneDevice_ShareItsPlane) {
 TEST(GpuBuilder, DevicesOfOneNumber_AreSeparatedByIdentity) {
   SpoolMaker spool = GpuTraining(1);
   spool.Segment(2, {}).Process(2, SpoolMaker::MakeProcess(1, 200, 10)).Thread(2, 1, 1, 200, 10);
-  // Under CUDA_VISIBLE_DEVICES each process calls its own number 0.
+  // With CUDA_VISIBLE_DEVICES each process numbers its own device 0.
   spool.Chunk(2, 1, 1).GpuClock(kMs, Gpu(kMs)).GpuDevice(0, "other", 2);
   spool.Kernel(0, 7, 9, Gpu(16 * kMs), Gpu(17 * kMs), 12).EndChunk();
   const Timeline timeline = Build(spool);
@@ -280,7 +279,7 @@ TEST(GpuBuilder, UnknownThreadsSynchronizationAndOverhead_HaveLines) {
   EXPECT_EQ(lines["CUPTI overhead/4711"], std::vector<std::string>{"lazy function loading"});
 }
 
-// What is in use was allocated in a part that the spool has dropped, or given back there.
+// Memory in use was allocated, or memory was freed, in a part that the spool has dropped.
 TEST(GpuBuilder, DroppedParts_DeviceMemoryIsCarriedOver) {
   SpoolMaker spool = GpuProcess();
   spool.GpuMemory(0, GpuMemoryOperation::kAllocation, 0x1, 1 << 20, Gpu(10 * kMs)).EndChunk();
@@ -317,7 +316,7 @@ TEST(GpuBuilder, DroppedParts_DeviceMemoryIsCarriedOver) {
   EXPECT_THAT(notes, HasSubstr("leaves out 2 allocations and releases"));
 }
 
-// On lines of the host, whatever it is; in the totals by device.
+// All kinds are on lines of the host, and in the totals by device.
 TEST(GpuBuilder, UnifiedMemory_IsOnLinesOfTheHostAndInTotals) {
   SpoolMaker spool = GpuProcess();
   spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 4096, Gpu(10 * kMs), Gpu(11 * kMs), 2);
@@ -327,7 +326,7 @@ TEST(GpuBuilder, UnifiedMemory_IsOnLinesOfTheHostAndInTotals) {
   spool.GpuUnified(GpuUnifiedKind::kDeviceFault, 0, 3, Gpu(10 * kMs), Gpu(11 * kMs), 2);
   spool.GpuUnified(GpuUnifiedKind::kThrottling, kNoDevice, 0, Gpu(16 * kMs), Gpu(17 * kMs), 1);
   spool.GpuUnified(GpuUnifiedKind::kThrashing, 0, 4096, Gpu(18 * kMs), 0);
-  // Not what CUPTI can have recorded.
+  // Records that CUPTI cannot have made.
   spool.GpuUnified(static_cast<GpuUnifiedKind>(77), 0, 1, Gpu(18 * kMs), 0);
   spool.GpuUnified(GpuUnifiedKind::kToDevice, 0, 1, Gpu(18 * kMs), Gpu(17 * kMs));
   const Timeline timeline = Build(spool.EndChunk().End(50 * kMs));
@@ -383,7 +382,7 @@ TEST(GpuBuilder, GraphsSetsAndStreams_AreNamed) {
   const GpuStream* copies = StreamNumber(timeline, 8);
   EXPECT_EQ(GpuEventName(timeline, copies->events[0]), "Memset");
   EXPECT_EQ(GpuEventName(timeline, copies->events[1]), "MemcpyDToD (P2P)");
-  // Where TensorBoard looks for it, without the template's return type.
+  // TensorBoard looks for the name at the start, so the template's return type is removed.
   EXPECT_THAT(GpuEventName(timeline, StreamNumber(timeline, 9)->events[0]), testing::StartsWith("ncclDevKernel"));
 }
 
@@ -478,7 +477,7 @@ TEST(GpuBuilder, KernelsOfOneLength_BudgetKeepsAnEvenPart) {
   EXPECT_EQ(timeline.gpu_devices[0].kernels, kCount);
 }
 
-// A process that has ended before what is shown counts in totals, and so does what was in dropped parts.
+// Processes that ended before the window and records of dropped parts count in the totals.
 TEST(GpuBuilder, DroppedPartsAndEndedProcesses_AreInTheTotals) {
   SpoolMaker spool = GpuProcess();
   const auto raw = [&](FrameType type, const auto& fact, const std::vector<GpuTotalRow>& rows = {}) {
@@ -506,14 +505,14 @@ TEST(GpuBuilder, DroppedPartsAndEndedProcesses_AreInTheTotals) {
       {1, 1, GpuTotalKind::kWait, 0, 1, 5, 0, 9 * kMs, 4 * kMs, 0, 0},
       {1, 1, GpuTotalKind::kBusy, 0, 0, 0, 0, 30 * kMs, 0, 0, 0},
       {1, 2, GpuTotalKind::kKernel, 0, kGemm, 6, 0, 6 * kMs, kMs, 0, 0},
-      // Longer than the run, shorter than its longest, of no kind, of a process without a GPU.
+      // Invalid: longer than the run, a time without calls, unknown kind, process without a GPU.
       {1, 1, GpuTotalKind::kKernel, 0, kRelu, 1, 0, 3'600'000 * kMs, 3'600'000 * kMs, 0, 0},
       {1, 1, GpuTotalKind::kKernel, 0, kRelu, 0, 0, 5, 0, 0, 0},
       {1, 1, static_cast<GpuTotalKind>(77), 0, kRelu, 1, 0, 1, 1, 0, 0},
       {9, 9, GpuTotalKind::kKernel, 0, kRelu, 1, 0, 1, 1, 0, 0},
   };
   raw(FrameType::kGpuTotals, TotalsFact{1, static_cast<uint32_t>(rows.size()), 0}, rows);
-  // Counts a part that is still there.
+  // These totals count a part that still exists.
   raw(FrameType::kGpuTotals, TotalsFact{2, 1, 0}, {{1, 1, GpuTotalKind::kKernel, 0, kGemm, 1000, 0, 0, 0, 0, 0}});
   spool.Window(kEndWindow, WindowEvent::kClosed, 100 * kMs).End(100 * kMs);
   TimelineRequest request;
@@ -549,7 +548,7 @@ TEST(GpuBuilder, ClockJump_KernelsStayBehindTheirCalls) {
   SpoolMaker spool = GpuProcess();
   constexpr uint64_t kJump = 100 * kMs;
   spool.GpuClock(10 * kMs, Gpu(10 * kMs));
-  // Called after the clock was set back, run before it by the device's time.
+  // The call was made after the clock was set back; by the device's time, its kernel ran before that.
   spool.Api(kLaunchCallback, kMainTid, Gpu(18 * kMs - kJump), kMs, 5);
   spool.Kernel(0, 7, kGemm, Gpu(12 * kMs), Gpu(14 * kMs), 5);
   spool.GpuClock(20 * kMs, Gpu(20 * kMs - kJump));
@@ -586,7 +585,7 @@ TEST(GpuBuilder, NoGpuRecords_CauseIsReported) {
 
 TEST(GpuBuilder, PausesAndKill_AreGapsAndWarnings) {
   SpoolMaker spool = GpuProcess();
-  // The kernel's end does not show what was launched meanwhile.
+  // The end of a kernel does not prove that later launches were recorded.
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(60 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(49 * kMs), kMs, 3);
   spool.GpuInfo(GpuInfoKey::kPaused, 20 * kMs, "program: the program uses CUPTI itself");
   spool.GpuInfo(GpuInfoKey::kRecording, 30 * kMs, "");
@@ -610,7 +609,7 @@ TEST(GpuBuilder, PausesAndKill_AreGapsAndWarnings) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
 
-// Each gap of the program's own use of CUPTI has its cause: a line for each, with what helps against it.
+// Each gap by the program's own use of CUPTI has its own cause, and a line with the remedy.
 TEST(GpuBuilder, GapsOfTheProgram_DifferentCauses_EachIsNamed) {
   constexpr char kProgram[] = "program: the program uses CUPTI itself";
   SpoolMaker spool = GpuProcess();
@@ -672,7 +671,7 @@ TEST(GpuBuilder, GapOfTheProgram_CauseOrCallerNotKnown_IsSaid) {
   }
 }
 
-// As --require-gpu names it.
+// The cause as --require-gpu prints it.
 TEST(GpuBuilder, LatestCuptiCause_SessionThatEnded_IsWhatItHad) {
   EXPECT_EQ(CuptiCauseText(LatestCuptiCause({}), nullptr), "");
   std::vector<CuptiUseAt> uses = {{1, CuptiLeft::kCall, 9, "cuptiSubscribe"}};
@@ -683,7 +682,7 @@ TEST(GpuBuilder, LatestCuptiCause_SessionThatEnded_IsWhatItHad) {
             "first call cuptiSubscribe; kept open by activity kinds that are enabled");
 }
 
-// From the program's call on, of which none came while the window was open.
+// The gap begins with the program's call; no call came while the window was open.
 TEST(GpuBuilder, ProgramUsesCuptiBeforeTheWindow_IsAGapOfTheWindow) {
   for (const bool given_back : {false, true}) {
     SpoolMaker spool = GpuProcess();
@@ -699,7 +698,7 @@ TEST(GpuBuilder, ProgramUsesCuptiBeforeTheWindow_IsAGapOfTheWindow) {
   }
 }
 
-// More changes than are kept: what comes of the rest is not known, and is neither a gap to the end nor in order.
+// There are more changes than are kept. The later states are unknown: neither a gap to the end nor an orderly end.
 TEST(GpuBuilder, MoreStateChangesThanKept_AreAWarning) {
   SpoolMaker spool = GpuProcess();
   spool.Kernel(0, 7, kGemm, Gpu(10 * kMs), Gpu(11 * kMs), 3).Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
@@ -722,7 +721,7 @@ TEST(GpuBuilder, MoreStateChangesThanKept_AreAWarning) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed")));
 }
 
-// By hooks the calls are there to the last, and what they began is not.
+// With hooks, all calls up to the kill are recorded, but not the work that the last calls submitted.
 TEST(GpuBuilder, KilledByHooks_LossCountsFromTheLastWork) {
   SpoolMaker spool = GpuProcess();
   spool.GpuInfo(GpuInfoKey::kByHooks, 5 * kMs, "as asked for by --cuda=hooks");
@@ -735,12 +734,12 @@ TEST(GpuBuilder, KilledByHooks_LossCountsFromTheLastWork) {
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 840 ms after the last GPU work")));
 }
 
-// CUPTI hands over calls before their work, and the work of one stream before that of another.
+// CUPTI delivers calls before their work, and the work of one stream before the work of another stream.
 TEST(GpuBuilder, KilledWithCallsButNoWork_LossCountsFromTheFirstLaunchWithout) {
   SpoolMaker spool = GpuProcess();
   for (uint32_t i = 0; i < 8; ++i) {
     spool.Api(kLaunchCallback, kMainTid, Gpu((100 + i * 100) * kMs), kMs, 10 + i);
-    // The sixth has none, and the eighth is on a stream whose buffer came.
+    // The sixth and seventh have no work; the eighth is on a stream whose buffer was delivered.
     if (i != 5 && i != 6) spool.Kernel(0, 7, kGemm, Gpu((110 + i * 100) * kMs), Gpu((120 + i * 100) * kMs), 10 + i);
   }
   spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
@@ -749,7 +748,7 @@ TEST(GpuBuilder, KilledWithCallsButNoWork_LossCountsFromTheFirstLaunchWithout) {
   EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, 300'000'000'000);
 }
 
-// What was launched long ago and has no work was lost for another reason: CUPTI dropped it, or an empty graph has none.
+// An old launch without work does not count for the kill: CUPTI dropped its record, or an empty graph has no work.
 TEST(GpuBuilder, LaunchOfLongAgoWithoutWork_IsNotWhatTheKillCost) {
   SpoolMaker spool = GpuProcess();
   spool.Api(kLaunchCallback, kMainTid, Gpu(20 * kMs), kMs, 9);
@@ -760,7 +759,7 @@ TEST(GpuBuilder, LaunchOfLongAgoWithoutWork_IsNotWhatTheKillCost) {
   EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, 100'000'000'000);
 }
 
-// The last flush is as long before the end as the program's exit takes.
+// The time between the last flush and the end of the process is the program's exit, not a gap.
 TEST(GpuBuilder, Exit_IsNoGap) {
   for (const uint64_t end_ms : {70, 400, 1400}) {
     SpoolMaker spool = GpuProcess();
@@ -778,7 +777,7 @@ TEST(GpuBuilder, Exit_IsNoGap) {
 TEST(GpuBuilder, Steps_CallsAcrossTheirBorder_AreTied) {
   Timeline timeline = Build(GpuTraining(2));
   Thread& thread = timeline.threads[0];
-  // Two steps, and a wait that holds the last call of one and sticks out of it.
+  // Two steps, and a wait that contains the last call of one step and ends after it.
   timeline.steps.clear();
   for (int i = 0; i < 2; ++i) {
     Step step;
@@ -793,14 +792,15 @@ TEST(GpuBuilder, Steps_CallsAcrossTheirBorder_AreTied) {
   EXPECT_EQ(tied.bars.size(), 2u);
   EXPECT_TRUE(tied.tied.empty());
   ExpectOutputs(timeline);
-  // Around everything: the bars lie in it.
+  // An event around everything: the bars lie inside it.
   Event outer = thread.events[0];
   outer.start_ps = 0;
   outer.duration_ps = timeline.duration_ps;
   thread.events.insert(thread.events.begin(), outer);
   EXPECT_EQ(StepsOfThread(timeline, thread, calls).bars.size(), 2u);
   ExpectOutputs(timeline);
-  // From the middle of one step's calls to the middle of the other's: those of the second have their own step.
+  // An event from the middle of one step's calls to the middle of the other's calls: the second calls belong to their
+  // own step.
   thread.events.erase(thread.events.begin());
   const auto middle = std::find_if(thread.events.begin(), thread.events.end(),
                                    [](const Event& event) { return event.start_ps > 9'150'000'000; });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of CUDA and the Python stacks under which the driver was entered, on spools made by hand.
+// CUDA calls and the Python stacks at which the driver was entered, in spools made by hand.
 #include "writer/convert/gpu_call_stacks.h"
 
 #include <string>
@@ -22,7 +22,7 @@ using testing::ElementsAre;
 constexpr uint64_t kUs = 1000, kStep = 0x7f0000001000;
 constexpr uint16_t kDriverLaunch = 307;
 
-// A number of a line for each of `lines`: `train.py:42` has number 42.
+// Adds a stack for each of `lines`; its number is the line: `train.py:42` has number 42.
 void AddLines(SpoolMaker* spool, const std::vector<int>& lines) {
   AddPythonCode(spool, kMs, kStep, "step", "/src/train.py", 40);
   for (const int line : lines) AddPythonStack(spool, kMs, static_cast<uint32_t>(line), {{kStep, line - 40}});
@@ -32,7 +32,7 @@ void Enter(SpoolMaker* spool, uint64_t ticks, uint32_t line) {
   AddPythonStack(spool, ticks, line, {}, kPythonStackCall);
 }
 
-// `cudaLaunchKernel 42`, by time; of the main thread's calls.
+// The main thread's calls as `cudaLaunchKernel 42`, sorted by time.
 std::vector<std::string> CallsOf(const SpoolMaker& spool, TimelineRequest request = {}) {
   const auto timeline = spool.Build(std::move(request));
   EXPECT_TRUE(timeline.ok()) << timeline.status();
@@ -103,7 +103,7 @@ TEST(GpuCallStacks, StackThatComesLater_IsFound) {
   spool.Api(kLaunchCallback, kMainTid, Gpu(10 * kMs), 5 * kUs, 1);
   spool.EndChunk().Chunk(1, 1, 1);
   Enter(&spool, 10 * kMs + kUs, 41);
-  Enter(&spool, 11 * kMs, 77);  // which never comes
+  Enter(&spool, 11 * kMs, 77);  // a stack that is never recorded
   spool.EndChunk().Chunk(1, 1, 1);
   AddLines(&spool, {41});
   EXPECT_THAT(CallsOf(spool.EndChunk().End(100 * kMs)), ElementsAre("cudaLaunchKernel 41"));

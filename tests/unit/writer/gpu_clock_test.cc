@@ -39,7 +39,7 @@ TEST(GpuClock, ToTicks_BetweenAndBeyondPairs_IsLinear) {
     EXPECT_FALSE(time.uncertain);
     EXPECT_GE(time.ticks, before);
     before = time.ticks;
-    // Beyond the pairs the session's own rate: 50 ppm of ten seconds.
+    // Outside of the pairs, the session's own rate is used: an error of 50 ppm of ten seconds.
     EXPECT_LE(Distance(time.ticks, 3 * ns), ns < 10 * kSecond || ns > 20 * kSecond ? 1'600'000u : 10u) << ns;
   }
 }
@@ -56,7 +56,7 @@ TEST(GpuClock, WideReadings_AreLeftOut) {
   EXPECT_EQ(clock.ToTicks(kAhead + 5 * kSecond + 1000, kAll).ticks, 5 * kSecond + 1000);
 }
 
-// PyTorch's Kineto registers the counter of the CPU as CUPTI's clock, which nothing undoes.
+// PyTorch's Kineto registers the counter of the CPU as CUPTI's clock, and never restores the old clock.
 TEST(GpuClock, ToTicks_ClockReplacedByACounter_BothSidesAreRight) {
   GpuClockMap clock;
   const auto counter = [](uint64_t ns) { return 40'000'000'000'000 + ns * 21 / 10; };  // at 2.1 GHz
@@ -75,7 +75,7 @@ TEST(GpuClock, ToTicks_ClockReplacedByACounter_BothSidesAreRight) {
     EXPECT_FALSE(time.uncertain) << ms;
     EXPECT_LE(Distance(time.ticks, ms * 1'000'000), 10u) << ms;
   }
-  // Behind the last pair, by the same rate.
+  // Times behind the last pair use the same rate.
   EXPECT_LE(Distance(clock.ToTicks(counter(10 * kSecond), kAll).ticks, 10 * kSecond), 100u);
 }
 
@@ -97,7 +97,7 @@ TEST(GpuClock, ForwardStep_IsABreakAndBothSidesAreRight) {
   EXPECT_EQ(clock.ToTicks(kAhead + 4 * kSecond, kAll).ticks, 4 * kSecond);
   EXPECT_EQ(clock.ToTicks(kAhead + 7 * kSecond + kStep, kAll).ticks, 7 * kSecond);
   EXPECT_FALSE(clock.ToTicks(kAhead + 7 * kSecond + kStep, kAll).uncertain);
-  // The clock was set between 5 s and 6 s; before and after it, on the side they fit.
+  // The clock was set between 5 s and 6 s. Times near the step are placed on the side that they fit.
   const GpuTime early = clock.ToTicks(kAhead + 5 * kSecond + kSecond / 4, kAll);
   EXPECT_TRUE(early.uncertain);
   EXPECT_EQ(early.ticks, 5 * kSecond + kSecond / 4);
@@ -205,7 +205,8 @@ GpuLaunch Launch(uint32_t threads, uint32_t registers, uint32_t shared) {
   return launch;
 }
 
-// Against cudaOccMaxActiveBlocksPerMultiprocessor of cuda_occupancy.h (CUDA 13.0), worked out by its rules.
+// Expected values are calculated by the rules of cudaOccMaxActiveBlocksPerMultiprocessor in cuda_occupancy.h
+// (CUDA 13.0).
 TEST(Occupancy, EachResource_LimitsIt) {
   const GpuDeviceRecord device = H100();
   EXPECT_DOUBLE_EQ(Occupancy(device, Launch(256, 32, 0)), 1.0);           // warps

@@ -60,7 +60,7 @@ TEST_F(GapFinderTest, NoWindowOpen_IsNoGap) {
   EXPECT_TRUE(Find({At(200, GpuStateChange::kPaused, "window: no window is open")}).empty());
 }
 
-// A program takes CUPTI while no window is open, and keeps it.
+// The program starts to use CUPTI while no window is open, and does not stop.
 TEST_F(GapFinderTest, AnotherCauseDuringAPause_BeginsAGapOfItsOwn) {
   EXPECT_EQ(Find({At(150, GpuStateChange::kPaused, "window: no window is open"),
                   At(200, GpuStateChange::kPaused, kProgram), At(400, GpuStateChange::kRecording)}),

@@ -40,7 +40,7 @@ class GpuLinesTest : public testing::Test {
     place.is_used = is_used;
     timeline_.gpu_devices.emplace_back().name = std::to_string(places_.size() - 1);
   }
-  // As they were added, in the order of their numbers.
+  // The names that the devices were added with, in the order of their numbers.
   std::vector<std::string> DevicesInOrder() const {
     std::vector<std::string> names;
     for (const GpuDevice& device : timeline_.gpu_devices) names.push_back(device.name);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A made spool of a small training on one GPU: three iterations of copy, kernels, copy back. *Simulated*: no device
-// made it. Ticks are nanoseconds, and the GPU clock is ahead of them by kGpuAhead.
+// A spool made by hand (simulated, without a device) of a small training on one GPU: three iterations of copy, kernels,
+// copy back. Ticks are nanoseconds, and the GPU clock is ahead of them by kGpuAhead.
 #ifndef TBPROF_TESTS_UNIT_WRITER_GPU_SPOOL_H_
 #define TBPROF_TESTS_UNIT_WRITER_GPU_SPOOL_H_
 
@@ -16,10 +16,11 @@ inline constexpr uint16_t kLaunchCallback = 211, kCopyCallback = 41, kSyncCallba
 // Kernel names by number.
 inline constexpr uint32_t kGemm = 1, kRelu = 2, kAllReduce = 3;
 
-// Of the GPU clock, what the ticks of the session would read.
+// The GPU clock's time at these ticks of the session.
 inline constexpr uint64_t Gpu(uint64_t ticks) { return kGpuAhead + ticks; }
 
-// Session, process 1 with its main thread and the library's own, which has an open chunk with all facts of the GPU.
+// A session and process 1 with its main thread and the library's own thread, which has an open chunk with all GPU
+// facts.
 inline SpoolMaker GpuProcess(uint64_t open = kMs) {
   SpoolMaker spool;
   spool.Session(open).Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}});
@@ -39,7 +40,7 @@ inline SpoolMaker GpuProcess(uint64_t open = kMs) {
   return spool;
 }
 
-// Kernels of one iteration: 3 ms of gemm, 1 ms of relu; 1 ms of copy in, half a ms out.
+// Each iteration has 1 ms of copy in, 3 ms of gemm, 1 ms of relu, and half a ms of copy out.
 inline SpoolMaker GpuTraining(int iterations = 3) {
   SpoolMaker spool = GpuProcess();
   uint32_t id = 10;
@@ -47,7 +48,7 @@ inline SpoolMaker GpuTraining(int iterations = 3) {
     const uint64_t at = (10 + 20 * static_cast<uint64_t>(i)) * kMs;
     spool.Api(kCopyCallback, kMainTid, Gpu(at), kMs / 10, ++id);
     spool.Copy(0, 14, GpuCopyKind::kHostToDevice, 1 << 20, Gpu(at + kMs), Gpu(at + 2 * kMs), id);
-    // The runtime's call and the driver's in it share a number.
+    // The runtime call and the driver call inside it share a number.
     spool.Api(kLaunchCallback, kMainTid, Gpu(at + kMs / 5), kMs / 10, ++id);
     spool.Api(307, kMainTid, Gpu(at + kMs / 5 + 1000), kMs / 20, id, true);
     spool.Kernel(0, 7, kGemm, Gpu(at + 2 * kMs), Gpu(at + 5 * kMs), id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Blocks followed by their records: pairs, peaks and places, with few times and several threads.
+// Blocks traced by their records: pairs, peaks and sites, with few timestamps and several threads.
 #include "writer/convert/heap_blocks.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class HeapBlocksTest : public testing::Test {
     Of(thread);
     blocks_.Time(ticks);
   }
-  // What follows is of this thread, read by the pass of that time.
+  // The next records are of `thread`; the launcher's pass at time `pass` read them.
   void BeginChunk(uint32_t thread, uint64_t pass) {
     thread_ = thread;
     pass_ = pass;
@@ -110,7 +110,7 @@ TEST_F(HeapBlocksTest, CallsWithoutTime_AreSpreadBetweenTimedOnes) {
   EXPECT_EQ(totals().widest_ticks, 400u);
   std::vector<uint64_t> times;
   for (const HeapBlocks::Sample& sample : blocks_.curve()) times.push_back(sample.ticks);
-  // One part of the curve is longer than all of this: its highest is its last.
+  // One interval of the curve is longer than all of these times, so only its highest level is kept: the last.
   EXPECT_THAT(times, testing::ElementsAre(2400));
   EXPECT_EQ(totals().peak_ticks, 2400u);
 }
@@ -131,7 +131,7 @@ TEST_F(HeapBlocksTest, BlockReleasedAtOnceByItsThread_IsTemporary) {
   EXPECT_EQ(SiteAt(0xb).temporary, 0u);
 }
 
-// The launcher reads one thread's chunk after the other's: what follows in time may come first in the spool.
+// The launcher reads the chunks of threads one after the other: a later call may come first in the spool.
 TEST_F(HeapBlocksTest, ThreadsOfAPassInAnyOrder_AreSortedByTime) {
   BeginChunk(2, 3000);
   Went(2, 0x10, 100, 2500);
@@ -146,7 +146,7 @@ TEST_F(HeapBlocksTest, ThreadsOfAPassInAnyOrder_AreSortedByTime) {
   EXPECT_EQ(SiteAt(0xa).live_blocks, 0u);
 }
 
-// Made while a pass was under way: one thread's is read in it, the other's in the next.
+// Two calls are made during a pass: this pass reads the call of one thread, the next pass the call of the other.
 TEST_F(HeapBlocksTest, CallDuringAPass_WaitsForTheNextPass) {
   BeginChunk(2, 3000);
   Went(2, 0x10, 100, 3500);
@@ -160,7 +160,7 @@ TEST_F(HeapBlocksTest, CallDuringAPass_WaitsForTheNextPass) {
   EXPECT_EQ(totals().live_bytes, 1);
 }
 
-// A thread that goes from chunk 5 to chunk 2 and on to 7: the launcher reads them as 2, 5, 7.
+// A thread fills chunk 5, then chunk 2, then chunk 7: the launcher reads them in the order 2, 5, 7.
 TEST_F(HeapBlocksTest, ChunksOfAThread_AreReadInOrderOfTheirNumbers) {
   BeginFrame(1, 2200, 5, 0);
   blocks_.Time(2000);
@@ -181,7 +181,7 @@ TEST_F(HeapBlocksTest, ChunksOfAThread_AreReadInOrderOfTheirNumbers) {
   EXPECT_EQ(totals().peak_ticks, 2500u);
 }
 
-// While a pass is on its way from chunk 5 to chunk 7, their thread goes from the one to the other.
+// A thread goes from chunk 5 to chunk 7 while the launcher's pass is between these chunks.
 TEST_F(HeapBlocksTest, EndOfAChunkReadAfterTheNextBegins_IsSorted) {
   thread_ = 1;
   BeginFrame(1, 3000, 5, 0);
@@ -206,7 +206,7 @@ TEST_F(HeapBlocksTest, ImpossibleOrder_IsPairedAndCounted) {
   BeginChunk(1, 5000);
   Came(1, 0x10, 100, 0xa, 2000);
   Time(2, 2000);
-  Went(2, 0x10, 100, 0);  // at 2100 of 2000..2200, and really before 2050
+  Went(2, 0x10, 100, 0);  // estimated at 2100 of 2000..2200; really before 2050
   Came(1, 0x10, 60, 0xb, 2050);
   Time(2, 2200);
   blocks_.Finish();
@@ -220,7 +220,7 @@ TEST_F(HeapBlocksTest, ImpossibleOrder_IsPairedAndCounted) {
 TEST_F(HeapBlocksTest, ReleaseAheadOfItsBlock_IsPaired) {
   BeginChunk(1, 5000);
   Time(1, 2000);
-  Came(1, 0x10, 100, 0xa, 0);  // at 2100 of 2000..2200, and really before 2050
+  Came(1, 0x10, 100, 0xa, 0);  // estimated at 2100 of 2000..2200; really before 2050
   Time(1, 2200);
   Went(2, 0x10, 100, 2050);
   blocks_.Finish();
@@ -268,7 +268,7 @@ TEST_F(HeapBlocksTest, CallsOutsideTheWindow_DoNotCount) {
   EXPECT_EQ(totals().live_bytes, 11);
 }
 
-// A thread's last calls, with no time behind them, were made before the close that ended them.
+// A thread's last calls have no later timestamp: they were made before the window closed.
 TEST_F(HeapBlocksTest, LastCallsWithoutTime_AreInTheWindow) {
   BeginChunk(1, 2 * kClose);
   Came(1, 0x10, 1, 0xa, kClose - 100);
@@ -306,7 +306,7 @@ TEST_F(HeapBlocksTest, MoreBlocksThanRoom_AreCounted) {
   EXPECT_EQ(room_, 3u);
 }
 
-// Threads that take and give back one heap's blocks, recorded as the library does, read as the launcher does.
+// Threads allocate and free blocks of one heap. The records are made like the library's and read like the launcher's.
 class RandomHeap : public HeapBlocksTest, public testing::WithParamInterface<int> {};
 
 TEST_P(RandomHeap, RandomCalls_TotalsEqualTheRealHeap) {
@@ -347,7 +347,7 @@ TEST_P(RandomHeap, RandomCalls_TotalsEqualTheRealHeap) {
       bytes -= static_cast<int64_t>(size);
       record.tag.flags = kRecordRelease;
     } else {
-      // The latest that was given back, as allocators do.
+      // Reuses the address that was freed last, as allocators do.
       address = free_addresses.back();
       free_addresses.pop_back();
       used.push_back(address);
@@ -364,7 +364,7 @@ TEST_P(RandomHeap, RandomCalls_TotalsEqualTheRealHeap) {
   }
   size_t read[kThreads] = {};
   for (uint64_t pass = kOpen; pass < ticks + 20'000; pass += 10'000) {
-    // The pass takes a while: of the threads read later more is there.
+    // A pass takes some time: threads that it reads later have more records by then.
     for (uint32_t thread = 0; thread < kThreads; ++thread) {
       const uint64_t now = pass + thread * 500;
       if (read[thread] == of_thread[thread].size() || of_thread[thread][read[thread]].ticks > now) continue;
@@ -383,7 +383,7 @@ TEST_P(RandomHeap, RandomCalls_TotalsEqualTheRealHeap) {
   for (const auto& [address, block] : live) ++of_site[block.second];
   int64_t at_peak = 0;
   for (const HeapBlocks::Site& site : blocks_.sites()) {
-    // A pair in the wrong order may leave the earlier one's place to a block.
+    // A pair in the wrong order may attribute a block to the site of the earlier block.
     EXPECT_NEAR(static_cast<double>(site.live_blocks), static_cast<double>(of_site[site.address]),
                 stamp_every == 1 ? 0 : 5)
         << site.address;

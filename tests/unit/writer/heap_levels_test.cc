@@ -6,7 +6,7 @@
 namespace tbprof {
 namespace {
 
-// Armed from 100 on; the process began at 200.
+// Recording is armed from 100 on; the process began at 200.
 const ArmedPeriods kArmed = {{100, UINT64_MAX}};
 
 ProcessFacts Process(std::vector<std::pair<uint64_t, int64_t>> counters, int64_t peak = 0) {
@@ -30,7 +30,7 @@ TEST(HeapLevels, CountedFromTheStart_AreAbsolute) {
 }
 
 TEST(HeapLevels, CountedLater_AreLowerBounds) {
-  // 40 bytes from before are freed, then 10 come.
+  // 40 bytes from before are freed, then 10 bytes are allocated.
   const ProcessFacts process = Process({{600, -40}, {700, -30}}, 5);
   const HeapLevels levels = HeapLevelsOf({process, 200, 500, 800, 0, -30}, {{500, 800}});
   EXPECT_FALSE(levels.absolute);
@@ -41,7 +41,7 @@ TEST(HeapLevels, CountedLater_AreLowerBounds) {
   EXPECT_EQ(levels.peak_bytes, 45);
 }
 
-// A peak that no look has met.
+// A peak between two reads of the counters.
 TEST(HeapLevels, ThePeakOfTheTarget_IsOfTheWindowThatItRoseIn) {
   ProcessFacts process = Process({{300, 10}, {600, 20}}, 70);
   EXPECT_EQ(HeapLevelsOf({process, 200, 150, 800, 0, 20}, kArmed).window_peak_bytes, 70) << "it began in the window";
@@ -54,7 +54,7 @@ TEST(HeapLevels, ThePeakOfTheTarget_IsOfTheWindowThatItRoseIn) {
   EXPECT_EQ(HeapLevelsOf({process, 200, 500, 800, 10, 20}, kArmed).window_peak_bytes, 70);
 }
 
-// A look that comes when the window is open brings a peak from before it.
+// A read inside the window reports a peak from before the window.
 TEST(HeapLevels, ALateLook_DoesNotMoveAPeakIntoTheWindow) {
   ProcessFacts process = Process({{300, 20}, {599, 150}, {600, 100}, {700, 60}}, 150);
   process.has_first = true;
@@ -95,7 +95,7 @@ TEST(AllocatorPeriods, WindowsWithoutTheAllocator_DoNotCount) {
             (ArmedPeriods{{10, 40}}));
   EXPECT_EQ(AllocatorPeriods({Window(1, WindowEvent::kOpened, 20, kFamilyIo), Window(1, WindowEvent::kClosed, 30)}),
             ArmedPeriods());
-  // Narrowed to steps: opened once more, closed once.
+  // A window that was narrowed to steps is opened twice and closed once.
   EXPECT_EQ(AllocatorPeriods({Window(0, WindowEvent::kOpened, 10), Window(0, WindowEvent::kOpened, 15),
                               Window(0, WindowEvent::kClosed, 20)}),
             (ArmedPeriods{{10, 20}}));

@@ -24,7 +24,7 @@ class HeapTotalsTest : public HostFixture {
     AddProcess(kProcess, 100, 2000);
     AddThread(kThread, 1, 100, 2000).has_last = true;
   }
-  // One call that takes `size` bytes at 3000.
+  // One allocation of `size` bytes at 3000.
   void TakeBlock(uint64_t size) {
     AllocationRecord record{};
     record.tag = {1, RecordKind::kAllocation, 0, static_cast<uint16_t>(sizeof(record) / kSlotBytes), 0};
@@ -131,7 +131,7 @@ TEST_F(HeapTotalsTest, GapBeforeWindow_LosesNothing) {
   EXPECT_EQ(Exact().lost, 0u);
 }
 
-// Records are drained after they were made.
+// The gap lies behind the window, but the drain lags: records of the window may be missing.
 TEST_F(HeapTotalsTest, GapSoonBehindWindow_MakesTheTableIncomplete) {
   window_.drained = kClose + 500;
   facts_.gaps.push_back({kClose + 500, kClose + 600, 7, GapCause::kSlowDisk, 0});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which events of host lines a budget keeps, and how raw ones become a timeline's.
+// Which events of host lines the budget keeps, and how raw events are converted to the timeline's events.
 #include "writer/convert/host_events.h"
 
 #include <gmock/gmock.h>
@@ -59,9 +59,9 @@ TEST_F(HostEventsTest, TicksOfLine_BecomePicosecondsInOrder) {
 
 TEST_F(HostEventsTest, EventThatSticksOut_IsCutToItsParent) {
   events_.Keep(0, At(0, 10'000));
-  events_.Keep(0, At(9'000, 1'500));  // by less than the jitter of the clock
+  events_.Keep(0, At(9'000, 1'500));  // overlaps by less than the jitter of the clock
   events_.Keep(0, At(20'000, 10'000));
-  events_.Keep(0, At(25'000, 10'000));  // by more
+  events_.Keep(0, At(25'000, 10'000));  // overlaps by more
   events_.Finish({});
   const std::vector<Event>& events = timeline_.threads[0].events;
   EXPECT_EQ(events[1].duration_ps, 1'000'000);

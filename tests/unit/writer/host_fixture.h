@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parts of the conversion that make up the lines of the host, over facts made by hand. A tick is a nanosecond, the
+// The parts of the conversion that make the lines of the host, with facts made by hand. A tick is a nanosecond; the
 // window is [kOpen, kClose).
 #ifndef TBPROF_TESTS_UNIT_WRITER_HOST_FIXTURE_H_
 #define TBPROF_TESTS_UNIT_WRITER_HOST_FIXTURE_H_
@@ -62,7 +62,7 @@ class HostFixture : public testing::Test {
     model_.AddProcesses(kAnyRank, &ranks_);
     model_.AddThreads(&events_);
   }
-  // Finished events of a line.
+  // The events of a line after Finish.
   const std::vector<Event>& EventsOf(uint32_t line) {
     if (!finished_) events_.Finish(totals_.NameSites());
     finished_ = true;

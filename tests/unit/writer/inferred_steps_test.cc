@@ -45,7 +45,7 @@ class InferredStepsTest : public testing::Test {
         {.start_ps = now_, .duration_ps = length_us * kUs, .object = 3, .value = 100, .call_site = site, .type = 1});
     now_ += length_us * kUs;
   }
-  // As a training loop launches: load, layers there and back, the optimizer.
+  // The launches of a training loop: input, forward and backward layers, the optimizer.
   void Train(int steps, int layers) {
     for (int step = 0; step < steps; ++step) {
       begins_.push_back(now_);
@@ -142,7 +142,7 @@ TEST_F(InferredStepsTest, NoDevice_OperationsOfPytorchGiveSteps) {
     timeline_.types.push_back({"aten::operation" + std::to_string(i), EventFamily::kAnnotation, ObjectKind::kNone,
                                ValueKind::kNone, RangeOrigin::kTorchOperation});
   }
-  // A model is made, and much later used.
+  // The program makes a model, and uses it much later.
   for (int i = 0; i < 20; ++i) operation(static_cast<uint16_t>(2 + i % 4));
   now_ += 2'000'000 * kUs;
   for (int step = 0; step < 60; ++step) {
@@ -202,12 +202,12 @@ TEST_F(InferredStepsTest, OptimizersOperations_NextStepBeginsBehindThem) {
     const bool right = std::ranges::any_of(begins_, [&](int64_t begin) { return std::abs(begin - start) <= 6 * kUs; });
     EXPECT_TRUE(right) << i;
     EXPECT_LE(found.steps[i - 1].end_ps, start);
-    // The one that waited is unusual, not the one before it.
+    // The step that waited is irregular, not the step before it.
     EXPECT_EQ(found.steps[i].is_regular, std::abs(begins_[kStalled] - start) > 6 * kUs) << i << found.steps[i].name;
   }
 }
 
-// One that goes from parameter to parameter comes behind one backward pass, and is no step for each.
+// An optimizer that works parameter by parameter runs once after each backward pass: a parameter is no step.
 TEST_F(InferredStepsTest, OptimizerByParameter_IsOneStepABackwardPass) {
   constexpr int kParameters = 10;
   timeline_.gpu_streams.clear();
@@ -278,7 +278,7 @@ class InferredStepsOfFunctionsTest : public InferredStepsTest {
     begins_.clear();
     now_ = 0;
   }
-  // As Keras calls its compiled function; lengths vary.
+  // Calls a compiled function like Keras; lengths vary.
   void Batches(int batches, const std::string& function, int64_t length_us) {
     for (int i = 0; i < batches; ++i) {
       if (function == "__inference_multi_step_on_iterator_839") begins_.push_back(now_);
@@ -319,7 +319,7 @@ class InferredStepsOfFunctionsTest : public InferredStepsTest {
   std::map<std::string, size_t> types_;
 };
 
-// All that an epoch makes anew comes around as well, and is more kinds of operations than a step has.
+// The operations at the start of each epoch also repeat, and are more kinds of operations than a step has.
 TEST_F(InferredStepsOfFunctionsTest, Epochs_AreNoSteps) {
   for (const bool validation : {false, true}) {
     for (const int batches : {10, 100}) {
@@ -371,7 +371,7 @@ TEST_F(InferredStepsOfFunctionsTest, LoopWithBatches_StepsBeginWithTheBatch) {
   }
 }
 
-// A few executions, and then what makes a step of them.
+// Each step has a few executions, followed by the optimizer that makes them one step.
 TEST_F(InferredStepsOfFunctionsTest, AccumulatedParts_AreOneStep) {
   Operation("MakeIterator", 3000);
   for (int step = 0; step < 40; ++step) {
@@ -392,7 +392,7 @@ TEST_F(InferredStepsOfFunctionsTest, AccumulatedParts_AreOneStep) {
   ExpectBegins(found, 1);
 }
 
-// The same with an optimizer that is a function, too: not distinguishable from something else every few steps.
+// The same with an optimizer that is also a function: it looks like any function that is called every few steps.
 TEST_F(InferredStepsOfFunctionsTest, AmbiguousParts_LowConfidence) {
   const auto expect_doubt = [&] {
     timeline_.duration_ps = now_;
@@ -433,7 +433,7 @@ TEST_F(InferredStepsOfFunctionsTest, AmbiguousParts_LowConfidence) {
   }
 }
 
-// A cell or a block that a step calls again and again, before an optimizer that is recognised by its name.
+// Each step calls a cell or a block many times, before an optimizer that is recognised by its name.
 TEST_F(InferredStepsOfFunctionsTest, FunctionCalledOftenInAStep_IsAPart) {
   for (const int calls : {12, 20, 40}) {
     StartAnew();
@@ -481,7 +481,7 @@ TEST_F(InferredStepsOfFunctionsTest, Evaluations_AreNoSteps) {
   }
 }
 
-// Of evaluations that are longer than the training's steps, and repeat as well.
+// The evaluations are longer than the training's steps, and also repeat.
 TEST_F(InferredStepsOfFunctionsTest, EvaluationsBetweenEpochs_AreNoSteps) {
   for (int epoch = 0; epoch < 12; ++epoch) {
     Operation("MakeIterator", 600);
@@ -507,7 +507,7 @@ TEST_F(InferredStepsOfFunctionsTest, EvaluationsBetweenEpochs_AreNoSteps) {
   EXPECT_NEAR(static_cast<double>(Median(Regular(found))), 510.0 * kUs, 40.0 * kUs);
 }
 
-// Moving averages are kept by what optimizers are made of.
+// Moving averages are updated by the same operations as in optimizers.
 TEST_F(InferredStepsOfFunctionsTest, BatchNormalisation_IsNoOptimizer) {
   constexpr int kLayers = 12;
   for (int step = 0; step < 60; ++step) {
@@ -538,7 +538,7 @@ TEST_F(InferredStepsOfFunctionsTest, BatchNormalisation_IsNoOptimizer) {
   ExpectBegins(found, 1);
 }
 
-// What one step has, only longer, is one step.
+// A longer step with the same operations is one step.
 TEST_F(InferredStepsOfFunctionsTest, SlowStep_IsOneStep) {
   constexpr int kSlow = 30;
   for (const bool batch : {false, true}) {
@@ -560,7 +560,7 @@ TEST_F(InferredStepsOfFunctionsTest, SlowStep_IsOneStep) {
   }
 }
 
-// What comes around at another time each turn gives no confident step.
+// A function at random intervals gives no confident steps.
 TEST_F(InferredStepsOfFunctionsTest, FunctionAtRandom_LowConfidence) {
   uint64_t state = 7;
   const auto random = [&](uint64_t below) {
@@ -576,7 +576,7 @@ TEST_F(InferredStepsOfFunctionsTest, FunctionAtRandom_LowConfidence) {
   EXPECT_LT(Infer().confidence, 0.7);
 }
 
-// Down to 50 us, and shorter is none.
+// Loops down to 50 us are found; shorter loops are not.
 TEST_F(InferredStepsTest, ShortLoops_AreFoundDownTo50Us) {
   for (const int64_t gap_us : {0, 30, 100, 200}) {
     timeline_.threads[0].events.clear();

@@ -18,7 +18,7 @@ constexpr char kWorkers[] = "enumerate(DataLoader)#_MultiProcessingDataLoaderIte
 
 class InputPipelineTest : public testing::Test, protected TorchMaker {
  protected:
-  // All that is opened is descriptor 3.
+  // All open calls return descriptor 3.
   void Call(const std::string& name, int64_t us, uint64_t descriptor = 3) {
     uint16_t type = 0;
     while (type < timeline.types.size() && timeline.types[type].name != name) ++type;
@@ -35,7 +35,7 @@ class InputPipelineTest : public testing::Test, protected TorchMaker {
     timeline.step_source = StepSource::kMarked;
     timeline.step_source_text = found.source;
   }
-  // Of a stage in a line.
+  // The microseconds of a stage in a line.
   int64_t Us(const InputLine& line, InputStage stage) const {
     int64_t sum = 0;
     for (const InputEvent& event : line.events) {
@@ -137,7 +137,7 @@ TEST_F(InputPipelineTest, WorkersOfALoader_HaveReadAndPrepare) {
         Call("poll", 1000);
         timeline.threads[on].events.back().value = 0;  // nothing yet
         Call("poll", 1000);
-        // Now and then too short for a record, both of them.
+        // For one batch both reads are too short for a record.
         if (batch != 3) Call("read", 2, 5);
         if (batch != 3) Call("read", 2, 5);
         Op("randn", 30);
@@ -220,7 +220,7 @@ TEST_F(InputPipelineTest, LoopOverADataset_WaitsForItsBatch) {
   EXPECT_EQ(Us(lines[0], InputStage::kWait), 10 * 400);
 }
 
-// Keras waits for its batches within its function: one that the program has taken for itself does not show it.
+// Keras waits for its batches inside its function: a batch that the program itself took does not show that wait.
 TEST_F(InputPipelineTest, OneBatchOfADataset_IsNotTheInput) {
   Range("IteratorGetNext", RangeOrigin::kTensorFlow, 400);
   for (int i = 0; i < 10; ++i) {
@@ -245,7 +245,7 @@ TEST_F(InputPipelineTest, ManyReadsOfABatch_AreOneOfTheirLength) {
   EXPECT_EQ(Us(lines[0], InputStage::kFetch), 300'000 / 100 * (100 * 101 / 2) + 300'000);
 }
 
-// The page's times do not depend on how many batches are drawn.
+// The times on the page do not depend on the number of drawn batches.
 TEST_F(InputPipelineTest, TooManyBatches_AreSummedInGroups) {
   for (int i = 0; i < 600'000; ++i) {
     Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, [&] {
@@ -272,7 +272,7 @@ TEST_F(InputPipelineTest, TooManyBatches_AreSummedInGroups) {
 }
 
 TEST_F(InputPipelineTest, PipesOfWorkers_AreNoFiles) {
-  Call("open64", 10, 0);  // of another time; the pipe has its number now
+  Call("open64", 10, 0);  // an earlier file; the pipe has the same number now
   for (int i = 0; i < 4; ++i) Range(kWorkers, RangeOrigin::kTorchUser, [&] { Call("read", 90); });
   Done();
   const std::vector<InputLine> lines = InputLines(timeline, 0);

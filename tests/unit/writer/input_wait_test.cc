@@ -35,7 +35,7 @@ class InputWaitTest : public testing::Test, protected TorchMaker {
                                            .type = type});
     now += us * kUs;
   }
-  // Ten of 1000 us each, of the thread `on`.
+  // Adds steps of 1000 us each, of the thread `on`.
   template <typename Body>
   void Steps(const Body& body, int count = 10) {
     for (int i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ class InputWaitTest : public testing::Test, protected TorchMaker {
   }
   InputWait Measured() { return MeasureInputWait(timeline); }
 
-  // What TensorBoard's page makes of the steps line.
+  // The numbers that TensorBoard's page calculates from the steps line.
   struct Page {
     double input = 0, running = 0, others = 0;
   };
@@ -86,7 +86,7 @@ TEST_F(InputWaitTest, ProgramThatOnlyComputes_HasNone) {
   EXPECT_NEAR(PageOf().running, 1, 1e-9);
 }
 
-// queue.Queue.get of a training that a thread feeds.
+// queue.Queue.get in a training that another thread feeds.
 TEST_F(InputWaitTest, WaitForAnotherThread_IsUnknownAndNamed) {
   Steps([&] {
     Call("sem_wait", EventFamily::kLock, 890, kLock);
@@ -190,7 +190,7 @@ TEST_F(InputWaitTest, FunctionThatIsGivenItsBatch_Computes) {
   EXPECT_EQ(Measured().state, InputWaitState::kNone);
 }
 
-// What decoding them takes looks like computing.
+// The time to decode the data looks like computing.
 TEST_F(InputWaitTest, StepsThatReadData_AreUnknown) {
   for (const char* call : {"read", "pread64", "recv", "__read_chk"}) {
     timeline.steps.clear();
@@ -239,7 +239,7 @@ TEST_F(InputWaitTest, WaitsThatAreNotDrawn_Count) {
       Op("mm", 100);
     }
   });
-  // As the builder does where there are too many: of each three one stays.
+  // Keeps one event of three, as the builder does if there are too many.
   std::vector<Event>& events = timeline.threads[0].events;
   int count = 0;
   std::erase_if(events, [&](const Event& event) {
@@ -251,7 +251,7 @@ TEST_F(InputWaitTest, WaitsThatAreNotDrawn_Count) {
   EXPECT_NEAR(PageOf().others, 0.6, 1e-9);
 }
 
-// What the page computes is what the terminal prints, however many steps there are.
+// The page computes the numbers that the terminal prints, for any number of steps.
 TEST_F(InputWaitTest, ManySteps_PageEqualsTheTerminal) {
   for (const int count : {100, 10'000, 64'000, 141'000, 200'000}) {
     timeline.steps.clear();
@@ -261,7 +261,7 @@ TEST_F(InputWaitTest, ManySteps_PageEqualsTheTerminal) {
         [&] {
           Range(kWorkers, RangeOrigin::kTorchUser, 480);
           Op("mm", 300);
-          // More pieces than are drawn one by one.
+          // More pieces than are drawn individually.
           for (int i = 0; i < 4; ++i) {
             Call("write", EventFamily::kIo, 20);
             now += 10 * kUs;

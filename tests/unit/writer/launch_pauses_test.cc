@@ -32,7 +32,8 @@ class Program {
     launches.push_back({now, now + length_ps / 4, symbol, flags});
     now += length_ps;
   }
-  // As JAX was seen to on an H200: a few arrays are filled, a few programs compiled, and then that of the step is.
+  // The start of JAX as recorded on an H200: it fills a few arrays, compiles a few programs, then the program of the
+  // step.
   void Start() {
     for (const int64_t wait_us : {52, 2'810, 35, 53'670, 169'529, 378'706, 64, 12, 68'564, 638, 233, 427'682}) {
       Launch(random() % 4, wait_us * kUs);
@@ -42,14 +43,14 @@ class Program {
     }
     Launch(3, 1'687'572 * kUs);
   }
-  // One graph a step.
+  // Each step is one graph.
   void TrainByGraph(int steps, int64_t step_ps) {
     for (int i = 0; i < steps; ++i) {
       begins.push_back(now);
       Launch(77, step_ps + static_cast<int64_t>(random() % 200) * (step_ps / 1000), StepLaunch::kExecutable);
     }
   }
-  // Kernel by kernel; then the host alone works for `host_ps`.
+  // Each step launches its kernels one by one; then only the host works, for `host_ps`.
   void Train(int steps, int64_t host_ps, uint8_t optimizer = 0) {
     for (int i = 0; i < steps; ++i) {
       begins.push_back(now);
@@ -60,7 +61,7 @@ class Program {
     }
   }
 
-  // The number of them that were half as long is twice as large, so that no length is usual.
+  // There are twice as many pauses of half the length, so that no length is typical.
   void Pause(int number) {
     const auto halved = std::bit_width(static_cast<uint64_t>(62 - number) * 11 % 63 + 1) - 1;
     now += 51'200 * kMs >> halved;
@@ -161,7 +162,7 @@ TEST(LaunchPauses, NeitherGraphNorOptimizer_IsNotSure) {
   EXPECT_LE(found.confidence, kSureConfidence);
 }
 
-// One kernel in many forms, each so many times: a tuner, and no training.
+// One kernel in many forms, each launched many times: an autotuner, not a training.
 TEST(LaunchPauses, LoopsOfABenchmark_HaveNoSteps) {
   Program program;
   for (int form = 0; form < 63; ++form) {
@@ -194,7 +195,7 @@ TEST(LaunchPauses, NoLongPause_SameAsWithThem) {
   }
 }
 
-// A start of few launches and long times without any, and an end.
+// Adds a start with few launches and long pauses, and an end.
 void PutBetweenStartAndEnd(MadeSteps* made, uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&random] { return std::uniform_real_distribution<double>(0, 1)(random); };

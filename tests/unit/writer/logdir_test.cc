@@ -36,7 +36,7 @@ std::string Read(const fs::path& path) {
 std::vector<std::string> Names(const fs::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(directory)) {
-    // Left empty in every run, for a TensorBoard that may not write there.
+    // Every run has this empty file, for a TensorBoard that may not write there.
     if (entry.path().filename() == "NO_MODULE.hlo_proto.pb") {
       EXPECT_EQ(entry.file_size(), 0u);
     } else {
@@ -58,7 +58,7 @@ Timeline SmallTimeline(const std::string& host) {
   return timeline;
 }
 
-// Runs `body` in a child that has given up root; the child's failures are the test's.
+// Runs `body` in a child without root; the child's failures fail the test.
 bool AsNobody(const std::function<bool()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -148,7 +148,7 @@ TEST_F(LogdirTest, RanksOfOneLauncher_HaveAFileEach) {
   EXPECT_EQ(RunDirectory::NameForClient("node.r7.r1.xplane.pb", "node.r7"), "r1.xplane.pb");
 }
 
-// A launcher per rank: the name does not depend on who is first.
+// With a launcher per rank, the file name does not depend on which rank is first.
 TEST_F(LogdirTest, FileOfOneRank_HasTheRankInItsName) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   for (const int rank : {3, 0}) ASSERT_TRUE(PublishOne("named", false, rank).ok());
@@ -271,7 +271,7 @@ TEST_F(LogdirTest, Prepare_LinkOfAnotherUser_IsNotFollowed) {
   const absl::Status status = PrepareLogdir(logdir_, "node");
   EXPECT_TRUE(Contains(status, "symbolic link")) << status;
   EXPECT_TRUE(fs::is_empty(root_ / "victim"));
-  // Nor is the caller's own: a cloned repository may hold it.
+  // A link of the caller's own user is not followed either: a cloned repository may hold it.
   fs::remove(logdir_ / "plugins");
   fs::create_directory_symlink(root_ / "victim", logdir_ / "plugins");
   EXPECT_TRUE(Contains(PrepareLogdir(logdir_, "node"), "symbolic link"));
@@ -332,7 +332,7 @@ TEST_F(LogdirTest, Run_AutomaticName_NeverCollides) {
   EXPECT_EQ(run, "run");
   ASSERT_TRUE(PublishOne("run", true, -1, &run).ok());
   EXPECT_EQ(run, "run_2");
-  // Reserved by a capture that is not published yet.
+  // A capture that is not published yet has reserved the name.
   auto open = CreateRun(logdir_, "run", true, "node", -1);
   ASSERT_TRUE(open.ok());
   EXPECT_EQ((*open)->run(), "run_3");
@@ -417,7 +417,7 @@ TEST_F(LogdirTest, Publish_LinkAtTheFileName_IsNotFollowedOrReplaced) {
   const auto files = (*directory)->Publish();
   EXPECT_TRUE(absl::IsAlreadyExists(files.status())) << files.status();
   EXPECT_EQ(Read(root_ / "victim"), "precious");
-  // Nothing half-made stays.
+  // No incomplete file stays.
   EXPECT_EQ(Names(Profile() / "named"), std::vector<std::string>{"node.a.json"});
 }
 
@@ -461,14 +461,14 @@ TEST_F(LogdirTest, Publish_FullDisk_LeavesNoFile) {
     const absl::Status status = (*directory)->Write(*FindOutput("xplane"), timeline).status();
     EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
     EXPECT_TRUE(Contains(status, (Profile() / "run/node.xplane.pb").string() + ": No space left on device")) << status;
-    // What fits is still published.
+    // Smaller files are still published.
     EXPECT_TRUE((*directory)->WriteText("summary.json", "{}").ok());
     EXPECT_TRUE((*directory)->Publish().ok());
   }
   EXPECT_EQ(Names(Profile() / "run"), std::vector<std::string>{"summary.json"});
   EXPECT_FALSE(fs::exists(logdir_ / ".tbprof"));
 
-  // Full before the start: reported before the program runs.
+  // A disk that is full before the start is reported before the program runs.
   std::ofstream filler(logdir_ / "filler");
   filler << std::string(1 << 20, 'x');
   filler.close();
@@ -490,7 +490,7 @@ TEST_F(LogdirTest, Prepare_ReadOnlyFileSystem_IsNamed) {
 TEST_F(LogdirTest, Publish_FailedVerification_LeavesNoFile) {
   ASSERT_TRUE(PrepareLogdir(logdir_, "node").ok());
   auto directory = CreateRun(logdir_, "run", true, "node", -1);
-  Timeline timeline = SmallTimeline("another host");  // not the file's name: TensorBoard would refuse it
+  Timeline timeline = SmallTimeline("another host");  // must not become the file's name: TensorBoard would refuse it
   Output output = *FindOutput("xplane");
   output.verify = [](const std::string& path, const Timeline&) -> absl::StatusOr<std::string> {
     return VerifyXplane(path, SmallTimeline("node"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether memory rises from step to step, by levels made by hand.
+// Whether memory grows from step to step, with levels made by hand.
 #include "writer/convert/memory_trend.h"
 
 #include <gmock/gmock.h>

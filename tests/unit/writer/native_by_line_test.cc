@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which native samples belong to a line of Python, and by groups of threads and phases.
+// Which native samples belong to a line of Python, for groups of threads and phases.
 #include "writer/convert/native_by_line.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ class NativeByLineTest : public testing::Test {
     timeline_.native.threads[thread].points.push_back({static_cast<int64_t>(at_ms * kMs), 10'000, stack});
   }
 
-  // `gemm 3` of the line; in the order of the stacks.
+  // The native functions and samples of a line, like `gemm 3`, in the order of the stacks.
   std::string Of(PythonLineKey line, std::optional<SamplePhase> phase = std::nullopt) {
     const NativeByLine found =
         DivideNativeByLine(timeline_, {&timeline_.python.threads[0]}, SamplePhases(timeline_), phase);
@@ -82,7 +82,7 @@ TEST_F(NativeByLineTest, NextToASampleAtALine_BelongsToIt) {
   EXPECT_EQ(Of(kBackward), "gemm 1 relu 1 ");
 }
 
-// A loop of 10 ms is at one line whenever it is looked at.
+// A loop with the sampling period (10 ms) may be at the same line in every sample.
 TEST_F(NativeByLineTest, BetweenTwoSamplesAtOneLine_BelongsToNone) {
   timeline_.python.threads[0].runs = {MakeRun(1, 100, 140), MakeRun(1, 150, 150)};
   for (const double at : {99.4, 100.6, 105.0, 109.4, 145.0, 150.6, 300.0}) Sample(at, 1);

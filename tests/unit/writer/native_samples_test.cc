@@ -46,7 +46,8 @@ NativeStatusFact Status(NativeState state, uint64_t samples = 0, uint64_t lost =
   return fact;
 }
 
-// A process with a main thread and another, from 1 ms to 1 s. It has a library mapped that is nowhere on this machine.
+// A process with a main thread and another thread, from 1 ms to 1 s. It maps a library that does not exist on this
+// machine.
 SpoolMaker Program() {
   SpoolMaker spool;
   spool.Session(kMs).Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}});
@@ -56,7 +57,7 @@ SpoolMaker Program() {
   return spool;
 }
 
-// 1 calls 2 and 3 in the library; 4 is in no file; 5 lacks its callers.
+// Stack 1 calls 2 and 3 in the library; 4 is in no file; the callers of 5 are missing.
 SpoolMaker WithStacks() {
   SpoolMaker spool = Program();
   spool.NativeStatus(1, Status(kNativeSampled, 7));
@@ -93,7 +94,7 @@ std::vector<std::string> SpansOf(const Timeline& timeline, size_t thread) {
   return out;
 }
 
-// Times of the window, which begins at 1 ms.
+// Times are relative to the window, which begins at 1 ms.
 TEST(NativeSamples, ConsecutiveSamples_BecomeNestedSpansUpToAGap) {
   SpoolMaker spool = WithStacks();
   spool.NativeSamples(1, 1, {At(101, 2), At(111, 2), At(121, 3), At(201, 1)});
@@ -149,7 +150,7 @@ TEST(NativeSamples, Summary_HasFunctionsAndHowSamplingWent) {
   EXPECT_EQ(native["top_self"][0]["self_samples"], 2);
 }
 
-// NumPy and SciPy each bring an OpenBLAS.
+// NumPy and SciPy each ship an OpenBLAS with the same functions.
 TEST(NativeSamples, TwoFunctionsOfOneName_AreShownWithTheirLibraries) {
   SpoolMaker spool = WithStacks();
   spool.NativeSamples(1, 1, {At(101, 2), At(111, 3)});

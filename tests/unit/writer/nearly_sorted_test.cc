@@ -17,7 +17,7 @@ struct Span {
   friend bool operator==(const Span& a, const Span& b) { return a.start == b.start && a.length == b.length; }
 };
 
-// Containing first.
+// A span comes before the spans that it contains.
 struct Earlier {
   uint64_t* comparisons;
   bool operator()(const Span& a, const Span& b) const {
@@ -26,7 +26,7 @@ struct Earlier {
   }
 };
 
-// Comparisons for each element; the order is checked.
+// Returns the comparisons per element, and checks the order.
 double Sort(std::vector<Span> spans) {
   uint64_t comparisons = 0, others = 0;
   std::vector<Span> expected = spans;
@@ -36,7 +36,7 @@ double Sort(std::vector<Span> spans) {
   return static_cast<double>(comparisons) / static_cast<double>(std::max<size_t>(spans.size(), 1));
 }
 
-// Spans in the order in which they end: `children` in each of `parents`, these in one that contains all.
+// Spans in the order of their ends: `parents` spans with `children` spans each, and one span around all.
 std::vector<Span> Nested(int parents, int children) {
   std::vector<Span> spans;
   int64_t now = 0;
@@ -49,7 +49,7 @@ std::vector<Span> Nested(int parents, int children) {
   return spans;
 }
 
-// Pieces of `length` elements; within each `round` of them in any order.
+// Cuts `spans` into pieces of `length` elements, and shuffles each group of `round` pieces.
 std::vector<Span> Shuffled(const std::vector<Span>& spans, size_t length, size_t round, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<Span> result;
@@ -89,7 +89,7 @@ TEST(NearlySorted, OlderChunksBehindNewerOnes_AreSortedCheaply) {
   }
 }
 
-// A thread's own records, and CUPTI's of it in one buffer: one ascending sequence through another.
+// A thread's own records and CUPTI's records of the same thread: two ascending sequences that interleave.
 TEST(NearlySorted, TwoInterleavedSequences_AreSortedCheaply) {
   std::vector<Span> spans;
   for (const int64_t first : {0, 1}) {

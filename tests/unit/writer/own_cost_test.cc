@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What recording cost, by counts made by hand.
+// The cost of recording, from counts made by hand.
 #include "writer/convert/own_cost.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST_F(OwnCostTest, PagesOfAnotherWindow_CountByTheShareOfRecords) {
   facts_.records = 100;
   timeline_.records = 25;
   EXPECT_EQ(Cost(), 10 * 1000 * 0.25);
-  timeline_.records = 1000;  // more than there are
+  timeline_.records = 1000;  // more than the run has
   EXPECT_EQ(Cost(), 10 * 1000);
   timeline_.records = 0;
   facts_.records = 0;

@@ -71,7 +71,7 @@ TEST_F(ProcessModelTest, ThreadsOfTheLibrary_AreLeftOut) {
   AddProcess({1, 1}, 100, 1000);
   AddThread({1, 1}, 1, 100, 1000);
   AddThread({1, 2}, 1, 105, 1500).is_own = true;
-  AddThread({1, 3}, 9, 106, 1500);  // of a process that is not known
+  AddThread({1, 3}, 9, 106, 1500);  // of an unknown process
   Build();
   EXPECT_EQ(model_.IndexOfThread({1, 1}), 0u);
   EXPECT_EQ(model_.IndexOfThread({1, 2}), kNoLine);
@@ -85,7 +85,7 @@ TEST_F(ProcessModelTest, ForkChild_HasItsParentAndLaterProcessesAreNone) {
   ProcessFacts& child = AddProcess({1, 2}, 101, 2000);
   child.forked = true;
   child.parent_serial = 1;
-  AddProcess({2, 1}, 300, 1500).parent_pid = 101;  // that number's process came later
+  AddProcess({2, 1}, 300, 1500).parent_pid = 101;  // the process with this pid began later
   Build();
   EXPECT_EQ(timeline_.processes[model_.IndexOfProcess({1, 2})].parent, 0);
   EXPECT_EQ(timeline_.processes[model_.IndexOfProcess({2, 1})].parent, -1);

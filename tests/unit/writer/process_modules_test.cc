@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Modules of processes and of those that they were forked from.
+// Modules of processes and of the processes from which they were forked.
 #include "writer/convert/process_modules.h"
 
 #include <gtest/gtest.h>

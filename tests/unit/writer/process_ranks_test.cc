@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks by the variables of processes: whose processes are shown, who is missing, how each ended.
+// Ranks by the variables of processes: which processes are shown, which ranks are missing, and how each rank ended.
 #include "writer/convert/ranks.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ class RanksTest : public testing::Test {
     }
     return process;
   }
-  // The segments of those that are left.
+  // The segments of the chosen processes.
   std::vector<uint32_t> Choose(int wanted = kAnyRank) {
     std::vector<std::pair<uint64_t, Identity>> order;
     for (const auto& [identity, process] : facts_.processes) order.emplace_back(process.start_ticks, identity);
@@ -68,8 +68,8 @@ TEST_F(RanksTest, Processes_BelongToTheirNearestAncestorsRank) {
   Add(1, 100, -1);  // torchrun
   Add(2, 101, 2).parent_pid = 100;
   Add(3, 102, 3).parent_pid = 100;
-  Add(4, 103, -1).parent_pid = 102;  // of rank 3
-  Add(5, 104, -1).parent_pid = 103;  // and of that
+  Add(4, 103, -1).parent_pid = 102;  // belongs to rank 3
+  Add(5, 104, -1).parent_pid = 103;  // its child, too
   EXPECT_THAT(Choose(), ElementsAre(1, 2));
   EXPECT_EQ(timeline_.rank, 2);
   EXPECT_THAT(timeline_.further_ranks, ElementsAre(3));

@@ -51,7 +51,7 @@ SpoolMaker Program(const std::string& session = "") {
   return spool;
 }
 
-// main calls remember, at line 89; both are at a line of their own.
+// `main` calls `remember` at line 89; each is at its own line.
 void AddCodes(SpoolMaker* spool, uint64_t ticks = 2 * kMs) {
   AddPythonCode(spool, ticks, kMain, "main", "/home/u/train.py", 88);
   AddPythonCode(spool, ticks, kRemember, "remember", "/home/u/train.py", 41);
@@ -64,7 +64,7 @@ Timeline BuildGood(const SpoolMaker& spool, const TimelineRequest& request = {})
   return timeline.ok() ? *std::move(timeline) : Timeline();
 }
 
-// Of each event of a thread its stack, or nothing.
+// The stack of each event of a thread; empty: none.
 std::vector<std::string> StacksOf(const Timeline& timeline, size_t thread = 0) {
   std::vector<std::string> out;
   for (const Event& event : timeline.threads.at(thread).events) {
@@ -116,7 +116,7 @@ TEST(PythonExact, NumbersOfTwoThreads_AreApart) {
   EXPECT_THAT(StacksOf(timeline, 1), ElementsAre("train.py:88 main"));
 }
 
-// The launcher may read the chunk that a thread went to before the rest of the one that it came from.
+// The launcher may read a thread's next chunk before the rest of its previous chunk.
 TEST(PythonExact, StackThatComesBehindItsSpan_IsFound) {
   SpoolMaker spool = Program();
   spool.Chunk(1, 1, 1);
@@ -210,7 +210,7 @@ TEST(PythonExact, ForkChild_HasTheCodesOfItsParentBeforeTheFork) {
               ElementsAre("train.py:42 remember < train.py:89 main", "", "train.py:52 forget < train.py:89 main"));
 }
 
-// A parent that is its own child's child.
+// Two processes that claim to be each other's parent.
 TEST(PythonExact, ParentsInACircle_AreLeft) {
   SpoolMaker spool = Program();
   spool.Process(1, SpoolMaker::MakeProcess(1, 100, 5 * kMs, 0, 2))
@@ -401,7 +401,7 @@ TEST(PythonExact, SamplesOfOneLine_AreOneSiteWithTheLargestStack) {
             Json::array({{{"python", "train.py:42 remember"}, {"samples", 2}, {"bytes_estimate", 6000.0}}}));
 }
 
-// --malloc=exact.
+// A run with --malloc=exact.
 Timeline Blocks() {
   SpoolMaker spool = Program(kExactSession);
   spool.Chunk(1, 1, 1).Taken(50 * kMs);
@@ -426,7 +426,7 @@ Timeline Blocks() {
   return BuildGood(spool.EndChunk().Thread(1, thread).End(100 * kMs));
 }
 
-// The stack of a thread holds until the next one of it.
+// A thread's stack is valid until its next stack.
 TEST(PythonExact, BlocksBehindAStack_AreOfItsLine) {
   const Timeline timeline = Blocks();
   const ExactHeap& heap = timeline.processes.at(0).exact_heap;
@@ -451,7 +451,7 @@ TEST(PythonExact, BlocksUnderAStackThatComesLater_AreOfItsLine) {
   AddCodes(&spool);
   AddPythonStack(&spool, 4 * kMs, 1, {}, kPythonStackCurrent);
   AddBlock(&spool, 4 * kMs + 1, 0x6000, 1000, 0x123);
-  AddPythonStack(&spool, 5 * kMs, 9, {}, kPythonStackCurrent);  // which is lost
+  AddPythonStack(&spool, 5 * kMs, 9, {}, kPythonStackCurrent);  // a stack that is lost
   AddBlock(&spool, 5 * kMs + 1, 0x7000, 10, 0x123);
   spool.EndChunk().Chunk(1, 1, 1).Taken(50 * kMs);
   AddPythonStack(&spool, 3 * kMs, 1, kRememberStack);
@@ -497,7 +497,7 @@ TEST(PythonExact, XplaneFile_HasLineAndStackOfEachCall) {
                                  "python stack: train.py:42 remember < train.py:89 main", "python: train.py:90 main"));
 }
 
-// As the page does: what has come by the first highest level and not gone, by address.
+// Calculates the table like the page: blocks allocated before the first peak and not freed by then, matched by address.
 TEST(PythonExact, MemoryPage_ListsWhatEachLineHeldAtThePeak) {
   const Timeline timeline = Blocks();
   tensorflow::profiler::XSpace space;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Code objects, frames and states of sampled Python processes, as they are in a spool and as nobody would write them.
+// Code objects, frames and states of sampled Python processes, valid and corrupt.
 #include "writer/spool/python_facts.h"
 
 #include <cstring>
@@ -78,7 +78,7 @@ TEST_F(PythonFactsTest, NodesThatCannotBe_AreCountedAndLeftOut) {
   TakeCode(1, "f", "f.py", "");
   TakeNodes({{1, 1, 1, 0}});                // its own parent
   TakeNodes({{2, 3, 1, 0}, {3, 2, 1, 0}});  // a circle
-  TakeNodes({{4, 0, 2, 0}});                // of a code that is not there
+  TakeNodes({{4, 0, 2, 0}});                // its code object is missing
   TakeNodes({{0, 0, 1, 0}});
   EXPECT_EQ(facts_.corrupt(), 5u);
   EXPECT_EQ(Process().frames.size(), 1u);

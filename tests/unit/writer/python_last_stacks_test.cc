@@ -124,7 +124,7 @@ TEST(PythonLastStacks, Sigterm_CountsForTheCommandAlone) {
   EXPECT_EQ(SampledStackText(killed, killed.python.last_stacks[0].stack, 10), "worker (data.py:5)");
 }
 
-// What was sampled in the window says nothing about an end that came much later.
+// Samples of the window do not show where a program was that ended much later.
 TEST(PythonLastStacks, WindowThatClosedBeforeTheEnd_HasNone) {
   SpoolMaker spool = Program();
   spool.Window(1, WindowEvent::kOpened, 150 * kMs).Window(1, WindowEvent::kClosed, 300 * kMs);

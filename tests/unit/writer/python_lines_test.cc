@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lines of instructions, compared with those of each Python that is installed, on its own standard library.
+// Lines of instructions, compared with the results of each installed Python for its own standard library.
 #include "writer/symbols/python_lines.h"
 
 #include <glob.h>
@@ -21,7 +21,7 @@ namespace tbprof {
 namespace {
 
 TEST(PythonLine, Lnotab_AddsUpToTheInstruction) {
-  // Line 10 at 0, 12 at 4, 11 at 6 (a line before), 111 + 28 at 10: beyond 127 in two pairs.
+  // Line 10 at 0, 12 at 4, 11 at 6 (back by one), 111 + 28 at 10: a change beyond 127 takes two pairs.
   const std::string table("\x04\x02\x02\xff\x04\x7f\x00\x01", 8);
   EXPECT_EQ(LineOfInstruction(8, table, 10, 0), 10);
   EXPECT_EQ(LineOfInstruction(8, table, 10, 2), 10);
@@ -73,7 +73,8 @@ TEST(PythonLine, RandomTables_GiveALineOrNone) {
   }
 }
 
-// Prints of each code object of the standard library its first line, its table, and (start, end, line) of its ranges.
+// Prints, for each code object of the standard library, its first line, its table, and (start, end, line) of its
+// ranges.
 constexpr const char* kScript = R"(
 import array, importlib.util, marshal, os, struct, sys, sysconfig
 out = sys.stdout.buffer
@@ -117,7 +118,7 @@ for folder, folders, files in os.walk(sysconfig.get_paths()["stdlib"]):
         emit(code)
 )";
 
-// Commands; where scripts/debian_root.sh has made a root, those of the interpreters within it.
+// Commands of interpreters; if scripts/debian_root.sh has made a root, of the interpreters in that root.
 std::vector<std::string> InstalledPythons() {
   std::vector<std::string> found;
   glob_t paths{};
@@ -141,7 +142,7 @@ std::vector<std::string> InstalledPythons() {
 
 bool Read(FILE* file, void* bytes, size_t size) { return size == 0 || fread(bytes, size, 1, file) == 1; }
 
-// Code objects compared; -1: not of a version that is supported.
+// Returns the number of compared code objects; -1: unsupported version.
 int64_t CompareLines(const std::string& python, const std::string& script) {
   const std::unique_ptr<FILE, int (*)(FILE*)> out(popen((python + " -I - < " + script).c_str(), "r"), pclose);
   int32_t minor = 0;

@@ -14,7 +14,7 @@
 
 namespace tbprof {
 
-// Of 3.11, with a line for each of the first four instructions: unit n is line first + n.
+// Code of 3.11 with one line for each of the first four instructions: unit n is line first + n.
 inline void AddPythonCode(SpoolMaker* spool, uint64_t ticks, uint64_t code, std::string_view name,
                           std::string_view file, int32_t first_line) {
   const std::string table = std::string("\xe8\x00", 2) + "\xe8\x02\xe8\x02\xe8\x02";
@@ -49,7 +49,7 @@ inline void AddPythonStack(SpoolMaker* spool, uint64_t ticks, uint32_t number, c
   spool->Add(RecordKind::kPythonStack, record, 0, 0, words);
 }
 
-// A span that refers to a stack, as SpoolMaker::Span.
+// Like SpoolMaker::Span, with a reference to a stack.
 inline void AddPythonSpan(SpoolMaker* spool, uint16_t operation, uint64_t start, uint64_t ticks, uint32_t number,
                           uint64_t call_site = 0) {
   SpanRecord span{};

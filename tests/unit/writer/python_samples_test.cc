@@ -43,7 +43,7 @@ PythonSample At(uint64_t first_ms, uint64_t last_ms, uint32_t node, uint32_t sam
   return {first_ms * kMs, last_ms * kMs, tid, node, samples, on_cpu};
 }
 
-// A process with a main thread and one that has a name, from 1 ms to 1 s.
+// A process with a main thread and a named thread, from 1 ms to 1 s.
 SpoolMaker Program() {
   SpoolMaker spool;
   spool.Session(kMs).Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}});
@@ -66,7 +66,7 @@ void AddCodes(SpoolMaker* spool) {
 SpoolMaker Sampled() {
   SpoolMaker spool = Program();
   AddCodes(&spool);
-  // forward at two lines, then decode; a thread that is in decode all along.
+  // One thread is in forward at two lines, then in decode; the other is in decode all the time.
   spool.PythonSamples(1, 1, {At(100, 190, 3, 10, 10), At(200, 240, 5, 5, 5), At(250, 290, 4, 5, 0)});
   spool.PythonSamples(1, 1, {At(100, 490, 4, 40, 4, 101)});
   spool.End(1000 * kMs);
@@ -138,7 +138,7 @@ TEST(PythonSamples, SamplesOfACollectingThread_AreCountedInRunsAndTallies) {
   EXPECT_EQ(thread.tallies[0].samples, 20u);
   EXPECT_EQ(thread.tallies[0].collecting_ps, 50'000'000'000);
   EXPECT_EQ(thread.tallies[1].collecting_ps, 100'000'000'000);
-  // One span, whether it collected or not.
+  // One span, although the thread collected garbage in part of it.
   EXPECT_THAT(SpansOf(timeline, thread), testing::Contains("Model.forward (model.py:10) 94+200 x20:12"));
   ExpectEachOutputIsGood(timeline);
 }
@@ -252,7 +252,7 @@ TEST(PythonSamples, StatusOlderThanTheSamples_DoesNotLowerTheirNumber) {
   EXPECT_EQ(timeline.python.processes[0].samples, 10u);
 }
 
-// As a killed launcher leaves it: without its end.
+// A killed launcher leaves a spool without an end.
 TEST(PythonSamples, SamplesBehindTheLastRecord_AreInTheWindow) {
   SpoolMaker spool = Program();
   AddCodes(&spool);
@@ -316,7 +316,7 @@ TEST(PythonThreadNames, ThreadWithoutANameOfItsOwn_GetsPythons) {
   const Timeline timeline = BuildGood(spool);
   std::vector<std::string> names;
   for (const Thread& thread : timeline.threads) names.push_back(thread.name);
-  // The system's name stays; a number that was used again is the latest thread's.
+  // The system's name of a thread stays; a reused number belongs to the latest thread.
   EXPECT_THAT(names, ElementsAre("", "Loader-3", "", "after"));
   EXPECT_EQ(timeline.corrupt_records, 0u);
 }

@@ -30,7 +30,7 @@ class PythonSpansTest : public testing::Test {
     python_.stacks.push_back({parent, static_cast<uint32_t>(functions.back() - 'a'), line});
     return static_cast<uint32_t>(python_.stacks.size() - 1);
   }
-  // `line`: of the innermost.
+  // `line`: of the innermost function.
   void Run(int64_t first, int64_t last, uint32_t samples, const std::string& functions, int32_t line = 1) {
     PythonRun run;
     run.first_ps = first;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kUs = 1'000'000, kMs = 1000 * kUs;
 
-// A program of Python whose time is spent at lines; a sampler looks on.
+// A Python program that spends its time at lines, while a sampler samples it.
 class PythonStepsTest : public testing::Test {
  protected:
   enum Type : uint16_t { kAllocate, kWait, kSleep };
@@ -62,12 +62,12 @@ class PythonStepsTest : public testing::Test {
     spent_.emplace_back();
   }
 
-  // The thread is at the stack for so long, as the sampler sees.
+  // The thread is at the stack for `length`; only the sampler sees that.
   void Spend(int64_t length, uint32_t stack, size_t thread = 0) {
     spent_[thread].push_back({now_, now_ + length, stack});
     now_ += length;
   }
-  // As a hook sees it.
+  // A call that a hook records.
   void Call(Type type, int64_t length, uint32_t stack, size_t thread = 0, int error = 0) {
     Event event{.start_ps = now_, .duration_ps = length, .call_site = numpy_, .type = type, .python = stack};
     if (type == kAllocate) event.value = 1 << 20;
@@ -90,7 +90,7 @@ class PythonStepsTest : public testing::Test {
     Call(kWait, Jitter(length * 6 / 10), Line(13), thread);
   }
 
-  // Each period a sample; `lost`: of them, at random.
+  // Takes a sample each period; `lost`: the share of samples that are lost at random.
   void Sample(int64_t period, double lost = 0, int64_t slower_from = INT64_MAX) {
     timeline_.duration_ps = std::max(timeline_.duration_ps, now_);
     for (uint32_t i = 0; i < spent_.size(); ++i) {
@@ -222,7 +222,7 @@ TEST_F(PythonStepsTest, LongStepsWithoutCalls_BySamples) {
   }
 }
 
-// What tbprof may use of the machine lowers the rate in the middle of a run.
+// tbprof's CPU limit lowers the sampling rate in the middle of a run.
 TEST_F(PythonStepsTest, LoweredRate_SameSteps) {
   for (int i = 0; i < 60; ++i) {
     Spend(Jitter(300 * kMs), Line(11));
@@ -235,7 +235,7 @@ TEST_F(PythonStepsTest, LoweredRate_SameSteps) {
   EXPECT_NEAR(static_cast<double>(all[0].found.period_ps) / static_cast<double>(kMs), 700, 30);
 }
 
-// The film of a wheel: of 101 turns of 10.1 ms one seems to be left, of a second.
+// Aliasing: samples every 10 ms of steps of 10.1 ms look like one step per second.
 TEST_F(PythonStepsTest, StepsAboutAsLongAsTheInterval_AreNeverSure) {
   for (const int64_t length : {5'050, 9'900, 10'000, 10'100, 20'100, 30'200}) {
     SCOPED_TRACE(length);
@@ -251,7 +251,7 @@ TEST_F(PythonStepsTest, StepsAboutAsLongAsTheInterval_AreNeverSure) {
   }
 }
 
-// Calls have exact times: the samples that come at the same place of each step do no harm.
+// Calls have exact times, so samples that always hit the same place of a step do no harm.
 TEST_F(PythonStepsTest, CallsOfStepsAsLongAsTheInterval_RightSteps) {
   for (int i = 0; i < 300; ++i) {
     begins_.push_back(now_);
@@ -281,7 +281,7 @@ TEST_F(PythonStepsTest, EpochsWithEvaluation_StepsAreBatches) {
   EXPECT_EQ(found.loops[0].count, 8u);
 }
 
-// A loop over parts within each step, as over clusters or layers.
+// Each step has a loop over parts, such as clusters or layers.
 TEST_F(PythonStepsTest, InnerLoops_AreNotTheStep) {
   for (int i = 0; i < 60; ++i) {
     begins_.push_back(now_);
@@ -300,7 +300,7 @@ TEST_F(PythonStepsTest, InnerLoops_AreNotTheStep) {
   EXPECT_NEAR(MedianMs(found), 54, 3);
 }
 
-// Ten turns are queued, and one result is awaited: the turns are not seen.
+// Ten turns are queued, then one result is awaited: single turns are not visible.
 TEST_F(PythonStepsTest, WaitEveryTenTurns_IsNotSure) {
   for (int i = 0; i < 400; ++i) {
     Spend(Jitter(3 * kMs), Line(11));
@@ -338,7 +338,7 @@ TEST_F(PythonStepsTest, Recursion_IsNoSureStep) {
   EXPECT_LE(Infer().confidence, kMostFromSamples);
 }
 
-// Half of the run in one function, half in another.
+// The loop runs in one function for half of the run, then in another.
 TEST_F(PythonStepsTest, LoopThatMoves_PeriodIsRightOrUnknown) {
   for (const char* name : {"warm", "tune"}) {
     loop_ = Function(name, "/home/me/train.py");
@@ -390,7 +390,7 @@ TEST_F(PythonStepsTest, WaitsAtRandom_AreUnknown) {
   EXPECT_LT(Infer().confidence, kLeastShown);
 }
 
-// A runner of tests calls one of the program's functions again and again.
+// A test runner calls a function of the program repeatedly.
 TEST_F(PythonStepsTest, LoopOfALibrary_IsNotSure) {
   base_ = Frame(0, Function("run", "/usr/lib/python3/dist-packages/_pytest/runner.py"), 12);
   for (int i = 0; i < 100; ++i) Turn(30 * kMs);
@@ -422,7 +422,7 @@ TEST_F(PythonStepsTest, NoLibraryThatTrains_IsUnknown) {
   EXPECT_TRUE(Infer().steps.empty());
 }
 
-// A helper that a script calls at one line for a while, and then no more.
+// A script calls a helper at one line for some time, and not after that.
 TEST_F(PythonStepsTest, SmallPartOfTheTime_IsUnknown) {
   for (int i = 0; i < 40; ++i) {
     Spend(Jitter(kMs), Line(12));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timelines out of a seed, for tests of the outputs: well-formed as timeline.h promises, with odd texts and values.
+// Random timelines for tests of the outputs: valid as timeline.h requires, with unusual texts and values.
 #ifndef TBPROF_TESTS_UNIT_WRITER_RANDOM_TIMELINE_H_
 #define TBPROF_TESTS_UNIT_WRITER_RANDOM_TIMELINE_H_
 

@@ -128,7 +128,7 @@ TEST(RankReportsOfSummary, InvalidReport_IsUnknown) {
       1, 1);
   ASSERT_THAT(read, SizeIs(1));
   EXPECT_FALSE(read[0].has_numbers);
-  // Of an earlier tbprof.
+  // A summary of an earlier version of tbprof.
   EXPECT_THAT(RankReportsOfSummary(R"({"ranks":[2,3]})", 1, 1), SizeIs(2));
 }
 

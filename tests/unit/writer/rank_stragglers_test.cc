@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's verdict beside what the others report.
+// The verdict of one rank, combined with the reports of the other ranks.
 #include "writer/verdict/rank_stragglers.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ RankReport Report(int rank, double collectives, const std::string& function) {
   return report;
 }
 
-// Of rank 1 of three; the share of its steps in collectives decides its own verdict.
+// The timeline of rank 1 of three; its verdict depends on the share of its steps in collectives.
 Timeline Make(const std::vector<double>& shares, Cause cause, double share) {
   Timeline timeline;
   timeline.rank = 1;

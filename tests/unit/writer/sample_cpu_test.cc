@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples say whether a thread ran; how long, the kernel's counts.
+// Samples show whether a thread ran; the kernel's counts show how long it ran.
 #include "writer/convert/sample_cpu.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ int64_t TallyMs(const Timeline& timeline, size_t tally) {
 }
 
 TEST(MeasureCpuOfSamples, ThreadThatWakesForAMoment_HasWhatTheKernelCounted) {
-  // It ran in each sample, for 30 ms of a second together.
+  // The thread ran in each sample, but only for 30 ms in one second.
   const Timeline timeline = Make({MakeRun(0, 100, 1, 100)}, {{0, 0}, {500 * kMs, 15 * kMs}, {1000 * kMs, 30 * kMs}});
   EXPECT_EQ(CpuMs(timeline, 0), 30);
   EXPECT_EQ(TallyMs(timeline, 0), 30);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Samples divided among regular steps, other steps and what lies outside of them.
+// Samples divided into regular steps, other steps and the time outside of steps.
 #include "writer/convert/sample_phases.h"
 
 #include <vector>

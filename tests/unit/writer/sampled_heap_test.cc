@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What samples and their frees say of a heap, made by hand.
+// Estimates of a heap from samples and their frees, made by hand.
 #include "writer/convert/sampled_heap.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class SampledHeapTest : public testing::Test {
 TEST_F(SampledHeapTest, Block_IsThereUntilItsFree) {
   Take(10, 0x1000, kInterval * 10, 1);
   Free(20, 0x1000);
-  // Threads' records come one after the other.
+  // The records of another thread come later, with earlier times.
   Take(5, 0x2000, kInterval * 20, 2);
   heap_.Finish();
   EXPECT_NEAR(BytesAt(7, 2), kInterval * 20, 1);
@@ -60,7 +60,7 @@ TEST_F(SampledHeapTest, AddressGivenOutAgain_IsTheNewBlock) {
   Take(10, 0x1000, kInterval * 10, 1);
   Free(20, 0x1000);
   Take(20, 0x1000, kInterval * 20, 2);
-  // Its free was not seen.
+  // The free of this block was not recorded.
   Take(30, 0x1000, kInterval * 30, 3);
   heap_.Finish();
   EXPECT_EQ(BytesAt(20, 1), 0);
@@ -105,7 +105,7 @@ TEST_F(SampledHeapTest, ForkChild_HasItsParentsBlocks) {
   EXPECT_GT(BytesAt(75, 1), 0);
 }
 
-// Samples as the target takes them: a block has one where a point of a Poisson process is in it.
+// Samples like the target's: a block has a sample if it contains a point of a Poisson process.
 TEST_F(SampledHeapTest, Estimates_AreUnbiased) {
   std::mt19937_64 random(3);
   std::exponential_distribution<double> distance(1.0 / kInterval);
@@ -122,7 +122,7 @@ TEST_F(SampledHeapTest, Estimates_AreUnbiased) {
     Take(static_cast<uint64_t>(i) + 1, address, size, site);
   }
   heap_.Finish();
-  // Of n samples five standard deviations: 180, 5000, 60000.
+  // Five standard deviations for n samples: 180, 5000, 60000.
   EXPECT_NEAR(BytesAt(UINT64_MAX, 0) / truth[0], 1, 0.38);
   EXPECT_NEAR(BytesAt(UINT64_MAX, 1) / truth[1], 1, 0.07);
   EXPECT_NEAR(BytesAt(UINT64_MAX, 2) / truth[2], 1, 0.02);

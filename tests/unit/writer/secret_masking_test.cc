@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Command lines without their secrets, and with all else.
+// Command lines: secrets are masked, all other text stays.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,7 +55,7 @@ TEST(MaskSecrets, OrdinaryWords_AreKept) {
   EXPECT_TRUE(MaskSecrets({}).empty());
 }
 
-// Each holds `S3cr3t` once or more; `kept` is what must still be there.
+// Each line contains `S3cr3t` at least once; `kept` is the text that must stay.
 struct SecretLine {
   Words words;
   std::string kept;
@@ -98,7 +98,7 @@ TEST(MaskSecrets, SecretLines_NothingOfThemIsLeft) {
       {{"npm", "config", "set", "//registry.npmjs.org/:_authToken", "S3cr3t"}, "npm config set"},
       {{"npm", "--//registry.npmjs.org/:_authToken=S3cr3t"}, "registry.npmjs.org"},
       {{"git", "config", "user.password", "S3cr3t"}, "user.password"},
-      // Variables handed on.
+      // Variables passed on to other programs.
       {{"docker", "run", "-e", "DB_PASS=S3cr3t", "image"}, "image"},
       {{"docker", "run", "-eDB_PASS=S3cr3t", "image"}, "image"},
       {{"docker", "run", "--env=DB_PASS=S3cr3t and more", "image"}, "image"},
@@ -161,7 +161,7 @@ TEST(MaskSecrets, SecretLines_NothingOfThemIsLeft) {
       {{"python", "-c", "login(token=\"S3cr3t\", lr=1)"}, "lr=1"},
       {{"python", "-c", "h = {'Authorization': f'Bearer S3cr3t'}; run()"}, "run()"},
       {{"train.py", "db: {user: me, password: S3cr3t, port: 1}"}, "port: 1"},
-      // Programs with a letter for it.
+      // Programs with a one-letter option for the password.
       {{"mysql", "-uroot", "-pS3cr3t", "db"}, "db"},
       {{"sshpass", "-p", "S3cr3t", "ssh", "h"}, "ssh h"},
       {{"redis-cli", "-a", "S3cr3t", "ping"}, "ping"},
@@ -183,7 +183,7 @@ TEST(MaskSecrets, SecretLines_NothingOfThemIsLeft) {
   }
 }
 
-// Put together here, so that no scanner takes this file for a leak.
+// The tokens are composed at run time, so that no secret scanner reports this file.
 TEST(MaskSecrets, KnownTokens_AreMaskedAnywhere) {
   const std::string body = "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8";
   for (const std::string prefix : {"hf_", "ghp_",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The description of a session, right and wrong.
+// The description of a session, valid and invalid.
 #include "writer/convert/session_facts.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spools made by hand, record by record, as the drain would have written them. Ticks are nanoseconds.
+// Spools made by hand, record by record, in the form that the drain writes. Ticks are nanoseconds.
 //
 //   SpoolMaker spool;
 //   spool.Session().Segment(1, {{"read", kFamilyIo, ObjectRole::kDescriptor, ResultRole::kBytes}}).Process(1, 1, 100,
@@ -62,7 +62,7 @@ class SpoolMaker {
     frames_.Append(type, segment, payload.data(), payload.size());
     return *this;
   }
-  // With a clock pair at 0 and one at 1000 s, and the run's own window opened at `open`.
+  // Adds the session frame, clock pairs at 0 and at 1000 s, and the run's own window, opened at `open`.
   SpoolMaker& Session(uint64_t open = 1000, const std::string& json = kSession) {
     Raw(FrameType::kSession, 0, json);
     Clock(1, 1);
@@ -151,7 +151,7 @@ class SpoolMaker {
     slots_.clear();
     return *this;
   }
-  // When the launcher read it.
+  // The time at which the launcher read the chunk.
   SpoolMaker& Taken(uint64_t ticks) {
     chunk_.taken_ticks = ticks;
     return *this;
@@ -166,7 +166,7 @@ class SpoolMaker {
     if (!variable.empty()) memcpy(&slots_[at + sizeof(record)], variable.data(), variable.size());
     return *this;
   }
-  // As a target makes it: of two sizes.
+  // A span in one of two record sizes, as a target makes it.
   SpoolMaker& Span(uint16_t operation, uint64_t start, uint64_t ticks, uint64_t object = 0, int64_t result = 0,
                    int error = 0, uint64_t call_site = 0) {
     if (FitsCompactSpan(start, ticks, object, call_site, result, error)) {
@@ -261,7 +261,7 @@ class SpoolMaker {
     bytes.append(first_call);
     return GpuInfo(GpuInfoKey::kLeft, ticks, bytes);
   }
-  static GpuDeviceRecord MakeDevice(uint8_t uuid = 1) {  // an H100, as far as it matters
+  static GpuDeviceRecord MakeDevice(uint8_t uuid = 1) {  // an H100, with the members that tests use
     GpuDeviceRecord device{};
     device.memory_bytes = uint64_t{80} << 30;
     device.memory_bandwidth = 3'352'000'000;
@@ -382,7 +382,7 @@ class SpoolMaker {
     return Add(RecordKind::kThreadStart, start, 0, kRecordOwn);
   }
 
-  // As the launcher does with longer ones: with a summary, if the test sets one.
+  // Adds a summary if the test sets one, as the launcher does for longer chunks.
   SpoolMaker& EndChunk() {
     chunk_.slots = static_cast<uint32_t>(slots_.size() / kSlotBytes);
     Frame frame{};
@@ -416,10 +416,10 @@ class SpoolMaker {
     std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
     return payload.append(texts);
   }
-  // Of 3.11, with a table of one instruction for each line from the first on: instruction 2 * n is line first + n.
+  // Code of 3.11 with one instruction per line from the first line on: instruction 2 * n is line first + n.
   SpoolMaker& PythonCode(uint32_t segment, uint32_t process, uint32_t code, std::string_view name,
                          std::string_view file, int32_t first_line) {
-    // No columns, one unit; a change of 0, then of +1 each.
+    // Entries without columns, of one unit each; the line changes by 0, then by +1 each.
     const std::string table = std::string("\xe8\x00", 2) + "\xe8\x02\xe8\x02\xe8\x02";
     PythonCodeFact fact{process, code, first_line, 11, 0, 0, 0, 0, 0};
     fact.name_bytes = static_cast<uint32_t>(name.size());
@@ -483,7 +483,7 @@ class SpoolMaker {
     return *this;
   }
 
-  // The whole file.
+  // The content of the whole file.
   std::string Bytes() const {
     const SpoolHeader header = MakeSpoolHeader();
     std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));

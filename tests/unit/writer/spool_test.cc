@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The spool: what was written comes back, and whatever happens to the file, what is undamaged still comes back.
+// The spool: the reader returns all that was written. If the file is damaged, it returns all undamaged frames.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -157,7 +157,7 @@ TEST(Spool, FlippedBit_LosesOneFrame) {
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
       const ReadBack back = ReadBytes(bytes);
       std::vector<ReadBack::One> expected = full.frames;
-      // Zeros behind a payload mean nothing.
+      // A changed padding byte behind a payload does no harm.
       if (!padding) expected.erase(expected.begin() + static_cast<ptrdiff_t>(hit));
       ASSERT_TRUE(back.frames == expected) << at << " bit " << bit;
       EXPECT_EQ(back.damaged, padding ? 0 : borders[hit + 1] - borders[hit]) << at << " bit " << bit;
@@ -207,7 +207,7 @@ TEST(Spool, NoiseBetweenFrames_IsSkipped) {
   }
 }
 
-// A header with a valid checksum and a size of more than a frame may have, or more than there is.
+// A header with a valid checksum, and a size beyond the limit of a frame or beyond the end of the file.
 TEST(Spool, OversizedPayloadLength_IsSkipped) {
   const std::string whole = SmallSpool();
   for (const uint32_t size : {kMaxFramePayload + 1, 0x7fffffffu, 0xfffffff8u, 0xffffffffu}) {
@@ -272,7 +272,7 @@ TEST(Spool, Fifo_IsRefusedAtOnce) {
   alarm(0);
 }
 
-// A reader of a growing file, as of a capture while the run goes on, reads whole frames only.
+// A reader of a growing file, such as in a capture during a run, reads only whole frames.
 TEST(Spool, FileThatGrowsAndShrinks_WholeFramesAreRead) {
   const std::string whole = SmallSpool();
   const TemporaryPath file("spool");

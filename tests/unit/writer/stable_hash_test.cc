@@ -8,7 +8,7 @@
 namespace tbprof {
 namespace {
 
-// In every build and process; a change of these changes the steps of recorded programs.
+// The values are the same in every build and process. If they change, the steps of recorded programs change.
 TEST(StableHash, SameValues_GiveTheSameNumberEverywhere) {
   EXPECT_EQ(StableHash(1), 0x910a2dec89025cc1u);
   EXPECT_EQ(StableHash(1, 2), 0xbcd9dbb49673066bu);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kUs = 1'000'000, kMs = 1000 * kUs;
 
-// A process whose main thread only waits for others.
+// A process whose main thread only waits for other threads.
 class StepActivityTest : public testing::Test {
  protected:
   enum Type : uint16_t { kJoin, kWait, kAllocate, kFree, kRead, kSleep };
@@ -38,7 +38,7 @@ class StepActivityTest : public testing::Test {
     timeline_.threads[thread].events.push_back(
         {.start_ps = at, .duration_ps = length, .value = value, .call_site = site, .type = type});
   }
-  // Waits of no rhythm, of thread 3.
+  // Waits of thread 3 at random times.
   void WaitAtRandom(int64_t until, double mean_ps, uint64_t seed) {
     std::mt19937_64 random(seed);
     std::exponential_distribution<double> gap(1 / mean_ps);
@@ -56,7 +56,7 @@ class StepActivityTest : public testing::Test {
       }
     }
   }
-  // A step takes its memory on the thread that is free, and gives it back on whichever.
+  // A step allocates its memory on a free thread, and frees it on any thread.
   void TakeTurns(int steps, int64_t length, double jitter, uint64_t seed) {
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> factor(1 - jitter, 1 + jitter);
@@ -97,7 +97,7 @@ TEST_F(StepActivityTest, WorkOfAStepOnAnyThread_StepsAreFound) {
     EXPECT_GE(found.confidence, 0.5);
     ASSERT_GE(found.steps.size(), 97u);
     ASSERT_LE(found.steps.size(), 101u);
-    // Each is of one kind of call to the next, from wherever in the step.
+    // Each found step lasts from one kind of call to its next, which may be anywhere in the real step.
     std::vector<int64_t> lengths;
     for (const Step& step : found.steps) lengths.push_back(step.end_ps - step.start_ps);
     std::sort(lengths.begin(), lengths.end());
@@ -227,7 +227,7 @@ TEST_F(StepActivityTest, CallsAtChangingPlaces_RhythmOfThreadsIsFound) {
   ASSERT_NEAR(static_cast<double>(found.steps.size()), 119, 3);
   EXPECT_EQ(found.source, "rhythm of all threads' calls");
   EXPECT_LE(found.confidence, kMostFromActivity);
-  // Whose rhythm it is, nothing shows.
+  // If a framework is loaded, nothing shows whose rhythm this is: no steps.
   timeline_.processes[0].library = NumericLibrary::kFramework;
   EXPECT_TRUE(InferSteps(timeline_, 0).steps.empty());
 }

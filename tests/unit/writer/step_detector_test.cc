@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMillisecond = 1'000'000'000;
 
-// Sanitizers take ten times as long, and find nothing more with more seeds.
+// With sanitizers a run takes ten times as long, and more seeds find no more errors.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kFewer = 4;
 #else
@@ -26,7 +26,7 @@ StepLaunch Launch(int64_t start, int64_t duration, uint64_t symbol, uint8_t flag
   return {start, start + duration, symbol, flags};
 }
 
-// A step of ten launches of 1 ms each, the last of them an optimizer's where `named`.
+// Steps of ten launches, one per ms; if `named`, the last two belong to an optimizer.
 std::vector<StepLaunch> Plain(int steps, bool named = false) {
   std::vector<StepLaunch> launches;
   for (int step = 0; step < steps; ++step) {
@@ -38,7 +38,7 @@ std::vector<StepLaunch> Plain(int steps, bool named = false) {
   return launches;
 }
 
-// What must hold whatever the input was.
+// Checks what must hold for any input.
 void ExpectSane(const StepDetection& found) {
   EXPECT_GE(found.confidence, 0);
   EXPECT_LE(found.confidence, 1);
@@ -127,13 +127,14 @@ TEST(StepDetector, AmbiguousCases_LowConfidence) {
       EXPECT_LE(found.confidence, kSureConfidence) << one.name;
       const double ratio = static_cast<double>(made.median_ps) / static_cast<double>(found.period_ps);
       if (ScoreSteps(made, found).f1 >= 0.85) continue;
-      // By count; an epoch is longer than its steps where it evaluates.
+      // `alternative` goes by the count of steps: an epoch that evaluates is longer than its steps.
       EXPECT_NEAR(found.alternative / ratio, 1, one.shape.evaluate_every > 0 ? 0.3 : 0.2) << one.name;
     }
   }
 }
 
-// Several updates of a critic and one of a generator, each with an optimizer: all of them may be the step.
+// Several updates of a critic and one of a generator, each with an optimizer: each update, or all together, may be the
+// step.
 TEST(StepDetector, SeveralUpdatesOfACritic_LowConfidence) {
   for (const int critics : {5, 7}) {
     for (const int64_t gap_us : {0, 300}) {
@@ -181,7 +182,7 @@ TEST(StepDetector, NoGaps_StepsBeginBehindTheOptimizer) {
   int64_t now = 0;
   for (int step = 0; step < 40; ++step) {
     for (int i = 0; i < 10; ++i) {
-      // The optimizer is in the middle of what the trace begins with.
+      // The trace begins in the middle of a step.
       const int at = (i + 6) % 10;
       launches.push_back(Launch(now, kMillisecond, static_cast<uint64_t>(at), at >= 8 ? StepLaunch::kOptimizer : 0));
       now += kMillisecond;
@@ -194,7 +195,7 @@ TEST(StepDetector, NoGaps_StepsBeginBehindTheOptimizer) {
 
 TEST(StepDetector, WarmUpAndPauses_AreNamed) {
   std::vector<StepLaunch> launches = Plain(40, true);
-  // The first step takes 100 ms more for its fifth launch, and before the second half of step 20 nothing happens.
+  // The first step pauses for 100 ms after its fifth launch, and step 20 pauses for 90 ms before its second half.
   for (size_t i = 0; i < launches.size(); ++i) {
     int64_t by = i > 4 ? 100 * kMillisecond : 0;
     if (i >= 205) by += 90 * kMillisecond;
@@ -247,7 +248,7 @@ TEST(StepDetector, OneExecutableRepeated_EachRunIsAStep) {
   EXPECT_GE(found.steps.size(), 19u);
   EXPECT_EQ(found.period_ps, 7 * kMillisecond);
   EXPECT_GT(found.confidence, kSureConfidence);
-  // Of an unknown kernel.
+  // The same without known names of optimizers.
   for (StepLaunch& launch : launches) launch.flags = 0;
   EXPECT_LT(DetectSteps(launches).confidence, kSureConfidence);
 }
@@ -301,7 +302,7 @@ TEST(StepDetector, ManyKindsOfLaunches_AreCapped) {
   std::mt19937_64 random(7);
   std::vector<StepLaunch> launches;
   launches.reserve(kMaxTypes * 3 / 2);
-  // A loop among names that never come again.
+  // A loop among names that never repeat.
   for (size_t i = 0; i < kMaxTypes * 3 / 2; ++i) {
     launches.push_back(Launch(static_cast<int64_t>(i) * 1'000'000, 900'000, i % 1000 < 10 ? i % 1000 : random()));
   }
@@ -331,7 +332,7 @@ StepActivity Activity(int bins, double period, uint64_t seed, double noise) {
   activity.signals.resize(2);
   for (int i = 0; i < bins; ++i) {
     const double turn = period > 0 ? i / period - std::floor(i / period) : 0;
-    // Live bytes grow to the middle of a step; parallel regions are in its second half.
+    // Live bytes grow until the middle of a step; parallel regions are in its second half.
     activity.signals[0].push_back(static_cast<float>(1 - std::abs(2 * turn - 1) + normal(random)));
     activity.signals[1].push_back(static_cast<float>((turn > 0.5 ? 1 : 0) + normal(random)));
   }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kUs = 1'000'000, kMs = 1000 * kUs;
 
-// A loop that takes and gives back large blocks, as a training that names nothing does, and what a test adds to it.
+// A loop that allocates and frees large blocks, like a training without names, plus the calls that a test adds.
 class StepEvidenceTest : public testing::Test {
  protected:
   enum Type : uint16_t { kAllocate, kFree, kOpen, kRead, kWrite, kFork, kWaitPid, kReceive, kPoll, kSleep, kBarrier };
@@ -169,7 +169,7 @@ TEST_F(StepEvidenceTest, ThreadsWithBarriers_NeedNoLibrary) {
 }
 
 TEST_F(StepEvidenceTest, ConfidenceBelowAHalf_IsUnknown) {
-  // Half a dozen turns.
+  // Only six turns.
   Loop(6, [] {});
   const InferredSteps found = Infer();
   EXPECT_TRUE(found.steps.empty() || found.confidence >= kLeastShown);

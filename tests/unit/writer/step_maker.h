@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Launches of programs whose steps are known: training and serving loops with what disturbs them, and programs without
-// any loop.
+// Launches of programs whose steps are known: training and serving loops with disturbances, and programs without any
+// loop.
 //
 //   const MadeSteps made = MakeSteps(shape, seed);
 //   const StepScore score = ScoreSteps(made, DetectSteps(made.launches));
 //
-// The cases are in two lists with no case in common. Rules are tuned on TuningCases() with seeds below
-// kHeldOutSeeds; HeldOutCases() with those from there on are what the gates are about.
+// The cases are in two lists with no case in common. Rules are tuned on TuningCases() with seeds below kHeldOutSeeds;
+// the gates use HeldOutCases() with seeds from kHeldOutSeeds on.
 #ifndef TBPROF_TESTS_UNIT_WRITER_STEP_MAKER_H_
 #define TBPROF_TESTS_UNIT_WRITER_STEP_MAKER_H_
 
@@ -36,16 +36,16 @@ struct StepShape {
   int optimizer_launches = 20;
   int accumulation = 1;
   double jitter = 0.1;
-  double input_wait = 0.05;  // of a step
-  double loss_copy = 0;      // of a step: the host waits for the loss so long, at its end
-  double foreign = 0;        // launches of others for each of its own
-  int variants = 1;          // sets of kernel names, one for each step by chance
-  int depth_min = 0;         // layers from here to `layers`, by chance; 0: always all
+  double input_wait = 0.05;  // share of a step
+  double loss_copy = 0;      // share of a step for which the host waits for the loss, at its end
+  double foreign = 0;        // launches of other programs for each of its own
+  int variants = 1;          // sets of kernel names; each step takes one at random
+  int depth_min = 0;         // random number of layers from here to `layers`; 0: always all
   int evaluate_every = 0, evaluate_batches = 20;
-  bool evaluation_names = false;  // other kernels than training
-  int evaluate_ends = 0;          // launches behind it, each of a kind of its own
+  bool evaluation_names = false;  // evaluation has other kernels than training
+  int evaluate_ends = 0;          // launches after an evaluation, each of its own kind
   int checkpoint_every = 0;
-  double pauses = 0;  // of 50 to 500 ms for each step
+  double pauses = 0;  // number of pauses of 50 to 500 ms per step
   int log_every = 0, log_launches = 2;
   bool log_blocks = true;
   int startup = 0, slow_steps = 0;
@@ -57,16 +57,16 @@ struct StepShape {
   bool decode = false;
   int graph_launches = 0;
   bool graph_flag = true;
-  double request_gap = 0;  // steps begin with requests: an exponential wait, in steps
-  double lost = 0;         // of the launches, in ranges that are known
-  double dropped = 0;      // of the launches, one at a time and not known
+  double request_gap = 0;  // steps begin with requests: the mean of an exponential wait, in steps
+  double lost = 0;         // share of launches that are lost in known ranges
+  double dropped = 0;      // share of launches that are lost singly, without a trace
   double clock_us = 0;
-  double length_spread = 0;  // of whole steps: sigma of a log-normal factor
-  int epoch = 0;             // steps, then a pause of ten
-  int launches = 30'000;     // of kinds other than a loop
+  double length_spread = 0;  // sigma of a log-normal factor of whole steps
+  int epoch = 0;             // number of steps before a pause of ten steps
+  int launches = 30'000;     // for kinds other than a loop
   int alphabet = 500;
-  int requests = 6;          // kinds of them
-  double usual_request = 0;  // of the requests are of the first kind
+  int requests = 6;          // number of kinds of requests
+  double usual_request = 0;  // share of requests of the first kind
 };
 
 struct StepCase {
@@ -76,7 +76,7 @@ struct StepCase {
 
 struct MadeSteps {
   std::vector<StepLaunch> launches;
-  std::vector<int64_t> truth;     // where steps begin, and where the last ends
+  std::vector<int64_t> truth;     // the starts of steps, and the end of the last
   std::vector<int64_t> optional;  // a boundary there is neither right nor wrong
   int64_t median_ps = 0;
   bool periodic = false;
@@ -99,7 +99,7 @@ class StepMaker {
   }
 
  private:
-  // Names that no two parts of the program share, unless they are meant to.
+  // Parts of the program. Two parts share names only where that is intended.
   enum Part : uint64_t {
     kForward = 1,
     kBackward,
@@ -150,7 +150,7 @@ class StepMaker {
   void Layers(Part part, int layers, int launches, int variant) {
     for (int layer = 0; layer < layers; ++layer) {
       for (int i = 0; i < launches; ++i) {
-        // Norms and additions come twice in a layer.
+        // Norms and additions occur twice in a layer.
         Put(Name(part, i % std::max(1, launches - 2), variant));
         if (shape_.experts > 0 && i == launches / 2) {
           for (int expert = 0; expert < 2; ++expert) Put(Name(kExpert, Below(shape_.experts), part == kBackward));
@@ -168,7 +168,7 @@ class StepMaker {
     PutFirst(Name(kInput, 0));
     Put(Name(kInput, 1));
   }
-  // The true boundary is where its launch begins, whatever others do meanwhile.
+  // The true boundary is the start of the step's first launch, whatever other programs launch meanwhile.
   void Begin() { pending_ = true; }
   void PutFirst(uint64_t name, uint8_t flags = 0) {
     Put(name, flags);
@@ -191,7 +191,7 @@ class StepMaker {
   }
   bool Training() const { return shape_.optimizer != StepShape::kNoOptimizer; }
 
-  // Launches of a step, for the time that one takes.
+  // The number of launches of a step, from which the length of a launch is calculated.
   double Count() const {
     const double layer = shape_.layer_launches + (shape_.experts > 0 ? 2 : 0);
     if (shape_.graph_launches > 0) return shape_.graph_launches * 4;
@@ -211,7 +211,7 @@ class StepMaker {
       Wait(shape_.input_wait * step_ps_ * (0.5 + Uniform()));
       Begin();
       for (int i = 0; i < shape_.graph_launches; ++i) {
-        // The executable is launched, and waited for where something comes behind it.
+        // The executable is launched, and awaited if another launch follows.
         const bool is_graph = i == std::min(1, shape_.graph_launches - 1);
         const uint8_t executable = is_graph && shape_.graph_flag ? StepLaunch::kExecutable : 0;
         const uint8_t flags = i == 2 ? uint8_t{StepLaunch::kBlocking} : executable;
@@ -331,7 +331,7 @@ class StepMaker {
     }
     for (int number = 0; number < shape_.steps; ++number) {
       const bool slow = number < shape_.slow_steps;
-      // Steps differ as a whole, too.
+      // Whole steps vary in length, too.
       step_factor_ = (slow ? shape_.slow_factor : 1) * (1 + 0.2 * shape_.jitter * (2 * Uniform() - 1));
       if (shape_.length_spread > 0) {
         step_factor_ *= std::exp(std::normal_distribution<double>(0, shape_.length_spread)(random_));
@@ -389,7 +389,7 @@ class StepMaker {
           break;
         }
         case StepShape::kPhases: {
-          // Loops of a few turns each, in no order.
+          // Loops of a few turns each, in random order.
           const int body = Below(4), turns = 3 + Below(8);
           for (int turn = 0; turn < turns; ++turn) {
             for (int i = 0; i < 10 + body * 7; ++i) Put(Name(kRandom, body * 100 + i));
@@ -397,7 +397,7 @@ class StepMaker {
           break;
         }
         default: {
-          // Requests of several kinds, each always the same, in no order.
+          // Requests of several kinds in random order; requests of a kind are equal.
           Wait(-std::log(1 - Uniform()) * unit_ * 50);
           const double u = Uniform();
           const int request = Uniform() < shape_.usual_request ? 0 : static_cast<int>(u * shape_.requests);
@@ -424,14 +424,14 @@ class StepMaker {
       for (size_t i = 0; i < all.size();) {
         if (Uniform() < shape_.lost / range) {
           const size_t end = std::min(all.size(), i + 100 + static_cast<size_t>(Below(300)));
-          // What begins where nothing was recorded cannot be found.
+          // Steps that begin where nothing was recorded cannot be found.
           const int64_t from = all[i].start_ps, to = all[end - 1].start_ps;
           std::erase_if(made_.truth, [&](int64_t time) {
             const bool hidden = time >= from && time <= to;
             if (hidden) made_.optional.push_back(time);
             return hidden;
           });
-          // The first thing seen again may be taken for a boundary as well as not.
+          // The first launch after the range may count as a boundary or not.
           i = end;
           lost = true;
           continue;
@@ -1299,9 +1299,9 @@ inline std::vector<StepCase> TuningCases() {
   return cases;
 }
 
-// What launches alone do not show: a few decoding steps before each update look like evaluation before each
-// checkpoint, a single kernel every fourth time like logging, an epoch of a few steps like one of several parts. The
-// other reading must be named, and neither be sure.
+// Cases that launches alone do not resolve: a few decoding steps before each update look like evaluation before each
+// checkpoint, a single kernel every fourth time looks like logging, and an epoch of a few steps like a step of several
+// parts. The result must name the other reading, and must not be sure of either.
 inline std::vector<StepCase> AmbiguousCases() {
   using S = StepShape;
   std::vector<StepCase> cases;
@@ -1348,8 +1348,7 @@ inline std::vector<StepCase> AmbiguousCases() {
   return cases;
 }
 
-// Anything together with anything. In some not even a person could see the steps, so that confidence is what is looked
-// at.
+// Random combinations. In some of them not even a person could find the steps, so tests check only the confidence.
 inline StepShape RandomShape(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto uniform = [&random] { return std::uniform_real_distribution<double>(0, 1)(random); };

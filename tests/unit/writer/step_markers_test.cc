@@ -143,7 +143,7 @@ TEST_F(StepMarkersTest, Expression_InvalidOrTooLong_IsRefused) {
   EXPECT_TRUE(CheckStepMarker("step [0-9]+").ok());
   EXPECT_FALSE(CheckStepMarker("step [0-9").ok());
   EXPECT_FALSE(CheckStepMarker(std::string(100'000, '(')).ok());
-  // What would take for ever by going back.
+  // A pattern that takes exponential time with backtracking.
   Range(std::string(200, 'a') + "!", 0, 10);
   EXPECT_TRUE(Find("^(a|aa)+$").steps.empty());
   Range(std::string(100'000, 'a'), 0, 10);

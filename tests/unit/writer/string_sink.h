@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An output's bytes in memory.
+// Collects an output's bytes in memory.
 #ifndef TBPROF_TESTS_UNIT_WRITER_STRING_SINK_H_
 #define TBPROF_TESTS_UNIT_WRITER_STRING_SINK_H_
 

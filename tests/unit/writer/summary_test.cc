@@ -136,7 +136,7 @@ TEST(SummaryText, AllocationSites_AreSummedByCaller) {
   EXPECT_NE(text.find("Fill < at::structured::set\n"), std::string::npos) << text;
 }
 
-// What the process had before belongs to its peak.
+// Memory from before the capture counts for the peak of the process.
 TEST(SummaryText, ExactHeapOfACapture_HasThePeakOfTheProcess) {
   Timeline timeline = Sample();
   Process& process = timeline.processes[0];
@@ -173,7 +173,7 @@ TEST(SummaryText, SourceOfSteps_FitsEachWidth) {
   EXPECT_EQ(SummaryText(timeline, {}, options)[2], steps);
 }
 
-// Of `timeout -s KILL 1 program` all but the CPU time of `timeout`.
+// `timeout -s KILL 1 program`: only the CPU time of `timeout` is known.
 TEST(SummaryText, IncompleteCpuTime_HasNoShare) {
   Timeline timeline = Sample();
   timeline.user_cpu_seconds = 0.002;
@@ -220,7 +220,7 @@ TEST(SummaryText, RandomTimelines_FitTheTerminal) {
   }
 }
 
-// Ranks 0 to 2 of 4: 0 is shown, 1 is slow, 2 was killed, 3 never came.
+// Ranks 0 to 2 of 4: rank 0 is shown, 1 is slow, 2 was killed, 3 never started.
 Timeline OfRanks() {
   Timeline timeline = Sample();
   timeline.rank = 0;

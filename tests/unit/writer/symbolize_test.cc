@@ -34,7 +34,7 @@ struct SymbolizeTestClass {
 extern "C" __attribute__((noinline, noipa)) int tbprof_test_plain_c(int value) { return value + 1; }
 extern "C" __attribute__((noinline, noipa)) int tbprof_test_patch_me(int value) { return value + 2; }
 
-// Rust's own mangling stays as it is.
+// Names in Rust's own mangling stay mangled.
 extern "C" __attribute__((noinline, noipa)) int _RNvC6tbprof4main(int value) { return value + 3; }
 
 // Demangled, the name has half a million characters: f(A<int, int>, A<A<int, int>, A<int, int> >, ...).
@@ -153,14 +153,14 @@ TEST(SymbolizeTest, FunctionsOfLibraries_AreNamed) {
 }
 
 TEST(SymbolizeTest, CLibraryWithASeparateDebugFile_NameWithoutLine) {
-  // By a static table of the debug file or by its own: the name is there in any case.
+  // The name comes from the symbol table of the debug file or of the library itself.
   const Symbol symbol = FindOwn(Address(dlsym(RTLD_DEFAULT, "fopen")));
   EXPECT_NE(symbol.function.find("fopen"), std::string::npos) << symbol.function;
   EXPECT_EQ(symbol.line, 0) << symbol.file;
 }
 
 TEST(SymbolizeTest, ReturnAddress_BelongsToTheCall) {
-  // The end of EndsWithNoreturnCall, where its only call returns to.
+  // The return address of the only call in EndsWithNoreturnCall is the end of that function.
   const uint64_t begin = Address(&EndsWithNoreturnCall);
   const std::string name = FindOwn(begin).function;
   uint64_t end = begin;
@@ -211,7 +211,7 @@ TEST(SymbolizeTest, ReplacedOrDeletedFile_IsNotUsed) {
                  "b\x1b[1m",
                  ""),
             std::string("a\\x01b\\x1b[1m") + offset);
-  // The same build, used.
+  // A file of the same build is used.
   EXPECT_EQ(text(module.path + " (deleted)", module.build_id).find("tbprof_test_plain_c"), 0U);
   EXPECT_EQ(text(module.path, "").find("tbprof_test_plain_c"), 0U);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Spools to timelines, on spools made by hand; every timeline also goes through the xplane output and its lint.
+// Timelines from spools made by hand; every timeline also goes through the xplane output and its lint.
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -26,7 +26,7 @@ std::string XplaneOf(const Timeline& timeline) {
   return sink.bytes();
 }
 
-// What timeline.h promises of every timeline.
+// Checks the guarantees of timeline.h for every timeline.
 void ExpectValid(const Timeline& timeline, const std::string& what) {
   SCOPED_TRACE(what);
   const int64_t end = timeline.duration_ps;
@@ -277,9 +277,9 @@ TEST(TimelineBuilder, SpansAcrossTheWindow_AreCutAtBothBorders) {
   spool.Chunk(1, 1, 1)
       .Span(kRead, 1000, 8999)   // ends before
       .Span(kRead, 1000, 9000)   // ends on the border
-      .Span(kLock, 9000, 2000)   // reaches in
+      .Span(kLock, 9000, 2000)   // ends inside
       .Span(kRead, 12000, 100)   // inside
-      .Span(kPoll, 19000, 5000)  // reaches out
+      .Span(kPoll, 19000, 5000)  // begins inside
       .Span(kRead, 20000, 100)   // begins on the border
       .Span(kRead, 25000, 100)
       .EndChunk()
@@ -337,7 +337,7 @@ TEST(TimelineBuilder, OpenWaits_EndWithTheWindow) {
   waiting.wait_site = 0x401000;
   waiting.taken_ticks = 8000;
   ThreadFact stale = SpoolMaker::MakeThread(3, 1, 103, 600);
-  stale.wait_since = 2000;  // left by longjmp: the thread did other things since
+  stale.wait_since = 2000;  // left by longjmp: the thread has continued since
   stale.wait_operation = kRead;
   stale.taken_ticks = 8000;
   ThreadFact early = SpoolMaker::MakeThread(4, 1, 104, 600);
@@ -523,7 +523,7 @@ TEST(TimelineBuilder, AllocatorTotals_AreSummedOverThreads) {
   EXPECT_EQ(totals.peak_bytes, 7777);
 }
 
-// A capture counts from its own opening, whatever an earlier one has counted.
+// A capture counts from its own opening, independent of earlier captures.
 TEST(TimelineBuilder, Captures_CountDifferences) {
   SpoolMaker spool;
   spool.Session().Segment(1, kRows);
@@ -633,7 +633,7 @@ TEST(TimelineBuilder, OverBudget_LongestEventsAreKept) {
   EXPECT_EQ(all.shortest_shown_ps, 0);
 }
 
-// Waits for the same timer, all within 1 % of each other.
+// The waits have nearly the same length (within 1 %), as for one timer.
 TEST(TimelineBuilder, EventsOfOneLength_BudgetIsFilled) {
   std::mt19937 random(6);
   const SpoolMaker spool = Many([&] { return 100'000 + random() % 500; });
@@ -645,7 +645,7 @@ TEST(TimelineBuilder, EventsOfOneLength_BudgetIsFilled) {
   EXPECT_GE(events.size(), 2500u) << "the budget is used";
   EXPECT_EQ(events.size() + timeline.events_over_budget, 20'000u);
   EXPECT_LT(timeline.shortest_shown_ps, timeline.all_shown_from_ps);
-  // Of each tenth of the time an even part is kept.
+  // About the same share is kept in each tenth of the time.
   std::vector<int> tenths(10);
   for (const Event& event : events) ++tenths[static_cast<size_t>(event.start_ps * 10 / timeline.duration_ps)];
   const auto [fewest, most] = std::minmax_element(tenths.begin(), tenths.end());
@@ -653,7 +653,7 @@ TEST(TimelineBuilder, EventsOfOneLength_BudgetIsFilled) {
   EXPECT_EQ(TotalNamed(timeline, "read")->calls, 20'000u);
 }
 
-// Steps are made of short ranges: what is around them goes first.
+// Steps are found by short ranges: the budget drops other events first.
 TEST(TimelineBuilder, OverBudget_RangesOfPytorchsStepsAreKept) {
   SpoolMaker spool = One();
   const std::string_view texts[] = {"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
@@ -736,7 +736,7 @@ TEST(TimelineBuilder, Shapes_AreTextsOfTheirOperation) {
   EXPECT_EQ(EventsNamed(timeline, "enumerate(DataLoader)#Loader.__next__")[0].call_site, 0u);
 }
 
-// A loop of one call: a cut that takes all of a length would leave nothing.
+// A loop of one call: a cut that drops all events of a length would leave none.
 TEST(TimelineBuilder, EventsOfSimilarLengths_BudgetIsFilled) {
   for (const uint64_t shortest : {80u, 1000u, 5'000'000u}) {
     std::mt19937_64 random(5);
@@ -750,7 +750,7 @@ TEST(TimelineBuilder, EventsOfSimilarLengths_BudgetIsFilled) {
   }
 }
 
-// Calls of no length at all, as a hostile target makes them, must take neither the memory nor the time.
+// Calls of length 0, from a hostile target, must cost neither much memory nor much time.
 TEST(TimelineBuilder, InstantsOverBudget_AreCut) {
   SpoolMaker spool = One();
   for (int c = 0; c < 100; ++c) {
@@ -776,7 +776,7 @@ TEST(TimelineBuilder, Drops_AreSummedByCause) {
   ProcessFact process = SpoolMaker::MakeProcess(1, 100, 500);
   process.dropped[kDropNoThreadSlot] = 5;
   ProcessFact child = SpoolMaker::MakeProcess(2, 101, 600, 0, 1);
-  child.dropped[kDropNoThreadSlot] = 5;  // of the segment: the same in each process
+  child.dropped[kDropNoThreadSlot] = 5;  // a count of the segment: the same in each process
   spool.Thread(1, fact).Process(1, process).Process(1, child).Chunk(1, 1, 1, 1).Span(kRead, 2000, 10).EndChunk();
   const Timeline timeline = BuildGood(spool);
   uint64_t sum = 0;
@@ -791,7 +791,7 @@ TEST(TimelineBuilder, NestedAndOverlappingSpans_AreSortedAndCut) {
   spool.Chunk(1, 1, 1)
       .Span(kRead, 2500, 100)  // inner first, as they end
       .Span(kLock, 2000, 1000)
-      .Span(kPoll, 2990, 20)  // sticks out of the lock by the clock's jitter
+      .Span(kPoll, 2990, 20)  // ends after the lock because of the clock's jitter
       .Span(kRead, 4000, 100)
       .Span(kLock, 4000, 200)  // same start: the longer is the parent
       .Span(kPoll, 4000, 100)
@@ -951,7 +951,7 @@ TEST(TimelineBuilder, RecoveredAndDamagedSpools_AreWarnings) {
   ASSERT_TRUE(cut.ok());
   EXPECT_FALSE(cut->complete);
   EXPECT_THAT(cut->warnings, testing::Contains(HasSubstr("unreadable")));
-  // A few bytes of the next frame's header alone.
+  // The file ends inside the header of the next frame.
   file.Write(bytes + "TFR");
   cut = BuildTimeline(request, [](uint64_t, uint64_t) {});
   ASSERT_TRUE(cut.ok());
@@ -995,7 +995,7 @@ TEST(TimelineBuilder, SlidingWindow_ShowsItsEndAndCountsAll) {
       .EndChunk();
   const PartFact part{1, 0, 2'000'000, 5'000'000, 4, 1000};
   spool.Raw(FrameType::kDropped, 0, {reinterpret_cast<const char*>(&part), sizeof(part)});
-  for (const uint32_t drops : {1u, 2u}) {  // the second counts a part that is still there
+  for (const uint32_t drops : {1u, 2u}) {  // the second counts a part that still exists
     const TotalsFact totals{drops, 1, 0};
     const TotalRow row{1, 1, kRead, 0, 0x401000, 4 * drops, 7000, 3000};
     std::string payload(reinterpret_cast<const char*>(&totals), sizeof(totals));
@@ -1046,7 +1046,7 @@ TEST(TimelineBuilder, WindowWithDroppedRecords_IsCutToTheRest) {
   EXPECT_EQ(timeline.records_not_kept, 15u);
 }
 
-// Drained after the close, recorded before it.
+// The gap lies behind the close, but records of the window may be drained after it.
 TEST(TimelineBuilder, GapBehindTheLastWindow_IsAWarning) {
   SpoolMaker spool = One();
   const auto raw = [&](const GapFact& gap) {
@@ -1107,7 +1107,7 @@ TEST(TimelineBuilder, SameSpool_GivesTheSameFile) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(XplaneOf(BuildGood(spool)) == first);
 }
 
-// Records, facts and windows out of a seed: nothing crashes, and what comes out keeps every promise.
+// Random records, facts and windows: nothing crashes, and every timeline keeps all guarantees.
 class Garbage {
  public:
   explicit Garbage(uint32_t seed) : random_(seed) {}
@@ -1256,7 +1256,7 @@ TEST(TimelineBuilder, RandomSpools_KeepEachInvariant) {
   EXPECT_GT(events, 10000u);
 }
 
-// Good spools with bytes changed behind the frames' sums, as no disk does but a hostile launcher might.
+// Valid spools with changed bytes and correct checksums: no disk does that, but a hostile launcher may.
 TEST(TimelineBuilder, MutatedPayloads_KeepEachInvariant) {
   std::mt19937_64 random(6);
   for (uint32_t round = 0; round < 3000; ++round) {

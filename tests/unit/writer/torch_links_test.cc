@@ -18,7 +18,7 @@ namespace {
 
 class TorchLinksTest : public testing::Test, protected TorchMaker {
  protected:
-  // `operation > node` for each, in the order of the links.
+  // Each link as `operation > node`, in the order of the links.
   std::vector<std::string> Links() {
     Done();
     const TorchLinks links(timeline);
@@ -52,7 +52,7 @@ class TorchLinksTest : public testing::Test, protected TorchMaker {
 using Texts = std::vector<std::string>;
 const std::string kNode = "autograd::engine::evaluate_function: ";
 
-// As PyTorch 2.13 numbers a linear layer.
+// The numbers that PyTorch 2.13 gives a linear layer.
 TEST_F(TorchLinksTest, NumberUsedTwice_LinksTheOutermostOfTheLast) {
   Forward("stack", 100);
   Operation("linear", 100, [&] {
@@ -104,7 +104,7 @@ TEST_F(TorchLinksTest, TooManyLinks_LongestAreKept) {
   EXPECT_EQ(links.size(), 2 * kMostLinks);
 }
 
-// The bars that tie the launches of other threads to a step, around nodes that begin and end anywhere.
+// Bars assign the launches of other threads to a step; the nodes of the backward pass begin and end anywhere.
 TEST_F(TorchLinksTest, Steps_IncludeTheThreadOfTheBackwardPass) {
   const uint32_t autograd = Thread();
   for (int i = 0; i < 8; ++i) {

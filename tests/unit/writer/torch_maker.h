@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Timelines of programs that use PyTorch, by hand: ranges nested as they are recorded, times by a clock that the test
-// moves.
+// Timelines of PyTorch programs, made by hand: ranges nest as in recordings, and the test advances the clock.
 #ifndef TBPROF_TESTS_UNIT_WRITER_TORCH_MAKER_H_
 #define TBPROF_TESTS_UNIT_WRITER_TORCH_MAKER_H_
 
@@ -29,7 +28,7 @@ class TorchMaker {
     return static_cast<uint32_t>(timeline.threads.size() - 1);
   }
 
-  // On the thread `on`, from now; its end is where the clock is after `inside`.
+  // A range on the thread `on` that begins now and ends when `inside` has advanced the clock.
   size_t Range(const std::string& name, RangeOrigin origin, const std::function<void()>& inside) {
     const uint32_t thread = on;
     const size_t at = Add(Type(name, EventFamily::kAnnotation, ValueKind::kNone, origin));
@@ -41,7 +40,7 @@ class TorchMaker {
     return Range(name, origin, [&] { now += us * kUs; });
   }
   void Op(const std::string& name, int64_t us = 20) { Range("aten::" + name, RangeOrigin::kTorchOperation, us); }
-  // With the number that links it to its backward node.
+  // An operation with the number that links it to its backward node.
   void Forward(const std::string& name, int64_t sequence, int64_t us = 20) {
     const size_t at =
         Add(Type("aten::" + name, EventFamily::kAnnotation, ValueKind::kSequence, RangeOrigin::kTorchOperation));
@@ -100,12 +99,12 @@ class TorchMaker {
     timeline.gpu_streams[0].events.push_back(work);
   }
 
-  // A kernel's node of a graph, made now by the thread `on`.
+  // The thread `on` creates a kernel node of a graph now.
   void Node(uint64_t node, uint64_t original = 0) {
     timeline.graph_nodes.push_back({on, now, node, original});
     now += kUs;
   }
-  // A graph of one kernel.
+  // Launches a graph of one kernel.
   void LaunchGraph(uint64_t node) {
     Launch("of a graph");
     timeline.gpu_streams[0].events.back().graph = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What tensors held of a device at its peak, by reports made by hand.
+// Memory of a device that tensors held at its peak, from reports made by hand.
 #include "writer/convert/torch_memory.h"
 
 #include <gmock/gmock.h>

@@ -19,7 +19,7 @@ namespace {
 class TorchOperationsTest : public testing::Test, protected TorchMaker {
  protected:
   void Name() { counts_ = NameOperations(&Done()); }
-  // In order, those that have one: `name of the event = operation`.
+  // The events that have an operation, in order, as `name of the event = operation`.
   std::vector<std::string> Named(uint32_t thread = 0) const {
     std::vector<std::string> named;
     for (const Event& event : timeline.threads[thread].events) {
@@ -115,7 +115,7 @@ TEST_F(TorchOperationsTest, KernelsOfAGraph_BelongToTheirCapture) {
     Node(12);
   });
   Node(13);
-  // Copies are made as nodes are, and recorded as copies behind that or before.
+  // A copy is recorded as a new node and as a copy, in either order.
   Nvtx("prepare", [&] {
     Node(21), Node(21, 11);
     Node(22, 12), Node(22);
@@ -149,7 +149,7 @@ TEST_F(TorchOperationsTest, NodesOfAnotherProcess_AreSeparate) {
   EXPECT_EQ(OnDevice(), (Texts{"theirs:theirs"}));
 }
 
-// A file may have any copies.
+// A corrupt file may have cycles of copies.
 TEST_F(TorchOperationsTest, CyclicCopiesOfNodes_HaveNoCapture) {
   Nvtx("capture", [&] {
     Node(1, 2), Node(2, 3), Node(3, 1);
@@ -164,7 +164,7 @@ TEST_F(TorchOperationsTest, CyclicCopiesOfNodes_HaveNoCapture) {
   EXPECT_EQ(OnDevice(), (Texts{"replay:replay", "replay:replay", "capture:capture", "replay:replay"}));
 }
 
-// Its time is a stage of the input, which has a row, too.
+// The loader's time is a stage of the input, which has its own row.
 TEST_F(TorchOperationsTest, OperationsOfTheLoader_HaveNoRows) {
   Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser,
         [&] { Operation("aten::to", [&] { Operation("aten::copy_", [&] { Launch("MemcpyHToD"); }); }); });
@@ -174,14 +174,15 @@ TEST_F(TorchOperationsTest, OperationsOfTheLoader_HaveNoRows) {
   EXPECT_EQ(counts_.nested, 2u);
 }
 
-// They are stages of the input, which have rows.
+// Batches and pinning are stages of the input, which have their own rows.
 TEST_F(TorchOperationsTest, BatchesAndPinning_HaveNoRows) {
   Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);
   Range("MatMul", RangeOrigin::kTensorFlow, 60);
   Op("pin_memory");  // by the program itself
   on = Thread();
   Operation("aten::pin_memory", [&] { Op("_pin_memory"); });
-  Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);  // of another loop: the input's page has the one with most
+  Range("IteratorGetNext", RangeOrigin::kTensorFlow,
+        40);  // of another loop: the input page shows only the loop with the most
   on = 0;
   Range("IteratorGetNext", RangeOrigin::kTensorFlow, 40);
   Name();
@@ -190,7 +191,7 @@ TEST_F(TorchOperationsTest, BatchesAndPinning_HaveNoRows) {
   EXPECT_EQ(counts_.named, 3u);
 }
 
-// Every event has a row or a stage.
+// Every event has either a row or a stage.
 TEST_F(TorchOperationsTest, PinningWithoutALoader_HasARow) {
   Op("mm");
   on = Thread();
@@ -214,7 +215,7 @@ TEST_F(TorchOperationsTest, RangesWithoutPytorch_AreScopes) {
   EXPECT_TRUE(Named().empty());
 }
 
-// The grammar of the reader, as far as it is what makes a row a known one.
+// The part of the reader's grammar by which it recognises a row.
 TEST_F(TorchOperationsTest, InvalidNames_KeepTheGrammar) {
   const Texts odd = {"",
                      ":",
@@ -260,7 +261,7 @@ TEST_F(TorchOperationsTest, InvalidNames_KeepTheGrammar) {
   }
 }
 
-// What was recorded from the middle of an operation on.
+// The recording begins in the middle of an operation.
 TEST_F(TorchOperationsTest, PartsOfAnOperationThatIsNotRecorded_HaveNoRows) {
   const auto linear = [&] {
     Operation("aten::linear", [&] {
@@ -312,7 +313,7 @@ TEST_F(TorchOperationsTest, Estimates_AddUpToTheMissingTimeWithinThePauses) {
     whole += bar.duration_ps;
   }
   EXPECT_NEAR(whole, 1900 * kUs, 10);
-  // More than the pauses are long, of threads that work at a time.
+  // Threads work at the same time, so the estimates are longer than the pauses.
   timeline.processes[0].torch.weights[1].weight = 101;
   const std::vector<EstimateLine> more = TorchEstimates(timeline, 0);
   EXPECT_EQ(more.size(), 3u);

@@ -17,7 +17,7 @@ namespace {
 
 class TorchStepsTest : public testing::Test, protected TorchMaker {
  protected:
-  // What a training does with a batch. Where it begins is remembered as the truth.
+  // The ranges of training steps. The start of each step is remembered as the truth.
   void Train(int steps, int batches = 1) {
     for (int step = 0; step < steps; ++step) {
       begins_.push_back(now);
@@ -41,7 +41,7 @@ class TorchStepsTest : public testing::Test, protected TorchMaker {
   }
   void EndOfData() { Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, 2); }
 
-  // The operations from there to now, as the observer does.
+  // Removes the operations from `from` to now and adds a pause, as the observer does.
   void LeaveOut(int64_t from) {
     std::erase_if(timeline.threads[0].events, [&](const Event& event) {
       return event.start_ps >= from && timeline.types[event.type].origin != RangeOrigin::kTorchUser;
@@ -126,7 +126,7 @@ TEST_F(TorchStepsTest, EvaluationAfterEachStep_IsNoStep) {
   EXPECT_EQ(Count("evaluation"), 10u);
 }
 
-// Hugging Face's Trainer takes all of a step's batches, and counts their labels, before the first is worked on.
+// Hugging Face's Trainer takes all batches of a step, and counts their labels, before it works on the first.
 TEST_F(TorchStepsTest, BatchesTakenAhead_AreNoEvaluations) {
   for (int step = 0; step < 10; ++step) {
     begins_.push_back(now);
@@ -145,7 +145,7 @@ TEST_F(TorchStepsTest, BatchesTakenAhead_AreNoEvaluations) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
-// The same without the records that show it: one step of two batches is as likely.
+// Without the records of the backward pass, one step of two batches is equally likely.
 TEST_F(TorchStepsTest, NoOperations_EvaluationAfterEachStepIsAmbiguous) {
   for (int step = 0; step < 10; ++step) {
     Train(1);
@@ -169,7 +169,8 @@ TEST_F(TorchStepsTest, OptimizersAndLoadersOnly_StepsAreFound) {
   EXPECT_EQ(Begins(), begins_);
 }
 
-// Accumulation of two, with an evaluation that looks the same but for its backward pass; most of it without operations.
+// Accumulation over two batches, with an evaluation that differs only by its missing backward pass. Most operations are
+// not recorded.
 TEST_F(TorchStepsTest, OperationsLeftOut_StepsFollowTheRecordedOnes) {
   int64_t pause = 0;
   for (int epoch = 0; epoch < 10; ++epoch) {
@@ -414,7 +415,7 @@ TEST_F(TorchStepsTest, WarmUpAndPauses_AreInNoStatistics) {
   EXPECT_EQ(Begins().size(), 28u);
 }
 
-// A program whose steps are long now and then, as where others take its processors.
+// Some steps are long, as when other programs use the CPUs.
 TEST_F(TorchStepsTest, ManyLongSteps_AreNoPauses) {
   for (int i = 0; i < 100; ++i) {
     Batch();
@@ -429,7 +430,7 @@ TEST_F(TorchStepsTest, ManyLongSteps_AreNoPauses) {
 }
 
 TEST_F(TorchStepsTest, StepsCutByTheWindow_AreLeftOut) {
-  // In the midst of accumulation, and before an optimizer.
+  // The window begins inside an accumulation, and ends before an optimizer.
   Pass();
   PassBack();
   Optimizer();
@@ -632,7 +633,7 @@ TEST_F(TorchStepsTest, SimpleLoop_HasNoOtherLoops) {
     Pass();
     PassBack();
     Optimizer();
-    // Pauses and long steps as chance has them.
+    // Random pauses and long steps.
     Idle(random() % 9 == 0 ? 2000 : 20);
   }
   const MarkedSteps found = Find();
@@ -655,7 +656,7 @@ TEST_F(TorchStepsTest, LostRecords_LowerTheConfidence) {
   EXPECT_EQ(Count("irregular: records lost"), 1u);
 }
 
-// Whatever comes in whatever order.
+// Random ranges in random order.
 TEST_F(TorchStepsTest, RandomTimelines_StepsAreInOrder) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Totals of operations that were sampled.
+// Totals of sampled operations.
 #include "writer/spool/torch_sampling.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(TorchTotals, NothingSkipped_TotalsAreTheRecordedOnes) {
 }
 
 TEST(TorchTotals, TheBeginning_IsNotMultiplied) {
-  // All up to 1000, then one unit in ten.
+  // All operations up to 1000 are recorded, then one unit in ten.
   TorchTotals totals(
       {Fact(1000, 0, 0, Ends(6)), Fact(2000, 900, 10, Ends(6) | kTorchMidway), Fact(3000, 0, 0, Ends(6))});
   TakeMany(&totals, kAdd, 500, 100);
@@ -53,7 +53,8 @@ TEST(TorchTotals, TheBeginning_IsNotMultiplied) {
 }
 
 TEST(TorchTotals, ClassesOfUnits_ShareTheirOwnSkippedCalls) {
-  // Chance chose of class 12 twice as much as its part: of 6 nine in ten were passed over, of 12 one in two.
+  // By chance, class 12 was recorded more often: 9 in 10 operations of class 6 were skipped, but only 1 in 2 of
+  // class 12.
   TorchTotals totals({Fact(1000, 0, 10, Ends(6)), Fact(2000, 0, 0, Ends(6)), Fact(3000, 900, 0, Ends(6)),
                       Fact(4000, 100, 10, Ends(12)), Fact(5000, 0, 0, Ends(12))});
   TakeMany(&totals, kMm, 100, 1100);

@@ -26,7 +26,7 @@ class TrustedPath : public testing::Test {
   }
   ~TrustedPath() override { fs::remove_all(root_); }
 
-  // Where the walk ends; the message where it does not.
+  // The directory at which the walk ends, or the error message.
   std::string Walk(const std::string& path, const DirectoryWalk& walk = {}) const {
     const absl::StatusOr<FileDescriptor> fd = OpenDirectoryTrusted(path, walk);
     return fd.ok() ? PathOfDirectory(fd->get()) : std::string(fd.status().message());

@@ -33,7 +33,7 @@ namespace {
 constexpr size_t kStackBytes = 8192;
 constexpr int kLimit = 128;
 
-// What a hook in a target does: registers, then the bytes above the stack pointer.
+// A snapshot like a hook's in a target: registers, and the bytes above the stack pointer.
 struct Snapshot {
   uint64_t registers[StackSnapshot::kMaxRegisters] = {};
   int register_count = 0;
@@ -121,7 +121,7 @@ ModuleMap OwnModules() {
   return modules;
 }
 
-// The same modules, with the one that holds `address` taken from another file.
+// The same modules, but the module at `address` comes from another file.
 ModuleMap WithFile(uint64_t address, const std::string& path, const std::string& build_id = {}) {
   ModuleMap modules = OwnModules();
   Module changed = *modules.Find(address);
@@ -145,7 +145,7 @@ std::vector<uint64_t> UnwindOwn() {
   return unwinder.Unwind(OwnModules(), g_snapshot.View(), kLimit);
 }
 
-// Where in the names, in this order, each expected one occurs; empty text if all are there.
+// Empty if `names` has all of `wanted` in this order; else the first missing name and all names.
 std::string Missing(const std::vector<std::string>& names, const std::vector<std::string>& wanted) {
   size_t at = 0;
   for (const std::string& want : wanted) {
@@ -220,7 +220,7 @@ TEST(UnwindTest, EachKindOfFrame_IsNamed) {
                      "Recurse", "Recurse", "Recurse", "Recurse", "Recurse", "Recurse",
                      "EachKindOfFrame_IsNamed_Test::TestBody", "testing::Test::Run", "main", "__libc_start", "_start"}),
             "");
-  // Nothing between them.
+  // No other frames lie between them.
   ASSERT_GT(names.size(), 13U);
   EXPECT_NE(names[12].find("TestBody"), std::string::npos) << names[12];
 }
@@ -519,7 +519,7 @@ TEST_F(UnwindFileTest, LoopOfFramePointers_Ends) {
   EXPECT_LE(unwinder.Unwind(modules, view, 1000).size(), 3U);
 }
 
-// Bits are flipped where the unwinder reads: headers, search table, frame entries.
+// Flips bits where the unwinder reads: headers, search table, frame entries.
 TEST_F(UnwindFileTest, BrokenFiles_DoNotCrash) {
   int numbers[] = {2, 1};
   qsort(numbers, 2, sizeof(int), CompareInts);
@@ -557,7 +557,7 @@ TEST_F(UnwindFileTest, BrokenFiles_DoNotCrash) {
           at = frames.offset + random() % frames.size;
           break;
       }
-      if (i % 4 == 3) at = frames.offset + random() % 4096;  // the common entry and the first others
+      if (i % 4 == 3) at = frames.offset + random() % 4096;  // the common entry and the first frame entries
       if (at < bad.size()) bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
     }
     const int fd = open(copy.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
@@ -654,7 +654,7 @@ TEST_F(UnwindFileTest, EntriesThatCrashLibunwind_AreRefused) {
   EXPECT_FALSE(accepted(entry + 4, std::string(4, '\0')));
 }
 
-// Rules kept for one process are right for another with the same files elsewhere.
+// Rules cached for one process are valid for another process that maps the same files at other addresses.
 TEST(UnwindTest, SameFilesAtAnotherAddress_RulesAreRight) {
   Square square;
   Recurse(3, &square);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What threads used of the CPUs, from a spool to the timeline. Ticks are nanoseconds.
+// CPU usage of threads, from a spool to the timeline. Ticks are nanoseconds.
 #include "writer/convert/thread_usage.h"
 
 #include <random>
@@ -84,7 +84,7 @@ TEST(ThreadBlocked, Rows_AreCutToTheWindowAndInOrder) {
   };
   spool.ThreadBlocked(1, 1, {row(300, 310, 2, BlockedIn::kFile, 5), row(50, 90, 5, BlockedIn::kFutex, -1)});
   spool.ThreadBlocked(1, 1, {row(150, 250, 11, BlockedIn::kSleep, -1), row(390, 390, 1, BlockedIn::kPipe, 6)});
-  // No thread, no sample, no such kind.
+  // Invalid rows: unknown kind, end before start, no samples.
   ThreadBlockedRow bad = row(300, 310, 2, BlockedIn::kFile, 5);
   bad.kind = static_cast<BlockedIn>(kBlockedKinds);
   spool.ThreadBlocked(1, 1, {bad, row(310, 300, 2, BlockedIn::kFile, 5), row(300, 310, 0, BlockedIn::kFile, 5)});

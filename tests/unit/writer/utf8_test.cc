@@ -19,7 +19,7 @@ TEST(Utf8, RandomBytes_AgreeWithProtobuf) {
   std::mt19937 random(7);
   for (int i = 0; i < 200'000; ++i) {
     std::string text(random() % 6, '\0');
-    // Bytes around the borders of the encoding.
+    // Bytes at the limits of the encoding's ranges.
     static constexpr unsigned char kBytes[] = {0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF,
                                                0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xEC, 0xED, 0xEE,
                                                0xEF, 0xF0, 0xF1, 0xF3, 0xF4, 0xF5, 0xFF};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bounds the step, by timelines in which one thing does.
+// The verdict on timelines in which one cause bounds the step.
 #include "writer/verdict/verdict.h"
 
 #include <gmock/gmock.h>
@@ -100,7 +100,7 @@ class Maker {
     event.call_site = timeline.strings.Intern(site);
     timeline.threads[thread].events.push_back(event);
   }
-  // On the CPU in `native`; not on it: 0.
+  // The thread is on the CPU in `native`; 0: off the CPU.
   void Run(uint32_t thread, int64_t start, int64_t length, uint32_t stack, uint32_t native, bool collects = false) {
     PythonRun run;
     run.first_ps = run.from_ps = start;
@@ -118,7 +118,7 @@ class Maker {
       timeline.native.threads[thread].points.push_back({at, 10'000, native});
     }
   }
-  // Of each step: `length` at the beginning in what `visit` makes, the rest in operations of the program's own.
+  // Each step begins with `length` that `visit` fills; the program's own operations fill the rest.
   template <typename Visit>
   void EachStep(int64_t length, Visit&& visit) {
     for (int i = 0; i < kSteps; ++i) {
@@ -132,7 +132,7 @@ class Maker {
     }
   }
 
-  // Of the main thread, in all.
+  // The total page faults of the main thread.
   void Faults(uint64_t major, uint64_t minor) {
     for (UsagePoint& point : timeline.usage[main].points) {
       if (point.at_ps < timeline.duration_ps) continue;
@@ -141,7 +141,7 @@ class Maker {
     }
   }
 
-  // Of the main thread: off the CPU, and found so by samples.
+  // Samples find the main thread off the CPU, blocked in `kind`.
   void Block(int64_t start, int64_t length, uint32_t stack, BlockedIn kind, int32_t fd = -1) {
     Run(main, start, length, stack, 0);
     if (timeline.blocked.empty()) timeline.blocked.push_back({.thread = main});
@@ -204,7 +204,7 @@ TEST(Verdict, NativeWorkAlone_IsNoProblem) {
 TEST(Verdict, InterpreterAlone_IsPython) {
   Maker maker;
   maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, maker.in_main, maker.interpreter); });
-  // Both at one line: each of its native samples counts.
+  // Both are at one line: all native samples of the line count.
   maker.Expect(Cause::kPython, StepPart::kPython, 0.8);
 }
 
@@ -234,7 +234,7 @@ TEST(Verdict, LockOfALibrarysOwn_IsTheLibrarysWork) {
   Maker maker;
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, maker.in_main, BlockedIn::kFutex); });
   maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
-  // Where locks are not recorded it may be any.
+  // If waits for locks are not recorded, the lock may be any lock.
   maker.timeline.waits_recorded = false;
   EXPECT_NEAR(maker.Make().ShareOf(StepPart::kRest), 0.6, 0.02);
 }
@@ -245,7 +245,7 @@ TEST(Verdict, WriteToAPipe_WaitsForTheProcessBehindIt) {
     maker.Wait(maker.main, kWrite, at, 30 * kMs, maker.in_main, 7);
     maker.Wait(maker.main, kWrite, at + 30 * kMs, 30 * kMs, maker.in_main, 8);
   });
-  // 8 is a file.
+  // Descriptor 8 is a file.
   maker.timeline.blocked.push_back({.thread = maker.main});
   maker.timeline.blocked[0].runs = {{5 * kMs, 25 * kMs, 3, 7, BlockedIn::kPipe},
                                     {35 * kMs, 55 * kMs, 3, 8, BlockedIn::kFile}};
@@ -254,7 +254,7 @@ TEST(Verdict, WriteToAPipe_WaitsForTheProcessBehindIt) {
   EXPECT_NEAR(verdict.ShareOf(StepPart::kDisk), 0.3, 0.02);
 }
 
-// The thread of a heartbeat sleeps, too, and all the time.
+// The heartbeat thread also sleeps, all the time: it must not be named.
 TEST(Verdict, QueueOfAThreadThatSleeps_NamesItsLine) {
   Maker maker;
   const uint32_t fetcher = maker.Thread("fetch"), heart = maker.Thread("heartbeat");
@@ -332,7 +332,7 @@ TEST(Verdict, LockWithoutAnyHolder_IsNoConvoy) {
   EXPECT_NE(maker.Make().cause, Cause::kLockConvoy);
 }
 
-// A poll of 59 ms that finds `ready` descriptors, and a read `later` behind it.
+// A poll of 59 ms that finds `ready` descriptors, and a read that begins `later` after it.
 Verdict PollAndRead(int64_t ready, int64_t later) {
   Maker maker;
   maker.EachStep(70 * kMs, [&](int64_t at) {
@@ -445,7 +445,7 @@ TEST(Verdict, GarbageCollection_IsItsOwnPart) {
   maker.Expect(Cause::kGarbageCollection, StepPart::kGarbageCollection, 0.4);
 }
 
-// Off the CPU, and it could have run.
+// The main thread is off the CPU although it could run.
 class Starved : public Maker {
  public:
   Starved() {
@@ -461,7 +461,7 @@ class Starved : public Maker {
       point.run_delay_ps = delay;
       timeline.usage[main].points.push_back(point);
     });
-    // A count never falls.
+    // The kernel's counts never decrease.
     int64_t highest = 0;
     for (UsagePoint& point : timeline.usage[main].points) {
       highest = std::max(highest, point.run_delay_ps);
@@ -485,7 +485,7 @@ TEST(Verdict, NoCpu_IsOtherProcessesOrTheQuotaOrItsOwnThreads) {
   crowded.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
 }
 
-// The pool's threads wait for a CPU, and the main thread for the pool.
+// The pool's threads wait for a CPU, and the main thread waits for the pool.
 TEST(Verdict, CrowdOfItsOwn_TakesTheWaitsForItAlong) {
   Maker maker;
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, maker.in_main, BlockedIn::kFutex); });
@@ -495,7 +495,7 @@ TEST(Verdict, CrowdOfItsOwn_TakesTheWaitsForItAlong) {
     maker.timeline.usage[pool].points = {
         {}, {maker.timeline.duration_ps, maker.timeline.duration_ps / 10, maker.timeline.duration_ps / 2, 0, 0}};
   }
-  // Far below what the CPUs can give: others run, too, but it asks for twice as much as there is.
+  // Other programs run, too: the pool gets far less than the CPUs' capacity. But it asks for twice that capacity.
   maker.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
 }
 
@@ -504,7 +504,7 @@ TEST(Verdict, ProcessesThatPrepareDataAndHaveTheCpus_AreASlowLoader) {
   const uint32_t get =
       maker.Stack(maker.in_main, "/usr/lib/python3.12/multiprocessing/pool.py", "IMapIterator.next", 1);
   maker.EachStep(20 * kMs, [&](int64_t at) { maker.Wait(maker.main, kSemaphore, at, 20 * kMs, get); });
-  // Of 80 ms on the line, half waited for a CPU.
+  // Half of the 80 ms on the line was spent waiting for a CPU.
   for (UsagePoint& point : maker.timeline.usage[maker.main].points) {
     point.run_delay_ps = point.cpu_ps / 2;
     point.cpu_ps -= point.run_delay_ps;
@@ -528,7 +528,7 @@ TEST(Verdict, PagesFromDisk_AreReclaim) {
   maker.Expect(Cause::kReclaim, StepPart::kReclaim, 0.6);
 }
 
-// A page takes milliseconds from a disk, not seconds.
+// One page from disk takes milliseconds, not seconds.
 TEST(Verdict, OnePageFromDisk_DoesNotExplainTheTime) {
   Maker maker;
   maker.EachStep(70 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 70 * kMs, maker.in_main, 0); });
@@ -538,7 +538,7 @@ TEST(Verdict, OnePageFromDisk_DoesNotExplainTheTime) {
   EXPECT_LT(verdict.ShareOf(StepPart::kReclaim), 0.01);
 }
 
-// Neither samples of Python nor the kernel's counts: only native samples show that it ran.
+// Without Python samples and the kernel's counts, only native samples show that a thread ran.
 TEST(Verdict, TimeWithoutAnySample_IsNotOperations) {
   Maker maker;
   maker.EachStep(60 * kMs, [](int64_t) {});
@@ -550,7 +550,7 @@ TEST(Verdict, TimeWithoutAnySample_IsNotOperations) {
   EXPECT_EQ(verdict.cause, Cause::kUnknown);
 }
 
-// CPU time without samples in user code: it was spent in the kernel, on pages.
+// CPU time without samples in user code was spent in the kernel, on page faults.
 TEST(Verdict, NewPages_AreAllocationChurn) {
   Maker maker;
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 60 * kMs, maker.in_main, maker.library); });
@@ -604,7 +604,7 @@ TEST(Verdict, SynchronizationAfterEachKernel_IsSync) {
   });
   maker.Expect(Cause::kSync, StepPart::kKernels, 0.6);
 }
-// A launch of a copy, and an event that the GPU waits for: the host waits for none of them.
+// An asynchronous copy, and an event that the GPU waits for: the host waits for neither.
 TEST(Verdict, AsynchronousCalls_AreNoSynchronization) {
   OnGpu maker;
   maker.timeline.types[kCopyIn].name = "cudaMemcpyAsync";
@@ -637,7 +637,7 @@ TEST(Verdict, TimeThatNothingExplains_IsUnknown) {
   EXPECT_THAT(verdict.reason, testing::HasSubstr("70 %"));
 }
 
-// Without native samples nobody knows whether the interpreter runs or what it calls.
+// Without native samples it is unknown whether the interpreter runs or a function that it calls.
 TEST(Verdict, WithoutNativeSamples_RunningIsNotExplained) {
   Maker maker;
   maker.EachStep(0, [](int64_t) {});
@@ -648,7 +648,7 @@ TEST(Verdict, WithoutNativeSamples_RunningIsNotExplained) {
   EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("native stacks")));
 }
 
-// Steps are not known: lines that are come back to are the loop, and what comes before it is no part of it.
+// Without steps, the lines that repeat are the loop; the time before the loop does not count.
 TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   Maker maker;
   maker.timeline.steps.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The xplane output, read back with generated protobuf classes and compared with the timeline event for event; and the
-// lint, fed with files that break one rule each.
+// The xplane output, read back with generated protobuf classes and compared with the timeline event by event; and the
+// lint, with files that break one rule each.
 #include <unistd.h>
 
 #include <cstdio>
@@ -89,7 +89,7 @@ std::string PythonLine(const Timeline& timeline, const PythonStack& frame) {
          printable(timeline.strings.Get(function.name));
 }
 
-// What a viewer has to show for an event; flow ids, which the writer gives, are left to the caller.
+// The stats that a viewer must show for an event. The caller checks flow ids, which the writer assigns.
 std::map<std::string, std::string> Wanted(const Timeline& timeline, const Event& event) {
   std::map<std::string, std::string> out;
   const EventType& type = timeline.types[event.type];
@@ -135,7 +135,7 @@ TEST(Xspace, RandomTimelines_AreReadBackEventForEvent) {
     const std::string bytes = Encode(timeline);
     XSpace space;
     ASSERT_TRUE(space.ParseFromString(bytes));
-    // Nothing that is not in the schema.
+    // The file has no field that is not in the schema.
     const size_t size = space.ByteSizeLong();
     space.DiscardUnknownFields();
     ASSERT_EQ(space.ByteSizeLong(), size);
@@ -248,7 +248,7 @@ TEST(Xspace, Running_IsTheTimeWithoutWaits) {
   add(1, 10, 20);  // no wait
   add(0, 90, 20);  // across the border of the two steps
   add(0, 150, 10);
-  add(0, 160, 40);  // to the end
+  add(0, 160, 40);  // until the end
   Step step;
   step.end_ps = 100'000'000'000;
   timeline.steps.push_back(step);
@@ -282,7 +282,7 @@ TEST(Xspace, StepsThatTheReaderLeavesOut_HaveOuterMarkers) {
   EXPECT_EQ(titles.front(), "before the first step: -1");
   EXPECT_EQ(titles[1], "step 0");
   EXPECT_EQ(titles.back(), "after the last step: 6");
-  EXPECT_EQ(markers(6, 0, 600).size(), 6u);  // the capture does cut these
+  EXPECT_EQ(markers(6, 0, 600).size(), 6u);  // the capture cuts these
   EXPECT_EQ(markers(6, 0, 601).size(), 7u);
 }
 
@@ -332,13 +332,13 @@ TEST(Xspace, PoolOfThreads_DoesNotFoldTheRow) {
   ASSERT_EQ(planes.size(), 2u);
   EXPECT_EQ(planes[1].name, "/host:CPU + 84 threads");
   EXPECT_TRUE(planes[1].processes.empty()) << "counters once";
-  // The main thread, the one whose work is counted, the ten busiest and the first others.
+  // The main thread, the thread with operations, the ten busiest threads, and the first of the others.
   EXPECT_EQ(planes[0].threads, (std::vector<uint32_t>{0, 1, 2, 3, 4, 5, 13, 23, 33, 43, 53, 63, 73, 83, 93, 99}));
   EXPECT_EQ(planes[1].threads.size(), 84u);
   EXPECT_TRUE(std::ranges::is_sorted(planes[1].threads));
   const TemporaryFile file(Encode(timeline));
   EXPECT_EQ(*VerifyXplane(file.path(), timeline), "verified: 3 planes, 100 lines, 270 events");
-  // All of them are counted: they stay, folded.
+  // All threads have operations: they stay in one plane, in a folded row.
   planes_of(100);
   for (Thread& thread : timeline.threads) thread.events[0].type = 1;
   EXPECT_EQ(HostPlanes(timeline).size(), 1u);
@@ -427,7 +427,7 @@ TEST(MemoryEvents, CounterTrack_IsFollowedAndThinned) {
   EXPECT_EQ(events.back().peak, peak);
 }
 
-// A correct file, broken by `change`, and a piece of the complaint.
+// A valid file that `change` breaks, and a part of the lint's message.
 struct Breakage {
   const char* name;
   std::function<void(XSpace&)> change;
@@ -578,8 +578,8 @@ TEST(XspaceLint, InvalidText_IsReported) {
   EXPECT_NE(counts.status().message().find("UTF-8"), absl::string_view::npos) << counts.status();
 }
 
-// A file cut anywhere, or with one wrong byte, is never read past its end and never crashes the reader; cut files are
-// always noticed by the comparison with the timeline.
+// A file that is truncated anywhere or has one wrong byte is never read past its end and never crashes the reader. The
+// comparison with the timeline always detects a truncated file.
 TEST(XspaceLint, CutAndChangedFiles_DoNotCrash) {
   const Timeline timeline = RandomTimeline(4).Make();
   const std::string bytes = Encode(timeline);
