@@ -134,8 +134,9 @@ a command fails; 125 wrong usage.
      R"(Keeps the step times, counts and amounts of runs under a name: `tbprof compare baseline:NAME NEW` compares with
 them, and more than two runs tell how much the step time differs from run to run.
 
-  save NAME RUN...  the runs become the baseline NAME, or with --add some more of it; RUN: a summary.json, a
-                    profile, a run's directory or a log directory, as for `tbprof report`
+  save NAME RUN...  the runs replace those of the baseline NAME, or with --add are added to them; the newest
+                    --keep=N stay. RUN: a summary.json, a profile, a run's directory or a log directory, as
+                    for `tbprof report`
   list              each baseline: runs, step time, when it was saved
   show NAME         its runs, and what must be equal for a comparison: command, machine, devices, versions
 

@@ -153,21 +153,21 @@ absl::Status NoSuchBaseline(const Store& store, const std::string& name, const s
 // Adds `saved` to the baselines of its file.
 absl::StatusOr<SavedBaseline> Merge(const Baseline& saved, const SaveOptions& options, const std::string& path,
                                     std::vector<Baseline>* there) {
-  const size_t added = saved.side.runs.size();
   const auto found = std::ranges::find_if(*there, [&](const Baseline& one) { return one.name == saved.name; });
   if (found == there->end()) {
     if (there->size() >= kMostBaselines) {
       return InvalidArgument(StrCat(PrintableUtf8(path), ": holds ", kMostBaselines, " baselines, which are the most"));
     }
-    there->push_back(saved);
-    std::ranges::stable_sort(*there, [](const Baseline& a, const Baseline& b) { return a.name < b.name; });
-    return SavedBaseline{added, 0};
+    there->push_back({saved.name, 0, {}});
+    std::ranges::stable_sort(*there, {}, &Baseline::name);
+    return Merge(saved, options, path, there);
   }
   std::vector<RunNumbers>& runs = found->side.runs;
   if (!options.add) runs.clear();
   found->saved_unix_ns = saved.saved_unix_ns;
   runs.insert(runs.end(), saved.side.runs.begin(), saved.side.runs.end());
-  const size_t dropped = runs.size() - std::min(runs.size(), options.keep);
+  std::ranges::stable_sort(runs, {}, &RunNumbers::start_unix_ns);
+  const size_t dropped = runs.size() - std::min({runs.size(), options.keep, kMostBaselineRuns});
   runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(dropped));
   return SavedBaseline{runs.size(), dropped};
 }
@@ -178,10 +178,6 @@ absl::StatusOr<SavedBaseline> SaveBaseline(const std::string& store_path, const 
                                            const SaveOptions& options) {
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   if (side.runs.empty()) return InvalidArgument("no runs to save");
-  if (side.runs.size() > std::min(options.keep, kMostBaselineRuns)) {
-    return InvalidArgument(StrCat(Counted(side.runs.size(), "run"), ", and the baseline is to keep at most ",
-                                  std::min(options.keep, kMostBaselineRuns)));
-  }
   const absl::StatusOr<Store> store = StoreAt(store_path);
   if (!store.ok()) return store.status();
   const absl::StatusOr<FileDescriptor> directory = OpenStore(*store, /*make=*/true);

@@ -33,11 +33,11 @@ inline constexpr std::string_view kBaselinePrefix = "baseline:";
 
 struct SaveOptions {
   bool add = false;                 // to the runs that the baseline has; else they are replaced
-  size_t keep = kMostBaselineRuns;  // the newest runs; older ones are dropped
+  size_t keep = kMostBaselineRuns;  // the newest runs, by their start; older ones are dropped
 };
 struct SavedBaseline {
   size_t runs = 0;     // in the baseline now
-  size_t dropped = 0;  // older runs that exceeded `keep`
+  size_t dropped = 0;  // the oldest runs, which exceeded `keep`
 };
 // `store`: a file or a path that ends in `.json` is one file for all baselines, any other path is a directory. Relative
 // to the working directory.

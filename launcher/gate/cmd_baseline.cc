@@ -203,10 +203,22 @@ int Show(const Options& options) {
 
 }  // namespace
 
+namespace {
+
+// An option that comes from the environment or a file may be meant for another command.
+bool IsOnCommandLine(const Options& options, std::string_view name) {
+  return std::ranges::any_of(options.values,
+                             [&](const OptionValue& value) { return value.source == StrCat("--", name); });
+}
+
+}  // namespace
+
 int CommandBaseline(const Options& options) {
   const std::string what = options.operands.empty() ? "" : options.operands[0];
-  if (options.add && what != "save") return Fail("--add belongs to baseline save", kExitUsage);
-  if (options.keep != kMostBaselineRuns && what != "save") return Fail("--keep belongs to baseline save", kExitUsage);
+  for (const std::string_view name : {"add", "keep"}) {
+    if (what != "save" && IsOnCommandLine(options, name))
+      return Fail(StrCat("--", name, " belongs to baseline save"), kExitUsage);
+  }
   if (what == "save") return Save(options);
   if (what == "list") return List(options);
   if (what == "show") return Show(options);

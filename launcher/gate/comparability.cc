@@ -2,8 +2,8 @@
 #include "launcher/gate/comparability.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "launcher/base/text.h"
@@ -98,6 +98,13 @@ std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
   return DifferentSetting(runs);
 }
 
+std::string NoExactCountsOf(const std::vector<const RunNumbers*>& runs) {
+  for (const RunNumbers* run : runs) {
+    if (!run->no_counts.empty()) return StrCat(run->path, ": ", run->no_counts);
+  }
+  return "";
+}
+
 std::string NoTimesOf(const std::vector<const RunNumbers*>& runs) {
   for (const RunNumbers* run : runs) {
     if (!run->no_times.empty()) return StrCat(run->path, ": ", run->no_times);
@@ -154,84 +161,122 @@ std::vector<std::string> WarningsOf(const std::vector<const RunNumbers*>& runs) 
   return warnings;
 }
 
-// What keeps a run from being compared with the new runs, the gravest first; empty: nothing.
-using Faults = std::array<std::string, 4>;
-
-// `runs`: the new ones and that of the baseline, which is the last.
-Faults FaultsOf(const std::vector<const RunNumbers*>& runs) {
-  return {DifferentSetting(runs), NoStepsOf(runs), DifferentCpu(runs), runs.back()->no_times};
+std::string DifferentProgram(const std::vector<const RunNumbers*>& runs) {
+  return FirstDifference(runs, "the program", [](const RunIdentity& of) { return ProgramOf(of.command); });
 }
 
-// The place of the first fault that `a` has and `b` has not, if `a` is the worse one; else the number of places.
-size_t FirstWorse(const Faults& a, const Faults& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (a[i].empty() != b[i].empty()) return b[i].empty() ? i : a.size();
+// Why the runs cannot be compared with each other; empty: they can.
+using Fault = std::function<std::string(const std::vector<const RunNumbers*>&)>;
+
+struct Chosen {
+  std::vector<size_t> runs;  // indices into the base's runs, ascending
+  std::string reason;        // why a run was left out; empty: none was
+};
+
+// Chooses from `candidates` the newest runs of a baseline that fit the new runs and each other, and all named runs. If
+// the new and the named runs have a fault themselves, or no run of the baseline fits, all candidates are chosen: the
+// comparison then reports the fault.
+Chosen Choose(const Side& base, const Side& now, const std::vector<size_t>& candidates, const Fault& fault) {
+  const auto is_named = [&](size_t index) { return !base.runs[index].of_baseline; };
+  Chosen chosen;
+  std::vector<const RunNumbers*> runs(1, nullptr);  // the first one is the run that is tried
+  for (const RunNumbers& run : now.runs) runs.push_back(&run);
+  for (const size_t index : candidates) {
+    if (is_named(index)) runs.push_back(&base.runs[index]);
   }
-  return a.size();
+  if (std::ranges::all_of(candidates, is_named) || !fault({runs.begin() + 1, runs.end()}).empty())
+    return {candidates, ""};
+  for (size_t i = candidates.size(); i-- > 0;) {
+    const size_t index = candidates[i];
+    if (!is_named(index)) {
+      runs[0] = &base.runs[index];
+      if (const std::string reason = fault(runs); !reason.empty()) {
+        if (chosen.reason.empty()) chosen.reason = reason;
+        continue;
+      }
+      runs.push_back(runs[0]);
+    }
+    chosen.runs.insert(chosen.runs.begin(), index);
+  }
+  return std::ranges::all_of(chosen.runs, is_named) ? Chosen{candidates, ""} : chosen;
+}
+
+Side SideOf(const Side& base, const std::vector<size_t>& indices) {
+  Side side;
+  for (const size_t index : indices) side.runs.push_back(base.runs[index]);
+  return side;
 }
 
 }  // namespace
 
-std::string LeaveOutOfBaseline(const Side& now, Side* base) {
-  std::vector<const RunNumbers*> runs;
-  for (const RunNumbers& run : now.runs) runs.push_back(&run);
-  runs.push_back(nullptr);
-  std::vector<Faults> faults;
-  const Faults* best = nullptr;
-  size_t of_baseline = 0;
-  faults.reserve(base->runs.size());
-  for (const RunNumbers& run : base->runs) {
-    runs.back() = &run;
-    faults.push_back(FaultsOf(runs));
-    if (!run.of_baseline) continue;
-    ++of_baseline;
-    if (best == nullptr || FirstWorse(*best, faults.back()) < best->size()) best = &faults.back();
-  }
-  if (best == nullptr) return "";
-  std::string first;
-  std::vector<RunNumbers> kept;
-  for (size_t i = 0; i < faults.size(); ++i) {
-    const size_t worse = FirstWorse(faults[i], *best);
-    if (!base->runs[i].of_baseline || worse == best->size()) {
-      kept.push_back(std::move(base->runs[i]));
-    } else if (first.empty()) {
-      first = faults[i][worse];
-    }
-  }
-  const size_t left_out = faults.size() - kept.size();
-  base->runs = std::move(kept);
-  if (left_out == 0) return "";
-  return StrCat(left_out, " of the baseline's ", Counted(of_baseline, "run"), " left out: ", first);
-}
-
-Comparability CheckComparable(const Side& base, const Side& now, bool any_program) {
-  Comparability out;
-  if (base.runs.empty() || now.runs.empty()) {
-    out.reason = base.runs.empty() ? "there is no run of the base" : "there is no new run";
+BaseRuns ChooseBaseRuns(Side base, const Side& now, bool any_program) {
+  BaseRuns out;
+  if (std::ranges::none_of(base.runs, &RunNumbers::of_baseline)) {
+    out.times = std::move(base);
     return out;
   }
-  std::vector<const RunNumbers*> runs;
-  for (const Side* side : {&base, &now}) {
-    for (const RunNumbers& run : side->runs) runs.push_back(&run);
+  std::vector<size_t> every(base.runs.size());
+  std::iota(every.begin(), every.end(), size_t{0});
+  const Chosen all = Choose(base, now, every, [&](const auto& runs) {
+    std::string different = DifferentSetting(runs);
+    return different.empty() && !any_program ? DifferentProgram(runs) : different;
+  });
+  const Chosen same_steps = Choose(base, now, all.runs, NoStepsOf);
+  const Chosen counts = Choose(base, now, same_steps.runs, NoExactCountsOf);
+  const Chosen same_cpu = Choose(base, now, same_steps.runs, DifferentCpu);
+  const Chosen times = Choose(base, now, same_cpu.runs, NoTimesOf);
+  const Chosen wall = Choose(base, now, all.runs, DifferentCpu);
+  const auto warn = [&](std::string_view what, size_t of, const std::vector<size_t>& chosen, std::string_view reason) {
+    if (chosen.size() == of) return;
+    out.warnings.push_back(
+        StrCat(of - chosen.size(), " of ", Counted(of, "run"), " of the baseline left out", what, ": ", reason));
+  };
+  warn("", every.size(), all.runs, all.reason);
+  warn(" for counts", all.runs.size(), counts.runs, same_steps.reason.empty() ? counts.reason : same_steps.reason);
+  warn(" for times", all.runs.size(), times.runs,
+       !same_steps.reason.empty() ? same_steps.reason
+       : !same_cpu.reason.empty() ? same_cpu.reason
+                                  : times.reason);
+  if (all.runs != times.runs) out.all = SideOf(base, all.runs);
+  if (counts.runs != times.runs) out.counts = SideOf(base, counts.runs);
+  if (wall.runs != times.runs) out.wall = SideOf(base, wall.runs);
+  out.times = SideOf(base, times.runs);
+  return out;
+}
+
+Comparability CheckComparable(const BaseRuns& base, const Side& now, bool any_program) {
+  Comparability out;
+  if (base.ForAll().runs.empty() || now.runs.empty()) {
+    out.reason = base.ForAll().runs.empty() ? "there is no run of the base" : "there is no new run";
+    return out;
   }
   for (const RunNumbers& run : now.runs) {
-    for (const RunNumbers& other : base.runs) {
+    for (const RunNumbers& other : base.ForAll().runs) {
       if (run.files == other.files && !run.files.empty()) {
         out.reason = StrCat(run.path, ": this run is on both sides");
         return out;
       }
     }
   }
-  out.reason = ReasonOf(runs);
+  const auto with_new = [&now](const Side& side) {
+    std::vector<const RunNumbers*> runs;
+    for (const RunNumbers& run : side.runs) runs.push_back(&run);
+    for (const RunNumbers& run : now.runs) runs.push_back(&run);
+    return runs;
+  };
+  const std::vector<const RunNumbers*> all = with_new(base.ForAll()), times = with_new(base.times);
+  out.reason = ReasonOf(all);
   if (out.reason.empty() && !any_program) {
-    out.reason = FirstDifference(runs, "the program", [](const RunIdentity& of) { return ProgramOf(of.command); });
+    out.reason = DifferentProgram(all);
     if (!out.reason.empty()) out.reason += "; --any-program compares them";
   }
   if (!out.reason.empty()) return out;
-  out.no_counts = NoStepsOf(runs);
-  out.no_wall = DifferentCpu(runs);
-  out.no_times = !out.no_counts.empty() ? out.no_counts : !out.no_wall.empty() ? out.no_wall : NoTimesOf(runs);
-  out.warnings = WarningsOf(runs);
+  out.no_counts = NoStepsOf(with_new(base.ForCounts()));
+  out.no_wall = DifferentCpu(with_new(base.ForWall()));
+  for (const Fault fault : {NoStepsOf, DifferentCpu, NoTimesOf}) {
+    if (out.no_times.empty()) out.no_times = fault(times);
+  }
+  out.warnings = WarningsOf(all);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #ifndef TBPROF_LAUNCHER_GATE_COMPARABILITY_H_
 #define TBPROF_LAUNCHER_GATE_COMPARABILITY_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,22 @@ struct Comparability {
   std::vector<std::string> warnings;  // one line each
 };
 
-// Removes the runs of a baseline that cannot be compared with the new runs, if other runs of it can: a baseline that
-// each commit adds to has runs of other machines, options and interpreters. Returns a line with the number of removed
-// runs and the reason; empty: none was removed.
-std::string LeaveOutOfBaseline(const Side& now, Side* base);
+// The runs of the base for each kind of numbers. A baseline that each commit adds to has runs of other machines,
+// options and programs: those that do not fit are left out, the newest runs first decide. Runs that were named are
+// always there.
+struct BaseRuns {
+  Side times;                             // step times and their parts
+  std::optional<Side> all, counts, wall;  // memory, counts per step, wall time; nothing: the same runs as `times`
+  std::vector<std::string> warnings;      // how many runs are left out, and why: one line each
+
+  const Side& ForAll() const { return all.has_value() ? *all : times; }
+  const Side& ForCounts() const { return counts.has_value() ? *counts : times; }
+  const Side& ForWall() const { return wall.has_value() ? *wall : times; }
+};
+BaseRuns ChooseBaseRuns(Side base, const Side& now, bool any_program);
 
 // `any_program`: allows different programs on the two sides.
-Comparability CheckComparable(const Side& base, const Side& now, bool any_program);
+Comparability CheckComparable(const BaseRuns& base, const Side& now, bool any_program);
 
 }  // namespace tbprof
 

@@ -2,6 +2,7 @@
 #include "launcher/gate/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <set>
@@ -66,15 +67,17 @@ std::string UnclearReason(const Estimate& estimate, double margin, uint64_t base
 
 class Comparing {
  public:
-  Comparing(const CompareOptions& options, Comparison* out) : options_(options), out_(*out) {}
+  // `base`: the runs of the base for the numbers that are added.
+  Comparing(const CompareOptions& options, const Side& base, Comparison* out)
+      : options_(options), base_(base), out_(*out) {}
 
   void AddTimes(const std::string& no_times) {
     if (!no_times.empty()) {
       AddUnknown("step_time", Unit::kSeconds, no_times);
       return;
     }
-    const bool medians = NeedsMedians(out_.base, out_.now);
-    AddEstimate("step_time", Unit::kSeconds, StepTimes(out_.base, medians), StepTimes(out_.now, medians), true);
+    const bool medians = NeedsMedians(base_, out_.now);
+    AddEstimate("step_time", Unit::kSeconds, StepTimes(base_, medians), StepTimes(out_.now, medians), true);
     // The mean includes pauses that the trimmed mean leaves out.
     AddLogs("step_time_mean", Unit::kSeconds, [](const RunNumbers& run) { return std::optional(run.mean_step_s); });
   }
@@ -87,7 +90,7 @@ class Comparing {
 
   void AddCounts(const std::string& no_counts) {
     std::set<std::string> names;
-    for (const Side* side : {&out_.base, &out_.now}) {
+    for (const Side* side : Sides()) {
       for (const RunNumbers& run : side->runs) {
         for (const Count& count : run.counts) names.insert(count.name);
       }
@@ -115,13 +118,14 @@ class Comparing {
   }
 
  private:
+  std::array<const Side*, 2> Sides() const { return {&base_, &out_.now}; }
   static const Count* Find(const RunNumbers& run, const std::string& name) {
     const auto found = std::ranges::find(run.counts, name, &Count::name);
     return found == run.counts.end() ? nullptr : &*found;
   }
 
   bool IsNowhere(const Value& value) const {
-    for (const Side* side : {&out_.base, &out_.now}) {
+    for (const Side* side : Sides()) {
       if (std::ranges::any_of(side->runs, [&](const RunNumbers& run) { return value(run).has_value(); })) return false;
     }
     return true;
@@ -131,7 +135,7 @@ class Comparing {
   std::string NotCountable(const std::string& name) const {
     uint64_t fewest = UINT64_MAX, most = 0;
     std::set<CountBasis> bases;
-    for (const Side* side : {&out_.base, &out_.now}) {
+    for (const Side* side : Sides()) {
       for (const RunNumbers& run : side->runs) {
         if (!run.no_counts.empty()) return StrCat("not countable: ", run.path, ": ", run.no_counts);
         if (const Count* count = Find(run, name)) bases.insert(count->basis);
@@ -157,7 +161,7 @@ class Comparing {
 
   // Adds a value that may be equal in all runs of a side. `alone`: a single run per side suffices to show it.
   void AddRepeating(const std::string& name, Unit unit, const Value& value, bool alone, const std::string& not_exact) {
-    const auto base = ValuesOf(out_.base, value), now = ValuesOf(out_.now, value);
+    const auto base = ValuesOf(base_, value), now = ValuesOf(out_.now, value);
     if (!base.has_value() || !now.has_value()) return AddUnknown(name, unit, "some runs do not have it");
     const double spread = std::max(Spread(*base), Spread(*now));
     const bool shown = alone || (base->size() > 1 && now->size() > 1);
@@ -191,7 +195,7 @@ class Comparing {
   }
 
   void AddLogs(const std::string& name, Unit unit, const Value& value) {
-    const auto base = ValuesOf(out_.base, value), now = ValuesOf(out_.now, value);
+    const auto base = ValuesOf(base_, value), now = ValuesOf(out_.now, value);
     if (!base.has_value() || !now.has_value()) return AddUnknown(name, unit, "some runs do not have it");
     const auto positive = [](double number) { return number > 0; };
     if (!std::ranges::all_of(*base, positive) || !std::ranges::all_of(*now, positive)) {
@@ -200,7 +204,7 @@ class Comparing {
       out_.quantities.back().now = Mean(*now);
       return;
     }
-    AddEstimate(name, unit, Logs(out_.base, *base), Logs(out_.now, *now), false);
+    AddEstimate(name, unit, Logs(base_, *base), Logs(out_.now, *now), false);
   }
 
   void AddEstimate(const std::string& name, Unit unit, const std::vector<RunValue>& base,
@@ -248,6 +252,7 @@ class Comparing {
   }
 
   const CompareOptions& options_;
+  const Side& base_;
   Comparison& out_;
 };
 
@@ -285,22 +290,22 @@ std::vector<RunValue> StepTimes(const Side& side, bool medians) {
 Comparison Compare(Side base, Side now, const CompareOptions& options) {
   Comparison out;
   out.margin = options.margin;
-  out.base = std::move(base);
+  BaseRuns runs = ChooseBaseRuns(std::move(base), now, options.any_program);
   out.now = std::move(now);
-  const std::string left_out = LeaveOutOfBaseline(out.now, &out.base);
-  const Comparability comparable = CheckComparable(out.base, out.now, options.any_program);
+  const Comparability comparable = CheckComparable(runs, out.now, options.any_program);
   out.reason = comparable.reason;
-  if (!out.reason.empty()) return out;
   out.warnings = comparable.warnings;
-  if (!left_out.empty()) out.warnings.push_back(left_out);
-  Comparing comparing(options, &out);
-  comparing.AddTimes(comparable.no_times);
-  comparing.AddMemory();
-  comparing.AddCounts(comparable.no_counts);
-  comparing.AddWall(comparable.no_wall);
-  out.answer = out.quantities.front().answer;
-  out.reason = out.quantities.front().reason;
-  if (comparable.no_times.empty()) Blame(&out);
+  for (std::string& warning : runs.warnings) out.warnings.push_back(std::move(warning));
+  if (out.reason.empty()) {
+    Comparing(options, runs.times, &out).AddTimes(comparable.no_times);
+    Comparing(options, runs.ForAll(), &out).AddMemory();
+    Comparing(options, runs.ForCounts(), &out).AddCounts(comparable.no_counts);
+    Comparing(options, runs.ForWall(), &out).AddWall(comparable.no_wall);
+    out.answer = out.quantities.front().answer;
+    out.reason = out.quantities.front().reason;
+  }
+  out.base = std::move(runs.times);
+  if (!out.quantities.empty() && comparable.no_times.empty()) Blame(&out);
   return out;
 }
 

@@ -76,12 +76,13 @@ std::optional<double> ValueOf(const RunNumbers& run, AmountKind kind, const std:
   return kind == AmountKind::kPart && !run.amounts.empty() ? std::optional(0.0) : std::nullopt;
 }
 
-// std::nullopt: a run lacks the value.
+// std::nullopt: a run lacks the value. `of_steps`: it comes from the times of steps.
 template <typename Value>
-std::optional<std::vector<double>> ValuesOf(const Side& side, Value value) {
+std::optional<std::vector<double>> ValuesOf(const Side& side, bool of_steps, Value value) {
   std::vector<double> values;
   for (const RunNumbers& run : side.runs) {
-    const std::optional<double> one = run.unfit.empty() && run.no_times.empty() ? value(run) : std::nullopt;
+    const bool fits = run.unfit.empty() && (!of_steps || run.no_times.empty());
+    const std::optional<double> one = fits ? value(run) : std::nullopt;
     if (!one.has_value() || !std::isfinite(*one)) return std::nullopt;
     values.push_back(*one);
   }
@@ -117,8 +118,8 @@ Judged ExactRange(const FailRule& rule, double base, double now, double toleranc
 
 // The range of the new side's own value.
 template <typename Value>
-Judged NewRange(const Comparison& comparison, const std::string& name, Value value) {
-  const std::optional<std::vector<double>> values = ValuesOf(comparison.now, value);
+Judged NewRange(const Comparison& comparison, const std::string& name, bool of_steps, Value value) {
+  const std::optional<std::vector<double>> values = ValuesOf(comparison.now, of_steps, value);
   if (!values.has_value()) return {{}, StrCat("not each run has ", name)};
   const std::optional<Range> range = MedianInterval(*values, comparison.confidence);
   if (!range.has_value()) return {{}, TooFew("the new side", values->size())};
@@ -128,8 +129,8 @@ Judged NewRange(const Comparison& comparison, const std::string& name, Value val
 // The range of the change. Each side gets half of the error probability that the confidence permits.
 template <typename Value>
 Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value value) {
-  const std::optional<std::vector<double>> base_values = ValuesOf(comparison.base, value);
-  const std::optional<std::vector<double>> now_values = ValuesOf(comparison.now, value);
+  const std::optional<std::vector<double>> base_values = ValuesOf(comparison.base, true, value);
+  const std::optional<std::vector<double>> now_values = ValuesOf(comparison.now, true, value);
   if (!base_values.has_value() || !now_values.has_value()) return {{}, StrCat("not each run has ", rule.name)};
   const double confidence = 1 - (1 - comparison.confidence) / 2;
   const std::optional<Range> base = MedianInterval(*base_values, confidence);
@@ -146,7 +147,11 @@ Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value val
 
 Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const QuantityResult& quantity) {
   if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
-    const bool constant = IsConstant(comparison.base, rule.name) && IsConstant(comparison.now, rule.name);
+    // The base of a count may be other runs of a baseline than those of the times.
+    const std::optional<double> first = ValueOf(comparison.base.runs.front(), rule.name);
+    const bool same_base =
+        first.has_value() && std::abs(*first - *quantity.base) <= kRounding * std::max(1.0, std::abs(*first));
+    const bool constant = same_base && IsConstant(comparison.base, rule.name) && IsConstant(comparison.now, rule.name);
     return ExactRange(rule, *quantity.base, *quantity.now, constant ? 0 : kEqualShare);
   }
   if (!quantity.low.has_value() || !quantity.high.has_value()) {
@@ -154,7 +159,8 @@ Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const Q
     return {{}, quantity.unit == Unit::kCount ? "not countable: it differs between runs of one side" : "no interval"};
   }
   if (rule.limit_kind == LimitKind::kValue) {
-    return NewRange(comparison, rule.name, [&](const RunNumbers& run) { return ValueOf(run, rule.name); });
+    return NewRange(comparison, rule.name, rule.name == "step_time",
+                    [&](const RunNumbers& run) { return ValueOf(run, rule.name); });
   }
   if (rule.limit_kind == LimitKind::kShare) return {Range{quantity.change, *quantity.low, *quantity.high}, ""};
   if (!quantity.base.has_value()) return {{}, "the base side is not known"};
@@ -179,7 +185,7 @@ Judged JudgeAmount(const FailRule& rule, const Comparison& comparison) {
     });
   };
   if (!has(comparison.base) && !has(comparison.now)) return {{}, StrCat("no run has ", rule.name)};
-  return rule.limit_kind == LimitKind::kValue ? NewRange(comparison, rule.name, value)
+  return rule.limit_kind == LimitKind::kValue ? NewRange(comparison, rule.name, true, value)
                                               : ChangeRange(rule, comparison, value);
 }
 

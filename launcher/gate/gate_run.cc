@@ -43,7 +43,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
   const bool fails = GateStatus(comparison, !options.unclear_fails) != kExitEquivalent;
   // The launcher returns its own exit status here, so the reason is printed even with --quiet.
-  for (size_t i = 0; i < lines.size(); ++i) fails&& i == 0 ? terminal->Error(lines[i]) : terminal->Say(lines[i]);
+  for (const std::string& line : lines) fails ? terminal->Error(line) : terminal->Say(line);
   return fails;
 }
 

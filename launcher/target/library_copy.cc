@@ -83,7 +83,7 @@ absl::Status CopyFile(const std::string& from, int directory, const char* name) 
   return fchmod(copy.get(), 0555) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, from);
 }
 
-// Whether another process has the directory in its environment. True if /proc cannot be read.
+// Whether another process has the directory in its environment or maps a file of it. True if /proc cannot be read.
 bool IsNeeded(const std::string& directory) {
   const Listing listing(opendir("/proc"));
   if (listing == nullptr) return true;

@@ -123,7 +123,7 @@ std::string StepsText(const Timeline& timeline) {
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
       StrAppend(&steps, absl::StrFormat("confidence %.2f, ", timeline.step_confidence));
     }
-    // The source stands last: a narrow line may cut it.
+    // A narrow line may cut the source, which comes last, but not the confidence.
     StrAppend(&steps, "found by ", PrintableUtf8(timeline.step_source_text), ")");
   }
   return steps;
@@ -148,7 +148,7 @@ Section HeadlineSection(const Timeline& timeline, size_t columns) {
       StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
              Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
   const std::string steps = StepsText(timeline);
-  // The source of the steps comes last, and a narrow line must not cut it.
+  // A narrow line would cut the steps, which come last.
   const bool fits = Utf8Columns(text) + 2 + Utf8Columns(steps) <= columns;
   if (!steps.empty() && fits) StrAppend(&text, "; ", steps);
   out.push_back({text});

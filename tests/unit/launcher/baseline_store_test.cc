@@ -132,9 +132,16 @@ TEST_F(BaselineStore, AddToAFullOne_KeepsTheMost) {
   EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.back().path, "n0");
 }
 
-TEST_F(BaselineStore, SaveMoreThanItKeeps_IsRefused) {
-  EXPECT_THAT(ErrorOf(SaveBaseline(At("s"), "main", MakeSide("a", {0.03, 0.04}), {.keep = 1})),
-              HasSubstr("2 runs, and the baseline is to keep at most 1"));
+TEST_F(BaselineStore, SaveMoreThanItKeeps_KeepsTheNewest) {
+  Side side = MakeSide("a", {0.03, 0.04, 0.05});
+  side.runs[0].start_unix_ns += 3'000'000'000;  // the newest is named first
+  const absl::StatusOr<SavedBaseline> saved = SaveBaseline(At("s"), "main", side, {.keep = 2});
+  ASSERT_TRUE(saved.ok());
+  EXPECT_EQ(saved->runs, 2u);
+  EXPECT_EQ(saved->dropped, 1u);
+  const absl::StatusOr<Side> back = LoadBaseline(At("s"), "main");
+  ASSERT_EQ(back->runs.size(), 2u);
+  EXPECT_EQ(back->runs[1].path, "a0");
 }
 
 TEST_F(BaselineStore, OneFile_HoldsSeveral) {

@@ -89,7 +89,78 @@ TEST(CompareTest, Compare_BaselineOfSeveralMachines_TakesRunsLikeTheNewOnes) {
   const Comparison comparison = CompareSides(sides);
   EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
   EXPECT_EQ(comparison.base.runs.size(), 5u);
-  EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("5 of the baseline's 10 runs left out: the CPU model")));
+  EXPECT_THAT(comparison.warnings,
+              testing::Contains(HasSubstr("1 of 10 runs of the baseline left out for counts: what a step is differs")));
+  EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("5 of 10 runs of the baseline left out for times")));
+}
+
+// Counts do not depend on the CPU: that one run of a baseline has it must not make them look exact.
+TEST(CompareTest, Compare_BaselineWithOneRunOfThisCpu_CountsOfAllRuns) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0});
+  double count = 2000;
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    run->of_baseline = !is_new;
+    run->counts = {{"allocations", count += 40, CountBasis::kSteps}};
+    run->memory_peak_bytes = 1e8 + count;
+    if (!is_new) run->identity.cpu_model = "another";
+  });
+  sides.first.runs[3].identity.cpu_model = sides.second.runs[0].identity.cpu_model;
+  sides.second.runs.resize(1);
+  const Comparison comparison = CompareSides(sides);
+  const QuantityResult* count_result = Find(comparison, "allocations_per_step");
+  ASSERT_NE(count_result, nullptr);
+  EXPECT_FALSE(count_result->exact);
+  EXPECT_THAT(count_result->reason, HasSubstr("not countable"));
+  EXPECT_NE(Find(comparison, "memory_peak")->answer, Answer::kWorse);
+  EXPECT_EQ(comparison.base.runs.size(), 1u);
+}
+
+// A test suite has no steps; in one run of it some were found.
+TEST(CompareTest, Compare_BaselineWithoutSteps_KeepsMemoryOfAllRuns) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->of_baseline = !is_new;
+    run->steps = 0;
+    run->steps_s.clear();
+    run->no_times = "it has no steps";
+    run->memory_peak_bytes = is_new ? 2e8 : 1e8;
+    run->wall_s = 10;
+  });
+  sides.first.runs[2].steps = 40;
+  sides.first.runs[2].no_times.clear();
+  sides.second.runs.resize(2);
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(Find(comparison, "memory_peak")->answer, Answer::kWorse);
+  EXPECT_TRUE(Find(comparison, "memory_peak")->exact);
+  EXPECT_THAT(comparison.reason, HasSubstr("no steps"));
+}
+
+// Each of them is within two steps of the new run, and not of the other.
+TEST(CompareTest, Compare_BaselineRunsThatDifferFromEachOther_NewestDecide) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->of_baseline = !is_new;
+    run->identity.steps_source = is_new ? "Python line t.py:43 main" : "Python line t.py:41 main";
+    run->steps = is_new ? 60 : 62;
+  });
+  sides.first.runs[0].identity.steps_source = "Python line t.py:40 main";
+  sides.first.runs[0].steps = 58;
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
+  EXPECT_EQ(comparison.base.runs.size(), 9u);
+}
+
+TEST(CompareTest, Compare_BaselineOfAnEarlierProgram_IsLeftOut) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->of_baseline = !is_new;
+    run->identity.command = "python3 main.py";
+  });
+  sides.first.runs[0].identity.command = "python3 train.py";
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
+  EXPECT_THAT(comparison.warnings,
+              testing::Contains(HasSubstr("1 of 10 runs of the baseline left out: the program differs: train.py")));
 }
 
 TEST(CompareTest, Compare_BaselineOfNoneLikeTheNewOnes_KeepsAllAndNamesTheDifference) {
