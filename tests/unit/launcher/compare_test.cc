@@ -83,7 +83,10 @@ TEST(CompareTest, Compare_CpuModelDiffers_ComparesCountsAlone) {
 
 TEST(CompareTest, Compare_BaselineOfSeveralMachines_TakesRunsLikeTheNewOnes) {
   std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
-  ForEach(&sides, [](RunNumbers* run, bool is_new) { run->of_baseline = !is_new; });
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    run->of_baseline = !is_new;
+    run->identity.steps_source = "Optimizer.step";
+  });
   for (size_t i = 0; i < 4; ++i) sides.first.runs[i].identity.cpu_model = "another";
   sides.first.runs[4].identity.steps_source = "NVTX";
   const Comparison comparison = CompareSides(sides);
