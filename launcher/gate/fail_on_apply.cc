@@ -148,7 +148,8 @@ Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value val
 Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const QuantityResult& quantity) {
   if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
     // The base of a count may be other runs of a baseline than those of the times.
-    const std::optional<double> first = ValueOf(comparison.base.runs.front(), rule.name);
+    const std::optional<double> first =
+        comparison.base.runs.empty() ? std::nullopt : ValueOf(comparison.base.runs.front(), rule.name);
     const bool same_base =
         first.has_value() && std::abs(*first - *quantity.base) <= kRounding * std::max(1.0, std::abs(*first));
     const bool constant = same_base && IsConstant(comparison.base, rule.name) && IsConstant(comparison.now, rule.name);

@@ -471,12 +471,24 @@ def big_job():
     return Job("--max-profile-size=1GiB", "--wait-threshold=0", command=(PHASES, "0", "16", "100"))
 
 
+# Records of a profile of over 6 MiB.
+ENOUGH_SPOOLED = 32 << 20
+
+
+def spooled(job):
+    """Bytes of the job's records on the disk."""
+    files = glob.glob(os.path.join(job.logdir, ".tbprof", "**"), recursive=True)
+    return sum(os.path.getsize(file) for file in files if os.path.isfile(file))
+
+
 def test_a_long_reply_arrives_though_the_command_has_ended():
     with big_job() as job:
         job.warm()
         call = profiler_rpc.start_profile(job.address, duration_ms=60_000, timeout=130)
         job.hear(": recording for ")
-        time.sleep(4)
+        deadline = time.monotonic() + 50
+        while spooled(job) < ENOUGH_SPOOLED and time.monotonic() < deadline:
+            time.sleep(0.05)
         begin = time.monotonic()
         assert job.stop() == 5
         assert time.monotonic() - begin < 30

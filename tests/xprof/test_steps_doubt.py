@@ -19,7 +19,8 @@ SCHEDULER = "import subprocess, time\nfor _ in range(25):\n    subprocess.run(['
 
 
 def profile(logdir, *command):
-    result = subprocess.run([TBPROF, "run", "--logdir", logdir, "--", *command], capture_output=True, text=True, timeout=300)
+    # On a slow machine a run of over 30 s would get a second profile of its start.
+    result = subprocess.run([TBPROF, "run", "--window=all", "--logdir", logdir, "--", *command], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
     (directory,) = [entry.path for entry in os.scandir(os.path.join(logdir, "plugins", "profile"))]
     with open(os.path.join(directory, "summary.json")) as file:

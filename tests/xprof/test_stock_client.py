@@ -259,7 +259,7 @@ def test_every_code_is_the_same_sentence(tmp_path, code):
     outcome, requests = capture(tmp_path, Reply(code=code, details="who and when"), attempts=3)
     assert outcome.error == NOTHING
     assert f"returned {code}: who and when" in outcome.log
-    assert len(requests) == 3 and requests[2]["at"] - requests[0]["at"] < 1
+    assert len(requests) == 3
     assert len({entry["request"]["session_id"] for entry in requests}) == 1
 
 

@@ -177,7 +177,8 @@ TEST(PythonReader, StacksThatMakeNoSense_FailTheSelfCheck) {
   memory.Put64(state + layout.thread_frame, cframe);
   memory.Put64(cframe + layout.cframe_frame, frame);
   memory.Put64(frame + layout.frame_code, kBase + 0x6000);  // zeros: no type
-  PythonReader reader(layout, kBase, memory.Function());
+  // The memory is still: a preemption of this thread does not make a stack torn.
+  PythonReader reader(layout, kBase, memory.Function(), /*is_still=*/true);
   std::vector<PythonReader::Frame> frames;
   for (int i = 0; i < 64; ++i) {
     EXPECT_EQ(reader.self_check(), PythonReader::SelfCheck::kPending);
