@@ -162,10 +162,10 @@ int Save(const Options& options) {
   const absl::StatusOr<SavedBaseline> saved =
       SaveBaseline(options.store, name, side, {.add = options.add, .keep = options.keep});
   if (!saved.ok()) return FailWith(saved.status(), kExitUsage);
-  std::string text = StrCat("baseline ", name, ": ", Counted(side.runs.size(), "run"),
+  std::string text = StrCat("baseline ", name, ": ", Counted(options.add ? side.runs.size() : saved->runs, "run"),
                             options.add ? " added in " : " saved in ", options.store);
-  if (options.add) StrAppend(&text, ", which has ", saved->runs, " now");
-  if (saved->dropped > 0) StrAppend(&text, "; dropped the oldest ", saved->dropped, " (--keep=", options.keep, ")");
+  if (options.add) StrAppend(&text, "; the baseline has ", Counted(saved->runs, "run"));
+  if (saved->dropped > 0) StrAppend(&text, "; the oldest ", saved->dropped, " dropped (--keep=", options.keep, ")");
   terminal.Say(PrintableUtf8(text));
   return 0;
 }

@@ -256,11 +256,16 @@ def test_empty(tmp_path):
 @pytest.mark.parametrize("code", ["ALREADY_EXISTS", "UNAVAILABLE", "INVALID_ARGUMENT", "UNIMPLEMENTED",
                                   "DEADLINE_EXCEEDED", "INTERNAL", "RESOURCE_EXHAUSTED", "CANCELLED"])
 def test_every_code_is_the_same_sentence(tmp_path, code):
-    outcome, requests = capture(tmp_path, Reply(code=code, details="who and when"), attempts=3)
-    assert outcome.error == NOTHING
-    assert f"returned {code}: who and when" in outcome.log
-    assert len(requests) == 3
-    assert len({entry["request"]["session_id"] for entry in requests}) == 1
+    took = []
+    # A busy machine may delay an attempt; a client that pauses between its attempts is slow each time.
+    while len(took) < 3 and (not took or min(took) >= 1):
+        outcome, requests = capture(tmp_path, Reply(code=code, details="who and when"), attempts=3)
+        assert outcome.error == NOTHING
+        assert f"returned {code}: who and when" in outcome.log
+        assert len(requests) == 3
+        assert len({entry["request"]["session_id"] for entry in requests}) == 1
+        took.append(requests[2]["at"] - requests[0]["at"])
+    assert min(took) < 1
 
 
 def test_nobody(tmp_path):
