@@ -249,9 +249,9 @@ class ConfigReader {
     }
     absl::StatusOr<std::vector<CLI::ConfigItem>> items = Parse(text, path);
     if (!items.ok()) return items.status();
-    OptionLayer general(path), special(path);
+    const OptionSource source = project ? OptionSource::kProjectFile : OptionSource::kConfigFile;
+    OptionLayer general{source, path}, special{source, path};
     std::set<std::string> refused;
-    general.project = special.project = project;
     size_t faults = 0;
     for (const CLI::ConfigItem& item : *items) {
       if (item.name == "++" || item.name == "--") continue;  // CLI11's marks for begin and end of a section
@@ -286,7 +286,7 @@ class ConfigReader {
       return absl::OkStatus();
     }
     std::string value = absl::StrJoin(item.inputs, ",");
-    if (layer->project) {
+    if (layer->source == OptionSource::kProjectFile) {
       if (!MayComeFromProject(row, value)) {
         refused->emplace(row.name);
         return absl::OkStatus();

@@ -30,14 +30,11 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& na
 // An error for the user. The text quotes user input and goes to a terminal, so it is made printable.
 absl::Status UsageError(std::string_view text);
 
-// One source of options.
+// The options of one source. Faults in a project file are not errors.
 struct OptionLayer {
-  OptionLayer() = default;
-  explicit OptionLayer(std::string from) : source(std::move(from)) {}
-  std::string source;
-  bool project = false;                                     // ./tbprof.toml: faults in it are not errors
-  std::map<std::string, std::string, std::less<>> values;   // by option name
-  std::map<std::string, std::string, std::less<>> sources;  // set if more precise than `source`
+  OptionSource source = OptionSource::kDefault;
+  std::string path = {};                                        // of a file
+  std::map<std::string, std::string, std::less<>> values = {};  // by option name
 };
 
 struct ConfigFiles {

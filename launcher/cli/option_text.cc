@@ -118,7 +118,7 @@ std::string ExplainOptions(const Options& options) {
     std::string value = options.values[i].text.empty() ? "-" : PrintableUtf8(options.values[i].text);
     name.resize(std::max(name_width, name.size()), ' ');
     value.resize(std::max(value_width, value.size()), ' ');
-    text += StrCat(name, "  ", value, "  ", PrintableUtf8(options.values[i].source), "\n");
+    text += StrCat(name, "  ", value, "  ", PrintableUtf8(options.values[i].source_name), "\n");
   }
   return text;
 }

@@ -144,7 +144,7 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
 }
 
 absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> words, Options* options) {
-  OptionLayer layer;
+  OptionLayer layer{OptionSource::kCommandLine};
   std::reverse(words.begin(), words.end());  // the order that CLI11 expects
   try {
     app.parse(words);
@@ -162,20 +162,18 @@ absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> w
       value =
           FindRow(name)->repeatable && !value.empty() ? StrCat(value, std::string(1, kBetweenValues), given) : given;
     }
-    layer.sources[name] = StrCat("--", name);
   }
   return layer;
 }
 
 OptionLayer EnvironmentLayer(const Environment& environment) {
-  OptionLayer layer;
+  OptionLayer layer{OptionSource::kEnvironment};
   for (const OptionRow& row : OptionRows()) {
     const std::string variable = EnvironmentName(row.name);
     const std::optional<std::string_view> value = Lookup(environment, variable);
     if (!value.has_value() || value->empty()) continue;  // an empty variable counts as not set
     if (IsServiceLink(variable, *value)) continue;
     layer.values[std::string(row.name)] = std::string(*value);
-    layer.sources[std::string(row.name)] = variable;
   }
   return layer;
 }
@@ -188,23 +186,38 @@ std::string NamedConfig(const std::vector<OptionLayer>& layers) {
   return "";
 }
 
+std::string SourceName(const OptionLayer& layer, std::string_view option) {
+  switch (layer.source) {
+    case OptionSource::kCommandLine:
+      return StrCat("--", option);
+    case OptionSource::kEnvironment:
+      return EnvironmentName(option);
+    case OptionSource::kConfigFile:
+    case OptionSource::kProjectFile:
+      return layer.path;
+    case OptionSource::kDefault:
+      break;
+  }
+  return "default";
+}
+
+bool IsFile(OptionSource source) { return source == OptionSource::kConfigFile || source == OptionSource::kProjectFile; }
+
 // Sets an option from the nearest source with a valid value for it.
 absl::Status ApplyRow(const std::vector<OptionLayer>& layers, const OptionRow& row, Options* options,
                       OptionValue* value) {
   for (const OptionLayer& layer : layers) {
     const auto found = layer.values.find(row.name);
     if (found == layer.values.end()) continue;
-    const auto source = layer.sources.find(row.name);
-    *value = {found->second, source == layer.sources.end() ? layer.source : source->second, false, layer.project};
+    *value = {found->second, layer.source, SourceName(layer, row.name)};
     const absl::Status status = row.set(*options, value->text);
     if (status.ok()) return status;
-    const bool names_option = value->source == StrCat("--", row.name) || value->source == EnvironmentName(row.name);
-    const std::string line = StrCat(value->source, names_option ? "" : StrCat(": ", row.name), ": ", status.message(),
-                                    ", got `", value->text, "`");
-    if (!layer.project) return Usage(line);
+    const std::string line = StrCat(value->source_name, IsFile(layer.source) ? StrCat(": ", row.name) : "", ": ",
+                                    status.message(), ", got `", value->text, "`");
+    if (layer.source != OptionSource::kProjectFile) return Usage(line);
     options->warnings.push_back(PrintableUtf8(StrCat(TruncateUtf8(PrintableUtf8(line), 400), "; it is not used")));
   }
-  *value = {std::string(row.default_text), "default", true, false};
+  *value = {std::string(row.default_text), OptionSource::kDefault, SourceName({}, row.name)};
   return value->text.empty() ? absl::OkStatus() : row.set(*options, value->text);
 }
 
@@ -244,16 +257,13 @@ absl::Status CheckTogether(const Options& options) {
 absl::Status Build(const std::vector<OptionLayer>& layers, const Subcommand& subcommand,
                    const std::string& working_directory, Options* options) {
   if (absl::Status status = Apply(layers, subcommand, options); !status.ok()) return status;
-  for (size_t i = 0; i < options->values.size(); ++i) {
-    const OptionValue& value = options->values[i];
-    if (OptionRows()[i].name == "buffer-size") options->segment_size_named = !value.is_default;
-    // Without families to record, sampling is off by default as well.
-    if (OptionRows()[i].name == "sample-rate" && value.is_default && options->families == 0) options->sample_rate = 0;
-    if (OptionRows()[i].name != "logdir") continue;
-    options->logdir_named = !value.is_default;
-    options->logdir_required = !value.is_default && !value.project;
-    if (!options->logdir_required) options->logdir_base = working_directory;
-  }
+  const auto is_default = [&](std::string_view option) { return SourceOf(*options, option) == OptionSource::kDefault; };
+  options->segment_size_named = !is_default("buffer-size");
+  // Without families to record, sampling is off by default as well.
+  if (is_default("sample-rate") && options->families == 0) options->sample_rate = 0;
+  options->logdir_named = !is_default("logdir");
+  options->logdir_required = options->logdir_named && SourceOf(*options, "logdir") != OptionSource::kProjectFile;
+  if (!options->logdir_required) options->logdir_base = working_directory;
   if (options->malloc == MallocMode::kOff) options->families &= ~uint32_t{kFamilyMalloc};
   if ((options->families & kFamilyMalloc) == 0) options->malloc = MallocMode::kOff;
   return CheckTogether(*options);
@@ -267,8 +277,9 @@ absl::Status BuildFrom(std::vector<OptionLayer> layers, const Subcommand& subcom
   if (status.ok()) return status;
   std::string project;
   std::erase_if(layers, [&](const OptionLayer& layer) {
-    if (layer.project && !layer.values.empty()) project = layer.source;
-    return layer.project;
+    const bool is_project = layer.source == OptionSource::kProjectFile;
+    if (is_project && !layer.values.empty()) project = layer.path;
+    return is_project;
   });
   if (project.empty()) return status;
   Options without = fresh;
@@ -331,6 +342,14 @@ const OptionRow* FindRow(std::string_view name) {
     if (row.name == name) return &row;
   }
   return nullptr;
+}
+
+OptionSource SourceOf(const Options& options, std::string_view option) {
+  const absl::Span<const OptionRow> rows = OptionRows();
+  for (size_t i = 0; i < std::min(rows.size(), options.values.size()); ++i) {
+    if (rows[i].name == option) return options.values[i].source;
+  }
+  return OptionSource::kDefault;
 }
 
 std::string WorkingDirectory() {

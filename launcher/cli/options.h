@@ -55,12 +55,18 @@ enum class MallocMode { kSampled, kExact, kOff };
 enum class Follow { kChildren, kAll, kNone };
 enum class OnError { kStop, kRun };
 
-// A value, and its source in words: `default`, `--logdir`, `TBPROF_LOGDIR`, `/abs/tbprof.toml`.
+enum class OptionSource {
+  kDefault,
+  kCommandLine,
+  kEnvironment,
+  kConfigFile,   // a file that the user named, or the one in the user's own directory
+  kProjectFile,  // ./tbprof.toml, which others may have written: decision 026
+};
+
 struct OptionValue {
   std::string text;  // as given by the user
-  std::string source;
-  bool is_default = true;
-  bool project = false;  // from ./tbprof.toml
+  OptionSource source = OptionSource::kDefault;
+  std::string source_name;  // for messages: `default`, `--logdir`, `TBPROF_LOGDIR`, `/abs/tbprof.toml`
 };
 
 enum class Cuda { kAuto, kCupti, kHooks, kOff };
@@ -192,6 +198,8 @@ inline constexpr uint32_t kForBaseline = 1u << 12;
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.
 std::string EnvironmentName(std::string_view option);
+// Where the value of an option comes from. kDefault if `options` have no values yet.
+OptionSource SourceOf(const Options& options, std::string_view option);
 
 // `NAME=value` strings, as in environ.
 using Environment = std::vector<std::string>;

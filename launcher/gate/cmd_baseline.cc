@@ -203,20 +203,11 @@ int Show(const Options& options) {
 
 }  // namespace
 
-namespace {
-
-// An option that comes from the environment or a file may be meant for another command.
-bool IsOnCommandLine(const Options& options, std::string_view name) {
-  return std::ranges::any_of(options.values,
-                             [&](const OptionValue& value) { return value.source == StrCat("--", name); });
-}
-
-}  // namespace
-
 int CommandBaseline(const Options& options) {
   const std::string what = options.operands.empty() ? "" : options.operands[0];
   for (const std::string_view name : {"add", "keep"}) {
-    if (what != "save" && IsOnCommandLine(options, name))
+    // The same option in the environment or a file may be meant for another command.
+    if (what != "save" && SourceOf(options, name) == OptionSource::kCommandLine)
       return Fail(StrCat("--", name, " belongs to baseline save"), kExitUsage);
   }
   if (what == "save") return Save(options);

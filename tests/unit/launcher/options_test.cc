@@ -119,7 +119,10 @@ TEST_F(OptionsTest, Defaults_EqualTheFieldsOfOptions) {
   EXPECT_EQ(parsed.strict, fresh.strict);
   EXPECT_EQ(parsed.segment_size, fresh.segment_size);
   EXPECT_EQ(parsed.values.size(), OptionRows().size());
-  for (const OptionValue& value : parsed.values) EXPECT_EQ(value.source, "default");
+  for (const OptionValue& value : parsed.values) {
+    EXPECT_EQ(value.source, OptionSource::kDefault);
+    EXPECT_EQ(value.source_name, "default");
+  }
 }
 
 TEST_F(OptionsTest, Window_EachForm_IsParsed) {
@@ -191,22 +194,24 @@ TEST_F(OptionsTest, Precedence_FromFlagToDefault) {
   all.push_back("TBPROF_RUN=from-environment");
   all.push_back("TBPROF_CONFIG=" + named);
 
-  auto expect = [&](const Words& words, const Environment& environment, const std::string& run,
-                    const std::string& source) {
+  auto expect = [&](const Words& words, const Environment& environment, const std::string& run, OptionSource source,
+                    const std::string& source_name) {
     const Options options = Good(words, environment);
     EXPECT_EQ(options.run, run);
-    EXPECT_EQ(Value(options, "run").source, source);
+    EXPECT_EQ(SourceOf(options, "run"), source);
+    EXPECT_EQ(Value(options, "run").source_name, source_name);
   };
-  expect({"run", "--run=from-flag", "true"}, all, "from-flag", "--run");
-  expect({"run", "true"}, all, "from-environment", "TBPROF_RUN");
-  expect({"run", "true"}, {xdg[0], "TBPROF_CONFIG=" + named}, "from-named", named);
-  expect({"run", "--config=named.toml", "true"}, xdg, "from-named", named);
-  expect({"run", "true"}, {xdg[0], "TBPROF_CONFIG=" + empty}, "from-here", directory_ + "/tbprof.toml");
-  expect({"run", "--config", empty, "true"}, {xdg[0], "TBPROF_CONFIG=" + named}, "from-here",
+  using enum OptionSource;
+  expect({"run", "--run=from-flag", "true"}, all, "from-flag", kCommandLine, "--run");
+  expect({"run", "true"}, all, "from-environment", kEnvironment, "TBPROF_RUN");
+  expect({"run", "true"}, {xdg[0], "TBPROF_CONFIG=" + named}, "from-named", kConfigFile, named);
+  expect({"run", "--config=named.toml", "true"}, xdg, "from-named", kConfigFile, named);
+  expect({"run", "true"}, {xdg[0], "TBPROF_CONFIG=" + empty}, "from-here", kProjectFile, directory_ + "/tbprof.toml");
+  expect({"run", "--config", empty, "true"}, {xdg[0], "TBPROF_CONFIG=" + named}, "from-here", kProjectFile,
          directory_ + "/tbprof.toml");
   std::filesystem::remove(directory_ + "/tbprof.toml");
-  expect({"run", "true"}, xdg, "from-xdg", directory_ + "/xdg/tbprof/config.toml");
-  expect({"run", "true"}, {}, "", "default");
+  expect({"run", "true"}, xdg, "from-xdg", kConfigFile, directory_ + "/xdg/tbprof/config.toml");
+  expect({"run", "true"}, {}, "", kDefault, "default");
 }
 
 TEST_F(OptionsTest, Home_WithoutXdg_IsUsed) {
@@ -545,7 +550,7 @@ TEST_F(ProjectFileTest, RefusedOptions_AreOneLine) {
                                 "ranks", "trace", "cuda", "spool-limit", "spool-rate", "wait-threshold", "follow",
                                 "capture-signal", "malloc-interval", "max-profile-size", "keep-spool", "on-error"}) {
     const Options options = With(key + " = \"9\"\nrun = \"mine\"\n", &warning);
-    EXPECT_TRUE(Value(options, key).is_default) << key;
+    EXPECT_EQ(SourceOf(options, key), OptionSource::kDefault) << key;
     EXPECT_HAS(warning, "ignored " + key + " of " + path_);
     EXPECT_HAS(warning, "to accept: --config=./tbprof.toml");
     EXPECT_EQ(options.run, "mine") << "the rest counts";
