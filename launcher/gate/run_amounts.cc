@@ -115,20 +115,6 @@ void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kAllocationSite, sums, steps, numbers);
 }
 
-// For summaries without `step_counts`: uses counters of the whole run.
-void AddRunCounts(const Fields& root, double steps, RunNumbers* numbers) {
-  std::optional<double> kernels, allocations;
-  for (const Fields& gpu : root.Objects("gpus")) {
-    kernels = kernels.value_or(0) + static_cast<double>(gpu.Count("kernels").value_or(0));
-  }
-  for (const Fields& process : root.Objects("processes")) {
-    const std::optional<uint64_t> calls = process.Object("allocator").Count("allocations");
-    if (calls.has_value()) allocations = allocations.value_or(0) + static_cast<double>(*calls);
-  }
-  if (kernels.has_value()) numbers->counts.push_back({"kernels", *kernels / steps, CountBasis::kRun});
-  if (allocations.has_value()) numbers->counts.push_back({"allocations", *allocations / steps, CountBasis::kRun});
-}
-
 }  // namespace
 
 void ReadCounts(const Fields& root, RunNumbers* numbers) {
@@ -138,21 +124,25 @@ void ReadCounts(const Fields& root, RunNumbers* numbers) {
     if (name.empty() || !per_step.has_value()) continue;
     numbers->counts.push_back({name, *per_step, row.Text("basis") == "steps" ? CountBasis::kSteps : CountBasis::kRun});
   }
-  if (numbers->counts.empty() && numbers->steps > 0) AddRunCounts(root, static_cast<double>(numbers->steps), numbers);
   double dropped = 0;
   for (const auto& [cause, count] : root.Object("records").Object("dropped").NumbersEnding("")) dropped += count;
   if (dropped > 0) numbers->no_counts = StrCat(static_cast<uint64_t>(dropped), " records were dropped");
+  if (numbers->steps > 0 && root.Has("totals_wall_s")) {
+    numbers->no_counts = "its counts are of the whole run, its steps of a part of it";
+  }
 }
 
 void ReadAmounts(const Fields& root, RunNumbers* numbers) {
   AddParts(root, numbers);
   AddOperations(root, numbers);
   if (numbers->steps == 0) return;
-  const auto steps = static_cast<double>(numbers->steps);
-  AddKernels(root, steps, numbers);
-  AddWaits(root, steps, numbers);
-  AddPythonLines(root, steps, numbers);
-  AddAllocations(root, steps, numbers);
+  AddPythonLines(root, static_cast<double>(numbers->steps), numbers);
+  // Totals that cover more than the timeline cannot be divided by its steps.
+  if (root.Has("totals_wall_s")) return;
+  // Irregular steps have a share of the totals as well, and a busy machine has more of them.
+  AddKernels(root, numbers->AllSteps(), numbers);
+  AddWaits(root, numbers->AllSteps(), numbers);
+  AddAllocations(root, numbers->AllSteps(), numbers);
 }
 
 }  // namespace tbprof

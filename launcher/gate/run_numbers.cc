@@ -2,6 +2,7 @@
 #include "launcher/gate/run_numbers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "launcher/base/text.h"
@@ -21,6 +22,7 @@ using Json = nlohmann::json;
 constexpr uint64_t kFewestSteps = 10;
 constexpr double kLeastConfidence = 0.5;
 constexpr size_t kMostSummaries = 4096;
+constexpr double kBaselineRounding = 1e-6;
 
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
@@ -35,7 +37,9 @@ void ReadIdentity(const Fields& root, RunNumbers* numbers) {
   identity.window = root.Text("window");
   identity.tbprof_version = root.Text("tbprof_version");
   identity.host = root.Text("host");
-  identity.steps_source = root.Object("steps").Text("source");
+  const Fields steps = root.Object("steps");
+  // Without steps the source is that of the one step that stands for the whole window.
+  if (steps.Flag("known").value_or(true)) identity.steps_source = steps.Text("source");
   identity.world_size = root.Integer("world_size");
   const Fields machine = root.Object("machine");
   identity.cpu_model = machine.Text("cpu_model");
@@ -178,6 +182,20 @@ std::string_view AmountKindName(AmountKind kind) {
       return "allocation_site";
   }
   return "part";
+}
+
+bool IsSameRun(const RunNumbers& a, const RunNumbers& b) {
+  if (a.start_unix_ns != b.start_unix_ns || a.identity.host != b.identity.host) return false;
+  if (a.start_unix_ns == 0) return !a.files.empty() && a.files == b.files;
+  // Ranks of a run differ in their steps.
+  return a.steps == b.steps && std::abs(a.median_step_s - b.median_step_s) <= kBaselineRounding * a.median_step_s;
+}
+
+bool IsListFull(const RunNumbers& run, AmountKind kind) {
+  constexpr ptrdiff_t kMostLines = 20, kMostRows = 200;
+  if (kind == AmountKind::kPart) return false;
+  const bool of_lines = kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine;
+  return std::ranges::count(run.amounts, kind, &Amount::kind) >= (of_lines ? kMostLines : kMostRows);
 }
 
 absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank) {

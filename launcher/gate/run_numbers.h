@@ -79,7 +79,18 @@ struct RunNumbers {
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
   std::vector<std::string> files;
+
+  // The number of steps by which totals of the whole run are divided.
+  double AllSteps() const { return static_cast<double>(steps + irregular_steps); }
 };
+
+// True: both are the same run, perhaps read from another path. Jobs of a CI system use the same path for each of their
+// runs, so that the path does not show it. `b` may come from a baseline, which rounds.
+bool IsSameRun(const RunNumbers& a, const RunNumbers& b);
+
+// True: the run lists as many amounts of this kind as a summary can: one that it does not list may be as large as the
+// least of them. A summary lists 20 lines of a thread, and 200 rows of other kinds.
+bool IsListFull(const RunNumbers& run, AmountKind kind);
 
 // `path`: a summary.json, a profile, a run's directory, or a log directory (its newest run). Without `rank`: the
 // numbers of the slowest rank.

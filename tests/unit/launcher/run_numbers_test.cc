@@ -86,18 +86,32 @@ TEST_F(RunNumbersTest, ReadRunNumbers_Summary_HasStepsCountsAndAmounts) {
   EXPECT_EQ(run->no_counts, "12 records were dropped");
   EXPECT_NEAR(AmountOf(*run, AmountKind::kPart, "input").value_or(0), 1.9 / 60, 1e-12);
   EXPECT_NEAR(AmountOf(*run, AmountKind::kOperation, "aten::mm").value_or(0), 0.002, 1e-12);
-  EXPECT_NEAR(AmountOf(*run, AmountKind::kKernel, "gemm").value_or(0), 1.9 / 60, 1e-12);
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kKernel, "gemm").value_or(0), 1.9 / 62, 1e-12) << "irregular steps, too";
   EXPECT_NEAR(AmountOf(*run, AmountKind::kPythonLine, "train.py:41 main").value_or(0), 3.0 / 60, 1e-12);
-  EXPECT_NEAR(AmountOf(*run, AmountKind::kWait, "sem_wait at train.py:41 main").value_or(0), 3.1 / 60, 1e-12);
+  EXPECT_NEAR(AmountOf(*run, AmountKind::kWait, "sem_wait at train.py:41 main").value_or(0), 3.1 / 62, 1e-12);
   EXPECT_FALSE(AmountOf(*run, AmountKind::kWait, "pthread_cond_wait at blas_thread_server (libscipy_openblas64_.so)"));
 }
 
-TEST_F(RunNumbersTest, ReadRunNumbers_OldSummary_CountsOverTheRun) {
-  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", MakeRun()), std::nullopt);
+// The timeline has the last part of a long run, the totals are of all of it.
+TEST_F(RunNumbersTest, ReadRunNumbers_TotalsOfMoreThanTheSteps_AreNotDividedByThem) {
+  Json summary = MakeRun();
+  summary["totals_wall_s"] = 120.0;
+  summary["step_counts"] = Json::array();
+  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
   ASSERT_TRUE(run.ok());
-  ASSERT_EQ(run->counts.size(), 2u);
-  EXPECT_EQ(run->counts[0].basis, CountBasis::kRun);
-  EXPECT_NEAR(run->counts[0].per_step, 500.0 / 60, 1e-9);
+  EXPECT_EQ(run->no_times, "");
+  EXPECT_TRUE(run->counts.empty());
+  EXPECT_EQ(run->no_counts, "its counts are of the whole run, its steps of a part of it");
+  EXPECT_FALSE(AmountOf(*run, AmountKind::kKernel, "gemm"));
+  EXPECT_FALSE(AmountOf(*run, AmountKind::kWait, "sem_wait at train.py:41 main"));
+  EXPECT_TRUE(AmountOf(*run, AmountKind::kPythonLine, "train.py:41 main")) << "of the regular steps";
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotKnown_HasNoSource) {
+  Json summary = MakeRun();
+  summary["steps"]["known"] = false;
+  summary["steps"]["source"] = "synthetic";
+  EXPECT_EQ(ReadRunNumbers(Write("summary.json", summary), std::nullopt)->identity.steps_source, "");
 }
 
 TEST_F(RunNumbersTest, ReadRunNumbers_TwoThousandSteps_KeepsAll) {
