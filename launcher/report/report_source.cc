@@ -161,7 +161,7 @@ absl::StatusOr<ReportSource> FindSource(const std::string& operand, const std::s
     return S_ISDIR(facts.st_mode) ? DirectorySource(operand, run) : FileSource(operand);
   }
   const int error = errno;
-  const bool is_name = operand.find('/') == std::string::npos && operand != "." && operand != "..";
+  const bool is_name = !logdir.empty() && operand.find('/') == std::string::npos && operand != "." && operand != "..";
   if (is_name && IsDirectory(StrCat(logdir, kRuns, "/", operand))) {
     absl::StatusOr<ReportSource> source = RunOf(logdir, operand);
     if (source.ok()) {
