@@ -69,7 +69,9 @@ Json RunJson(const RunNumbers& run) {
   for (const double step : EvenChoice(run.steps_s, kMostBaselineSteps)) steps.push_back(Rounded(step));
   for (size_t i = 0; i < std::min(run.counts.size(), kMostCounts); ++i) {
     const Count& count = run.counts[i];
-    counts.push_back({Text(count.name), Rounded(count.per_step), count.basis == CountBasis::kSteps ? "steps" : "run"});
+    // Not rounded: a rule may compare it exactly with a new run's.
+    counts.push_back({Text(count.name), std::isfinite(count.per_step) ? count.per_step : 0,
+                      count.basis == CountBasis::kSteps ? "steps" : "run"});
   }
   for (size_t i = 0; i < std::min(run.files.size(), kMostFiles); ++i) files.push_back(Text(run.files[i]));
   Json out = {{"path", Text(run.path)},

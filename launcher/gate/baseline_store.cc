@@ -165,11 +165,17 @@ absl::StatusOr<SavedBaseline> Merge(const Baseline& saved, const SaveOptions& op
   std::vector<RunNumbers>& runs = found->side.runs;
   if (!options.add) runs.clear();
   found->saved_unix_ns = saved.saved_unix_ns;
-  runs.insert(runs.end(), saved.side.runs.begin(), saved.side.runs.end());
+  SavedBaseline result;
+  for (const RunNumbers& run : saved.side.runs) {
+    // A run that is there twice would hide how much runs differ.
+    result.again += std::erase_if(runs, [&](const RunNumbers& other) { return IsSameRun(run, other); });
+    runs.push_back(run);
+  }
   std::ranges::stable_sort(runs, {}, &RunNumbers::start_unix_ns);
-  const size_t dropped = runs.size() - std::min({runs.size(), options.keep, kMostBaselineRuns});
-  runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(dropped));
-  return SavedBaseline{runs.size(), dropped};
+  result.dropped = runs.size() - std::min({runs.size(), options.keep, kMostBaselineRuns});
+  runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(result.dropped));
+  result.runs = runs.size();
+  return result;
 }
 
 }  // namespace

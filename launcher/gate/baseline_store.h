@@ -37,6 +37,7 @@ struct SaveOptions {
 };
 struct SavedBaseline {
   size_t runs = 0;     // in the baseline now
+  size_t again = 0;    // saved runs that it had already, or that were given twice
   size_t dropped = 0;  // the oldest runs, which exceeded `keep`
 };
 // `store`: a file or a path that ends in `.json` is one file for all baselines, any other path is a directory. Relative

@@ -67,7 +67,7 @@ std::vector<std::pair<std::string, std::string>> IdentityFields(const RunIdentit
           {"steps by", identity.steps_source},
           {"processor", identity.cpu_model},
           {"processors", identity.cpus > 0 ? StrCat(identity.cpus) : ""},
-          {"devices", devices},
+          {"devices", devices.empty() ? "no GPU" : devices},
           {"ranks", identity.world_size.has_value() ? StrCat(*identity.world_size) : ""},
           {"Python", identity.python},
           {"tbprof", identity.tbprof_version},
@@ -97,9 +97,9 @@ std::string ShownText(const Baseline& baseline) {
   }
   for (const RunNumbers& run : baseline.side.runs) {
     const std::string& fault = run.unfit.empty() ? run.no_times : run.unfit;
-    add(absl::StrFormat("  %-23s %8s %6d steps  %s%s", UtcTime(run.start_unix_ns),
-                        run.median_step_s > 0 ? HumanSeconds(run.median_step_s) : "-", run.steps, run.path,
-                        fault.empty() ? "" : StrCat(": ", fault)));
+    add(absl::StrFormat("  %-23s %8s %6s steps  %s%s", UtcTime(run.start_unix_ns),
+                        run.median_step_s > 0 ? HumanSeconds(run.median_step_s) : "-",
+                        run.steps > 0 ? StrCat(run.steps) : "-", run.path, fault.empty() ? "" : StrCat(": ", fault)));
   }
   return text;
 }
@@ -112,7 +112,7 @@ Json JsonOf(const Baseline& baseline) {
   for (const RunNumbers& run : baseline.side.runs) {
     const RunIdentity& identity = run.identity;
     runs.push_back({{"path", run.path},
-                    {"start_unix_ns", run.start_unix_ns},
+                    {"start_unix_ns", run.start_unix_ns > 0 ? Json(run.start_unix_ns) : Json(nullptr)},
                     {"command", OrNull(identity.command)},
                     {"window", OrNull(identity.window)},
                     {"steps_source", OrNull(identity.steps_source)},
@@ -125,7 +125,7 @@ Json JsonOf(const Baseline& baseline) {
                     {"host", OrNull(identity.host)},
                     {"no_times", OrNull(run.no_times)},
                     {"unfit", OrNull(run.unfit)},
-                    {"steps", run.steps},
+                    {"steps", run.steps > 0 ? Json(run.steps) : Json(nullptr)},
                     {"median_step_s", run.median_step_s > 0 ? Json(run.median_step_s) : Json(nullptr)}});
   }
   return {{"name", baseline.name},
@@ -157,6 +157,9 @@ int Save(const Options& options) {
                                                    : "its counts can be compared, its times not: ",
                                run->no_times)));
     }
+    if (run->no_times.empty() && !run->no_counts.empty()) {
+      terminal.Warn(PrintableUtf8(StrCat(options.operands[i], ": its counts cannot be compared: ", run->no_counts)));
+    }
     side.runs.push_back(*std::move(run));
   }
   const absl::StatusOr<SavedBaseline> saved =
@@ -165,6 +168,7 @@ int Save(const Options& options) {
   std::string text = StrCat("baseline ", name, ": ", Counted(options.add ? side.runs.size() : saved->runs, "run"),
                             options.add ? " added in " : " saved in ", options.store);
   if (options.add) StrAppend(&text, "; the baseline has ", Counted(saved->runs, "run"));
+  if (saved->again > 0) StrAppend(&text, "; ", saved->again, saved->again == 1 ? " was" : " were", " there already");
   if (saved->dropped > 0) StrAppend(&text, "; the oldest ", saved->dropped, " dropped (--keep=", options.keep, ")");
   terminal.Say(PrintableUtf8(text));
   return 0;

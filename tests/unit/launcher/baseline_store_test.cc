@@ -111,6 +111,31 @@ TEST_F(BaselineStore, SaveAgain_ReplacesAndAddKeeps) {
   EXPECT_EQ(LoadBaseline(At("s"), "main")->runs.size(), 1u);
 }
 
+// A job that is started again saves its run again.
+TEST_F(BaselineStore, SameRunAgain_IsThereOnce) {
+  Side side = MakeSide("a", {0.0312345678, 0.04});
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", side, {.add = true}).ok());
+  for (RunNumbers& run : side.runs) run.path = run.files[0] = StrCat("/elsewhere/", run.path);
+  side.runs.push_back(MakeRun("new", 0.04));
+  const absl::StatusOr<SavedBaseline> saved = SaveBaseline(At("s"), "main", side, {.add = true});
+  ASSERT_TRUE(saved.ok());
+  EXPECT_EQ(saved->runs, 3u);
+  EXPECT_EQ(saved->again, 2u);
+  EXPECT_EQ(saved->dropped, 0u);
+  // Ranks of one run are other runs.
+  Side rank = MakeSide("r", {0.05});
+  rank.runs[0].start_unix_ns = side.runs[0].start_unix_ns;
+  EXPECT_EQ(SaveBaseline(At("s"), "main", rank, {.add = true})->runs, 4u);
+}
+
+// A rule may compare them exactly.
+TEST_F(BaselineStore, Counts_AreNotRounded) {
+  Side side = MakeSide("a", {0.03});
+  side.runs[0].counts = {{"allocations", 33710.0 / 119, CountBasis::kRun}};
+  ASSERT_TRUE(SaveBaseline(At("s"), "main", side, {}).ok());
+  EXPECT_EQ(LoadBaseline(At("s"), "main")->runs[0].counts[0].per_step, 33710.0 / 119);
+}
+
 TEST_F(BaselineStore, AddBeyondKeep_DropsTheOldest) {
   ASSERT_TRUE(SaveBaseline(At("s"), "main", MakeSide("a", {0.03, 0.04}), {.add = true, .keep = 3}).ok());
   const absl::StatusOr<SavedBaseline> saved =
@@ -171,7 +196,9 @@ TEST_F(BaselineStore, ParallelAdds_AllSurvive) {
         if (read(start[0], &byte, 1) != 0) _exit(2);
         bool ok = true;
         for (int run = 0; run < 5; ++run) {
-          ok = ok && SaveBaseline(store, "main", MakeSide(StrCat(i, "-", run, "-"), {0.03}), {.add = true}).ok();
+          Side side = MakeSide(StrCat(i, "-", run, "-"), {0.03});
+          side.runs[0].start_unix_ns += i;
+          ok = ok && SaveBaseline(store, "main", side, {.add = true}).ok();
         }
         _exit(ok ? 0 : 1);
       }

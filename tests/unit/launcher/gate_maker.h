@@ -12,7 +12,9 @@
 
 namespace tbprof {
 
+// Each run starts a microsecond after the one that was made before it.
 inline RunNumbers MakeRun(const std::string& path, double step_s) {
+  static int64_t made = 0;
   RunNumbers run;
   run.path = path;
   run.identity = {"python train.py --epochs=3",
@@ -25,7 +27,7 @@ inline RunNumbers MakeRun(const std::string& path, double step_s) {
                   2,
                   {"NVIDIA H200"},
                   1};
-  run.start_unix_ns = 1'764'000'000'000'000'000;
+  run.start_unix_ns = 1'764'000'000'000'000'000 + 1000 * ++made;
   for (int i = 0; i < 20; ++i) run.steps_s.push_back(step_s * (1 + 0.001 * (i % 3)));
   run.steps = 20;
   run.median_step_s = run.mean_step_s = run.split_step_s = step_s;
