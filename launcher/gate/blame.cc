@@ -58,8 +58,9 @@ bool Has(const RunNumbers& run, AmountKind kind) {
 // Empty if a run has no amount of this kind, because it was not measured. Runs may have no waits and no other threads.
 Rows RowsOf(const Comparison& comparison, AmountKind kind) {
   Rows rows;
+  const Side &base = comparison.BaseOf(kind), &now = comparison.NowOf(kind);
   for (const bool of_base : {true, false}) {
-    const std::vector<RunNumbers>& runs = of_base ? comparison.base.runs : comparison.now.runs;
+    const std::vector<RunNumbers>& runs = of_base ? base.runs : now.runs;
     for (size_t i = 0; i < runs.size(); ++i) {
       // Other threads are sampled wherever the thread of the steps is.
       const AmountKind measured = kind == AmountKind::kOtherLine ? AmountKind::kPythonLine : kind;
@@ -67,8 +68,8 @@ Rows RowsOf(const Comparison& comparison, AmountKind kind) {
       for (const Amount& amount : runs[i].amounts) {
         if (amount.kind != kind) continue;
         Row& row = rows[amount.name];
-        row.base.resize(comparison.base.runs.size());
-        row.now.resize(comparison.now.runs.size());
+        row.base.resize(base.runs.size());
+        row.now.resize(now.runs.size());
         (of_base ? row.base : row.now)[i] += amount.per_step;
       }
     }
@@ -101,21 +102,16 @@ bool IsSampled(AmountKind kind) {
   return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
 }
 
-// A summary lists at most 20 lines of a thread: a line that it leaves out may have taken as long as the shortest listed
-// one.
+// The most that an amount may be that no run of the side lists. 0: no list is full, so that the amount is 0.
 double LeastListed(const Side& side, AmountKind kind) {
-  constexpr size_t kMostListed = 20;
-  if (kind != AmountKind::kPythonLine && kind != AmountKind::kOtherLine) return 0;
   double most = 0;
   for (const RunNumbers& run : side.runs) {
+    if (!IsListFull(run, kind)) continue;
     double least = INFINITY;
-    size_t listed = 0;
     for (const Amount& amount : run.amounts) {
-      if (amount.kind != kind) continue;
-      ++listed;
-      least = std::min(least, amount.per_step);
+      if (amount.kind == kind) least = std::min(least, amount.per_step);
     }
-    if (listed >= kMostListed) most = std::max(most, least);
+    most = std::max(most, least);
   }
   return most;
 }
@@ -128,10 +124,14 @@ double ErrorOfDifference(const Row& row) { return std::sqrt(VarianceOfMean(row.b
 double Change(const BlameRow& row) { return row.now - row.base; }
 bool IsLarger(const BlameRow& a, const BlameRow& b) { return std::abs(Change(a)) > std::abs(Change(b)); }
 
+std::vector<double> AllOf(size_t size, double value) { return std::vector<double>(size, value); }
+
 std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind, double base_step_s) {
+  const double difference_s = comparison.difference_s.value_or(0);
   const bool in_time = kind != AmountKind::kAllocationSite;
   const bool sampled = IsSampled(kind);
-  const double base_floor = LeastListed(comparison.base, kind), now_floor = LeastListed(comparison.now, kind);
+  const double base_floor = LeastListed(comparison.BaseOf(kind), kind);
+  const double now_floor = LeastListed(comparison.NowOf(kind), kind);
   std::vector<BlameRow> out;
   std::vector<double> p;
   const Rows rows = kind == AmountKind::kPart ? RowsOf(comparison, kind) : JoinMoved(RowsOf(comparison, kind));
@@ -142,11 +142,14 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
     row.base = Mean(values.base);
     row.now = Mean(values.now);
     row.error = ErrorOfDifference(values);
-    if (row.base == 0) row.error += base_floor;
-    if (row.now == 0) row.error += now_floor;
-    if (in_time && comparison.difference_s != 0) row.share = Change(row) / comparison.difference_s;
-    p.push_back(
-        WelchP(values.base, values.now, (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
+    row.base_listed = row.base != 0 || base_floor == 0;
+    row.now_listed = row.now != 0 || now_floor == 0;
+    if (!row.base_listed) row.error += base_floor;
+    if (!row.now_listed) row.error += now_floor;
+    if (in_time && difference_s != 0) row.share = Change(row) / difference_s;
+    p.push_back(WelchP(row.base_listed ? values.base : AllOf(values.base.size(), base_floor),
+                       row.now_listed ? values.now : AllOf(values.now.size(), now_floor),
+                       (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
     out.push_back(std::move(row));
   }
   const std::vector<bool> significant = Holm(p, kFalseRowLevel);
@@ -251,9 +254,10 @@ class FirstCause {
 
 int DirectionOf(const Comparison& comparison) {
   const auto steps = std::ranges::find(comparison.quantities, "step_time", &QuantityResult::name);
-  if (steps == comparison.quantities.end()) return comparison.difference_s < 0 ? -1 : 1;
-  if (steps->answer != Answer::kWorse && steps->answer != Answer::kBetter) return 0;
-  return comparison.difference_s < 0 ? -1 : 1;
+  const bool is_known =
+      steps == comparison.quantities.end() || steps->answer == Answer::kWorse || steps->answer == Answer::kBetter;
+  if (!is_known) return 0;
+  return comparison.difference_s.value_or(0) < 0 ? -1 : 1;
 }
 
 double MeanOf(const Side& side, const std::function<double(const RunNumbers&)>& value) {
@@ -279,7 +283,7 @@ std::string WithoutLineNumbers(std::string_view name) {
   return out;
 }
 
-void Blame(Comparison* comparison) {
+void BlameTimes(Comparison* comparison) {
   // The parts cover all the time from the first regular step to the last, gaps included, if any run was split that way.
   const auto is_split = [](const RunNumbers& run) { return run.split_step_s > 0; };
   const bool split =
@@ -289,25 +293,28 @@ void Blame(Comparison* comparison) {
       split && (std::ranges::any_of(comparison->base.runs, wider) || std::ranges::any_of(comparison->now.runs, wider));
   const auto step_s = [&](const RunNumbers& run) { return with_gaps ? run.split_step_s : run.mean_step_s; };
   const double base_step_s = MeanOf(comparison->base, step_s);
-  comparison->difference_s = MeanOf(comparison->now, step_s) - base_step_s;
+  const double difference_s = MeanOf(comparison->now, step_s) - base_step_s;
+  comparison->difference_s = difference_s;
   for (const AmountKind kind : kAmountKinds) {
-    if (kind == AmountKind::kPart && !split) continue;
+    if (kind == AmountKind::kAllocationSite || (kind == AmountKind::kPart && !split)) continue;
     std::ranges::move(BlameOfKind(*comparison, kind, base_step_s), std::back_inserter(comparison->blame));
   }
-  comparison->unexplained_s = comparison->difference_s;
-  for (const BlameRow& row : comparison->blame) {
-    if (row.kind == AmountKind::kPart) comparison->unexplained_s -= Change(row);
+  if (split) {
+    double unexplained_s = difference_s;
+    for (const BlameRow& row : comparison->blame) {
+      if (row.kind == AmountKind::kPart) unexplained_s -= Change(row);
+    }
+    comparison->unexplained_s = unexplained_s;
   }
-  // Rows in bytes are not comparable with rows in seconds: they follow, sorted by their own size.
-  std::ranges::stable_sort(comparison->blame, [](const BlameRow& a, const BlameRow& b) {
-    const bool a_bytes = a.kind == AmountKind::kAllocationSite, b_bytes = b.kind == AmountKind::kAllocationSite;
-    return a_bytes != b_bytes ? b_bytes : IsLarger(a, b);
-  });
+  std::ranges::stable_sort(comparison->blame, IsLarger);
   const bool several_runs = comparison->base.runs.size() > 1 && comparison->now.runs.size() > 1;
   const auto first =
-      FirstCause(comparison->difference_s, base_step_s, DirectionOf(*comparison), several_runs, &comparison->blame)
-          .Find();
+      FirstCause(difference_s, base_step_s, DirectionOf(*comparison), several_runs, &comparison->blame).Find();
   if (first != comparison->blame.end()) std::rotate(comparison->blame.begin(), first, std::next(first));
+}
+
+void BlameAllocations(Comparison* comparison) {
+  std::ranges::move(BlameOfKind(*comparison, AmountKind::kAllocationSite, 0), std::back_inserter(comparison->blame));
 }
 
 }  // namespace tbprof

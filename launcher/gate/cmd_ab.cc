@@ -152,25 +152,14 @@ class Ab {
     if (!latest_) latest_ = Compare(base_, new_, OptionsOf(ShareLeft(looks_, taken_)));
     Comparison& comparison = *latest_;
     const std::string contaminated = WhyContaminated(base_load_, new_load_);
-    if (!contaminated.empty()) Withdraw(contaminated, &comparison);
+    if (!contaminated.empty()) WithdrawTimes(contaminated, &comparison);
     if (!stop_reason_.empty()) {
       comparison.warnings.insert(comparison.warnings.begin(),
                                  StrCat("stopped after ", base_.runs.size(), " pairs: ", stop_reason_));
       // A failed command makes the answer unusable.
-      if (stopped_) Withdraw(stop_reason_, &comparison);
+      if (stopped_) WithdrawTimes(stop_reason_, &comparison);
     }
     return EndGate(options_, std::move(comparison), &terminal_);
-  }
-
-  // Exact counts keep their answers: load from other programs does not change them.
-  static void Withdraw(const std::string& reason, Comparison* comparison) {
-    comparison->answer = Answer::kCannotTell;
-    comparison->reason = reason;
-    for (QuantityResult& quantity : comparison->quantities) {
-      if (quantity.exact) continue;
-      quantity.answer = Answer::kCannotTell;
-      quantity.reason = reason;
-    }
   }
 
   const Options& options_;

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
+#include <initializer_list>
+#include <span>
 #include <utility>
 
 #include "launcher/base/text.h"
@@ -14,25 +15,44 @@ namespace {
 
 // Above the first ratio of step counts the runs did different work; above the second one there is a warning.
 constexpr double kMostStepsRatio = 5, kManyStepsRatio = 1.5;
+// If the numbers of steps differ by more, a total of the whole run is no number of a step.
+constexpr double kSameStepsShare = 0.05;
 constexpr size_t kMostTextBytes = 120;
 
 using Text = std::function<std::string(const RunIdentity&)>;
 
-// Shortens both values: a command line may be long.
-std::string Both(std::string_view what, const std::string& a, const std::string& b) {
-  return StrCat(what, " differs: ", TruncateUtf8(a, kMostTextBytes), " and ", TruncateUtf8(b, kMostTextBytes));
-}
+// The runs that are checked together.
+struct Runs {
+  std::vector<const RunNumbers*> base, now;
 
-// Describes the first two values that differ. Unknown values are skipped.
-std::string FirstDifference(const std::vector<const RunNumbers*>& runs, std::string_view what, const Text& text) {
-  std::string first;
-  for (const RunNumbers* run : runs) {
-    const std::string value = text(run->identity);
-    if (value.empty()) continue;
-    if (first.empty()) first = value;
-    if (value != first) return Both(what, first, value);
+  std::vector<const RunNumbers*> Both() const {
+    std::vector<const RunNumbers*> both = base;
+    both.insert(both.end(), now.begin(), now.end());
+    return both;
   }
-  return "";
+};
+
+// A value may be a long command line.
+std::string Short(const std::string& value) { return std::string(TruncateUtf8(value, kMostTextBytes)); }
+
+// Describes the first two values that differ: with the runs, if one side has both of them. Unknown values are skipped.
+std::string FirstDifference(const Runs& runs, std::string_view what, const Text& text) {
+  std::vector<std::string> firsts;  // of each side
+  for (const std::vector<const RunNumbers*>* side : {&runs.base, &runs.now}) {
+    const RunNumbers* first = nullptr;
+    for (const RunNumbers* run : *side) {
+      const std::string value = text(run->identity);
+      if (value.empty()) continue;
+      if (first == nullptr) first = run;
+      if (const std::string other = text(first->identity); value != other) {
+        return StrCat(what, " differs: ", Short(other), " (", first->path, ") and ", Short(value), " (", run->path,
+                      ")");
+      }
+    }
+    if (first != nullptr) firsts.push_back(text(first->identity));
+  }
+  if (firsts.size() < 2 || firsts[0] == firsts[1]) return "";
+  return StrCat(what, " differs: ", Short(firsts[0]), " and ", Short(firsts[1]));
 }
 
 std::string Number(std::optional<int64_t> number) { return number.has_value() ? StrCat(*number) : ""; }
@@ -64,7 +84,7 @@ std::string ProgramOf(const std::string& command) {
 }
 
 // The runs did other work, or another amount of it: neither times nor counts can be compared.
-std::string DifferentSetting(const std::vector<const RunNumbers*>& runs) {
+std::string DifferentSetting(const Runs& runs) {
   const std::pair<std::string_view, Text> equal[] = {
       {"what was recorded (--window)", WindowOf},
       {"the GPUs", [](const RunIdentity& identity) { return Join(identity.devices); }},
@@ -78,19 +98,22 @@ std::string DifferentSetting(const std::vector<const RunNumbers*>& runs) {
     if (std::string difference = FirstDifference(runs, what, text); !difference.empty()) return difference;
   }
   // FirstDifference skips runs without GPUs, so that a GPU on one side only is checked here.
+  const std::vector<const RunNumbers*> both = runs.Both();
   const auto has_gpu = [](const RunNumbers* run) { return !run->identity.devices.empty(); };
-  if (std::ranges::any_of(runs, has_gpu) && !std::ranges::all_of(runs, has_gpu))
-    return "some runs used a GPU, others none";
+  const auto without = std::ranges::find_if_not(both, has_gpu);
+  if (std::ranges::any_of(both, has_gpu) && without != both.end()) {
+    return StrCat("some runs used a GPU, others none: ", (*without)->path);
+  }
   return "";
 }
 
 // The runs did the same work at another speed: counts can be compared, times cannot.
-std::string DifferentCpu(const std::vector<const RunNumbers*>& runs) {
+std::string DifferentCpu(const Runs& runs) {
   return FirstDifference(runs, "the CPU model", [](const RunIdentity& identity) { return identity.cpu_model; });
 }
 
-std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
-  for (const RunNumbers* run : runs) {
+std::string ReasonOf(const Runs& runs) {
+  for (const RunNumbers* run : runs.Both()) {
     if (run->unfit.empty()) continue;
     // The fault of a damaged file begins with its path already.
     return run->unfit.starts_with(run->path) ? run->unfit : StrCat(run->path, ": ", run->unfit);
@@ -98,31 +121,33 @@ std::string ReasonOf(const std::vector<const RunNumbers*>& runs) {
   return DifferentSetting(runs);
 }
 
-std::string NoExactCountsOf(const std::vector<const RunNumbers*>& runs) {
-  for (const RunNumbers* run : runs) {
+std::string NoExactCountsOf(const Runs& runs) {
+  for (const RunNumbers* run : runs.Both()) {
     if (!run->no_counts.empty()) return StrCat(run->path, ": ", run->no_counts);
   }
   return "";
 }
 
-std::string NoTimesOf(const std::vector<const RunNumbers*>& runs) {
-  for (const RunNumbers* run : runs) {
+std::string NoTimesOf(const Runs& runs) {
+  for (const RunNumbers* run : runs.Both()) {
     if (!run->no_times.empty()) return StrCat(run->path, ": ", run->no_times);
   }
   return "";
 }
 
 // Numbers per step are comparable only if a step is the same thing in all runs.
-std::string NoStepsOf(const std::vector<const RunNumbers*>& runs) {
-  uint64_t fewest = UINT64_MAX, most = 0;
-  for (const RunNumbers* run : runs) {
+std::string NoStepsOf(const Runs& runs) {
+  const RunNumbers* fewest = nullptr;
+  const RunNumbers* most = nullptr;
+  for (const RunNumbers* run : runs.Both()) {
     if (run->steps == 0) return StrCat(run->path, ": ", run->no_times.empty() ? "it has no steps" : run->no_times);
-    fewest = std::min(fewest, run->steps);
-    most = std::max(most, run->steps);
+    if (fewest == nullptr || run->steps < fewest->steps) fewest = run;
+    if (most == nullptr || run->steps > most->steps) most = run;
   }
+  if (fewest == nullptr) return "";
   // The steps of a loop can be found by any of several Python lines: with about equal step counts, different lines mean
   // the same loop.
-  const bool as_many = most - fewest <= std::max<uint64_t>(2, fewest / 50);
+  const bool as_many = most->steps - fewest->steps <= std::max<uint64_t>(2, fewest->steps / 50);
   const auto what_a_step_is = [as_many](const RunIdentity& of) {
     const bool by_line = of.steps_source.find("Python line ") != std::string::npos;
     return as_many && by_line ? std::string("a line of Python") : of.steps_source;
@@ -130,13 +155,14 @@ std::string NoStepsOf(const std::vector<const RunNumbers*>& runs) {
   if (std::string difference = FirstDifference(runs, "what a step is", what_a_step_is); !difference.empty()) {
     return difference;
   }
-  if (static_cast<double>(most) > kMostStepsRatio * static_cast<double>(fewest)) {
-    return StrCat("the number of steps differs: ", fewest, " and ", most);
+  if (static_cast<double>(most->steps) > kMostStepsRatio * static_cast<double>(fewest->steps)) {
+    return StrCat("the number of steps differs: ", fewest->steps, " (", fewest->path, ") and ", most->steps, " (",
+                  most->path, ")");
   }
   return "";
 }
 
-std::vector<std::string> WarningsOf(const std::vector<const RunNumbers*>& runs) {
+std::vector<std::string> WarningsOf(const Runs& runs, bool any_program) {
   std::vector<std::string> warnings;
   const std::pair<std::string_view, Text> usual[] = {
       {"the command", [](const RunIdentity& identity) { return identity.command; }},
@@ -144,140 +170,219 @@ std::vector<std::string> WarningsOf(const std::vector<const RunNumbers*>& runs) 
       {"tbprof's version", [](const RunIdentity& identity) { return identity.tbprof_version; }},
       {"the machine", [](const RunIdentity& identity) { return identity.host; }},
   };
-  for (const auto& [what, text] : usual) {
+  for (const auto& [what, text] : std::span(usual).subspan(any_program ? 1 : 0)) {
     if (std::string difference = FirstDifference(runs, what, text); !difference.empty()) warnings.push_back(difference);
   }
-  const auto [fewest, most] = std::ranges::minmax(runs, {}, [](const RunNumbers* run) { return run->steps; });
-  if (static_cast<double>(most->steps) > kManyStepsRatio * static_cast<double>(fewest->steps)) {
-    warnings.push_back(StrCat("the number of steps differs: ", fewest->steps, " and ", most->steps));
+  const std::vector<const RunNumbers*> both = runs.Both();
+  std::vector<uint64_t> steps;
+  for (const RunNumbers* run : both) {
+    if (run->steps > 0) steps.push_back(run->steps);
   }
-  for (const RunNumbers* run : runs) {
-    if (run->identity.cpu_model.empty()) {
-      warnings.push_back(
-          "some runs do not report their CPU (recorded by an older tbprof): whether it was the same is not known");
-      break;
-    }
+  std::ranges::sort(steps);
+  if (!steps.empty() && static_cast<double>(steps.back()) > kManyStepsRatio * static_cast<double>(steps.front())) {
+    warnings.push_back(StrCat("the number of steps differs: ", steps.front(), " and ", steps.back()));
+  }
+  const auto lacks_cpu = [](const RunNumbers* run) { return run->identity.cpu_model.empty(); };
+  if (std::ranges::any_of(both, lacks_cpu)) {
+    warnings.push_back(
+        "some runs do not report their CPU (recorded by an older tbprof): whether it was the same is not known");
   }
   return warnings;
 }
 
-std::string DifferentProgram(const std::vector<const RunNumbers*>& runs) {
+std::string DifferentProgram(const Runs& runs) {
   return FirstDifference(runs, "the program", [](const RunIdentity& of) { return ProgramOf(of.command); });
 }
 
 // Why the runs cannot be compared with each other; empty: they can.
-using Fault = std::function<std::string(const std::vector<const RunNumbers*>&)>;
+using Fault = std::function<std::string(const Runs&)>;
+
+bool IsNamed(const RunNumbers* run) { return !run->of_baseline; }
 
 struct Chosen {
-  std::vector<size_t> runs;  // indices into the base's runs, ascending
-  std::string reason;        // why a run was left out; empty: none was
+  Runs runs;                            // in the order of the candidates
+  std::string base_reason, now_reason;  // why a run of the side was left out; empty: none was
 };
 
-// Chooses from `candidates` the newest runs of a baseline that fit the new runs and each other, and all named runs. If
-// the new and the named runs have a fault themselves, or no run of the baseline fits, all candidates are chosen: the
-// comparison then reports the fault.
-Chosen Choose(const Side& base, const Side& now, const std::vector<size_t>& candidates, const Fault& fault) {
-  const auto is_named = [&](size_t index) { return !base.runs[index].of_baseline; };
-  Chosen chosen;
-  std::vector<const RunNumbers*> runs(1, nullptr);  // the first one is the run that is tried
-  for (const RunNumbers& run : now.runs) runs.push_back(&run);
-  for (const size_t index : candidates) {
-    if (is_named(index)) runs.push_back(&base.runs[index]);
-  }
-  if (std::ranges::all_of(candidates, is_named) || !fault({runs.begin() + 1, runs.end()}).empty())
-    return {candidates, ""};
-  for (size_t i = candidates.size(); i-- > 0;) {
-    const size_t index = candidates[i];
-    if (!is_named(index)) {
-      runs[0] = &base.runs[index];
-      if (const std::string reason = fault(runs); !reason.empty()) {
-        if (chosen.reason.empty()) chosen.reason = reason;
-        continue;
-      }
-      runs.push_back(runs[0]);
+// Chooses from `candidates` the runs of baselines that fit the named runs and each other.
+class RunChooser {
+ public:
+  RunChooser(const Runs& candidates, const Fault& fault) : candidates_(candidates), fault_(fault) {}
+
+  // If the named runs have a fault themselves, or a side has no run that fits the other side, all candidates are
+  // chosen: the comparison then reports the fault.
+  Chosen Choose() {
+    for (const RunNumbers* run : candidates_.base) {
+      if (IsNamed(run)) chosen_.runs.base.push_back(run);
     }
-    chosen.runs.insert(chosen.runs.begin(), index);
+    for (const RunNumbers* run : candidates_.now) {
+      if (IsNamed(run)) chosen_.runs.now.push_back(run);
+    }
+    const Runs& named = chosen_.runs;
+    const bool all_named = named.base.size() == candidates_.base.size() && named.now.size() == candidates_.now.size();
+    if (all_named || !fault_(named).empty()) return {candidates_, "", ""};
+    AddNewest(candidates_.now, &chosen_.runs.now, &chosen_.now_reason);
+    AddNewest(candidates_.base, &chosen_.runs.base, &chosen_.base_reason);
+    if (chosen_.runs.base.empty() || chosen_.runs.now.empty()) return {candidates_, "", ""};
+    return std::move(chosen_);
   }
-  return std::ranges::all_of(chosen.runs, is_named) ? Chosen{candidates, ""} : chosen;
+
+ private:
+  // Adds the runs of `from` to `side` that fit, the newest first. The first run of the new side also has to fit a run
+  // of the base.
+  void AddNewest(const std::vector<const RunNumbers*>& from, std::vector<const RunNumbers*>* side,
+                 std::string* reason) {
+    for (size_t i = from.size(); i-- > 0;) {
+      if (IsNamed(from[i])) continue;
+      side->push_back(from[i]);
+      std::string why = fault_(chosen_.runs);
+      if (why.empty() && side == &chosen_.runs.now && side->size() == 1) why = NoPartner();
+      if (why.empty()) continue;
+      side->pop_back();
+      if (reason->empty()) *reason = why;
+    }
+    std::vector<const RunNumbers*> in_order = from;
+    std::erase_if(in_order, [&](const RunNumbers* run) { return std::ranges::find(*side, run) == side->end(); });
+    *side = std::move(in_order);
+  }
+
+  // Why no run of the base fits the chosen runs; empty: one does.
+  std::string NoPartner() {
+    std::vector<const RunNumbers*>& base = chosen_.runs.base;
+    if (!base.empty()) return "";
+    std::string reason;
+    for (size_t i = candidates_.base.size(); i-- > 0;) {
+      base.push_back(candidates_.base[i]);
+      const std::string why = fault_(chosen_.runs);
+      base.pop_back();
+      if (why.empty()) return "";
+      if (reason.empty()) reason = why;
+    }
+    return reason;
+  }
+
+  const Runs& candidates_;
+  const Fault& fault_;
+  Chosen chosen_;
+};
+
+Chosen Choose(const Runs& candidates, const Fault& fault) { return RunChooser(candidates, fault).Choose(); }
+
+Runs RunsOf(const Sides& sides) {
+  Runs runs;
+  for (const RunNumbers& run : sides.base.runs) runs.base.push_back(&run);
+  for (const RunNumbers& run : sides.now.runs) runs.now.push_back(&run);
+  return runs;
 }
 
-Side SideOf(const Side& base, const std::vector<size_t>& indices) {
-  Side side;
-  for (const size_t index : indices) side.runs.push_back(base.runs[index]);
-  return side;
+Sides SidesOf(const Runs& runs) {
+  Sides sides;
+  for (const RunNumbers* run : runs.base) sides.base.runs.push_back(*run);
+  for (const RunNumbers* run : runs.now) sides.now.runs.push_back(*run);
+  return sides;
+}
+
+bool IsSame(const Runs& a, const Runs& b) { return a.base == b.base && a.now == b.now; }
+
+// The first choice that left out runs of a side has the reason.
+std::string FirstReason(std::initializer_list<const Chosen*> choices, std::string Chosen::*reason) {
+  for (const Chosen* chosen : choices) {
+    if (!(chosen->*reason).empty()) return chosen->*reason;
+  }
+  return "";
+}
+
+// A run that is there twice would hide how much runs differ.
+std::string RunGivenTwice(const Sides& sides) {
+  const auto twice = [](const Side& a, const Side& b, std::string_view where) -> std::string {
+    for (const RunNumbers& run : a.runs) {
+      for (const RunNumbers& other : b.runs) {
+        if (&run != &other && IsSameRun(run, other)) return StrCat(other.path, ": this run is ", where);
+      }
+    }
+    return "";
+  };
+  std::string reason = twice(sides.base, sides.now, "on both sides");
+  if (reason.empty()) reason = twice(sides.base, sides.base, "twice on the base side");
+  if (reason.empty()) reason = twice(sides.now, sides.now, "twice on the new side");
+  return reason;
 }
 
 }  // namespace
 
-BaseRuns ChooseBaseRuns(Side base, const Side& now, bool any_program) {
-  BaseRuns out;
-  if (std::ranges::none_of(base.runs, &RunNumbers::of_baseline)) {
-    out.times = std::move(base);
+ChosenRuns ChooseRuns(Sides sides, bool any_program) {
+  ChosenRuns out;
+  const Runs every = RunsOf(sides);
+  if (std::ranges::all_of(every.Both(), IsNamed)) {
+    out.times = std::move(sides);
     return out;
   }
-  std::vector<size_t> every(base.runs.size());
-  std::iota(every.begin(), every.end(), size_t{0});
-  const Chosen all = Choose(base, now, every, [&](const auto& runs) {
+  const Chosen all = Choose(every, [&](const Runs& runs) {
     std::string different = DifferentSetting(runs);
     return different.empty() && !any_program ? DifferentProgram(runs) : different;
   });
-  const Chosen same_steps = Choose(base, now, all.runs, NoStepsOf);
-  const Chosen counts = Choose(base, now, same_steps.runs, NoExactCountsOf);
-  const Chosen same_cpu = Choose(base, now, same_steps.runs, DifferentCpu);
-  const Chosen times = Choose(base, now, same_cpu.runs, NoTimesOf);
-  const Chosen wall = Choose(base, now, all.runs, DifferentCpu);
-  const auto warn = [&](std::string_view what, size_t of, const std::vector<size_t>& chosen, std::string_view reason) {
-    if (chosen.size() == of) return;
-    out.warnings.push_back(
-        StrCat(of - chosen.size(), " of ", Counted(of, "run"), " of the baseline left out", what, ": ", reason));
+  const Chosen same_steps = Choose(all.runs, NoStepsOf);
+  const Chosen counts = Choose(same_steps.runs, NoExactCountsOf);
+  const Chosen same_cpu = Choose(same_steps.runs, DifferentCpu);
+  const Chosen times = Choose(same_cpu.runs, NoTimesOf);
+  const Chosen wall = Choose(all.runs, DifferentCpu);
+  const auto warn = [&](std::string_view what, const Runs& of, const Runs& chosen,
+                        std::initializer_list<const Chosen*> choices) {
+    const auto add = [&](size_t had, size_t has, std::string_view side, std::string Chosen::*reason) {
+      if (has == had) return;
+      out.warnings.push_back(StrCat(had - has, " of ", had, " ", side, had == 1 ? " run" : " runs", " left out", what,
+                                    ": ", FirstReason(choices, reason)));
+    };
+    add(of.base.size(), chosen.base.size(), "base", &Chosen::base_reason);
+    add(of.now.size(), chosen.now.size(), "new", &Chosen::now_reason);
   };
-  warn("", every.size(), all.runs, all.reason);
-  warn(" for counts", all.runs.size(), counts.runs, same_steps.reason.empty() ? counts.reason : same_steps.reason);
-  warn(" for times", all.runs.size(), times.runs,
-       !same_steps.reason.empty() ? same_steps.reason
-       : !same_cpu.reason.empty() ? same_cpu.reason
-                                  : times.reason);
-  if (all.runs != times.runs) out.all = SideOf(base, all.runs);
-  if (counts.runs != times.runs) out.counts = SideOf(base, counts.runs);
-  if (wall.runs != times.runs) out.wall = SideOf(base, wall.runs);
-  out.times = SideOf(base, times.runs);
+  warn("", every, all.runs, {&all});
+  warn(" for counts", all.runs, counts.runs, {&same_steps, &counts});
+  warn(" for times", all.runs, times.runs, {&same_steps, &same_cpu, &times});
+  if (!IsSame(all.runs, times.runs)) out.all = SidesOf(all.runs);
+  if (!IsSame(counts.runs, times.runs)) out.counts = SidesOf(counts.runs);
+  if (!IsSame(wall.runs, times.runs)) out.wall = SidesOf(wall.runs);
+  out.times = SidesOf(times.runs);
   return out;
 }
 
-Comparability CheckComparable(const BaseRuns& base, const Side& now, bool any_program) {
+Comparability CheckComparable(const ChosenRuns& runs, bool any_program) {
   Comparability out;
-  if (base.ForAll().runs.empty() || now.runs.empty()) {
-    out.reason = base.ForAll().runs.empty() ? "there is no run of the base" : "there is no new run";
+  const Sides& sides = runs.ForAll();
+  if (sides.base.runs.empty() || sides.now.runs.empty()) {
+    out.reason = sides.base.runs.empty() ? "there is no run of the base" : "there is no new run";
     return out;
   }
-  for (const RunNumbers& run : now.runs) {
-    for (const RunNumbers& other : base.ForAll().runs) {
-      if (run.files == other.files && !run.files.empty()) {
-        out.reason = StrCat(run.path, ": this run is on both sides");
-        return out;
-      }
-    }
-  }
-  const auto with_new = [&now](const Side& side) {
-    std::vector<const RunNumbers*> runs;
-    for (const RunNumbers& run : side.runs) runs.push_back(&run);
-    for (const RunNumbers& run : now.runs) runs.push_back(&run);
-    return runs;
-  };
-  const std::vector<const RunNumbers*> all = with_new(base.ForAll()), times = with_new(base.times);
+  out.reason = RunGivenTwice(sides);
+  if (!out.reason.empty()) return out;
+  const Runs all = RunsOf(sides), times = RunsOf(runs.times);
   out.reason = ReasonOf(all);
   if (out.reason.empty() && !any_program) {
     out.reason = DifferentProgram(all);
     if (!out.reason.empty()) out.reason += "; --any-program compares them";
   }
   if (!out.reason.empty()) return out;
-  out.no_counts = NoStepsOf(with_new(base.ForCounts()));
-  out.no_wall = DifferentCpu(with_new(base.ForWall()));
-  for (const Fault fault : {NoStepsOf, DifferentCpu, NoTimesOf}) {
+  out.no_counts = NoStepsOf(RunsOf(runs.ForCounts()));
+  out.no_totals = out.no_counts.empty() ? WhyNotCountable(runs.ForCounts(), /*of_run=*/true) : out.no_counts;
+  out.no_wall = DifferentCpu(RunsOf(runs.ForWall()));
+  for (const Fault& fault : std::initializer_list<Fault>{NoStepsOf, DifferentCpu, NoTimesOf}) {
     if (out.no_times.empty()) out.no_times = fault(times);
   }
-  out.warnings = WarningsOf(all);
+  out.warnings = WarningsOf(all, any_program);
   return out;
+}
+
+std::string WhyNotCountable(const Sides& sides, bool of_run) {
+  const Runs runs = RunsOf(sides);
+  if (const std::string inexact = NoExactCountsOf(runs); !inexact.empty()) return StrCat("not countable: ", inexact);
+  if (!of_run) return "";
+  uint64_t fewest = UINT64_MAX, most = 0;
+  for (const RunNumbers* run : runs.Both()) {
+    fewest = std::min(fewest, run->steps + run->irregular_steps);
+    most = std::max(most, run->steps + run->irregular_steps);
+  }
+  if (static_cast<double>(most) <= (1 + kSameStepsShare) * static_cast<double>(fewest)) return "";
+  return StrCat("not countable: it is of the whole run, and the runs have ", fewest, " to ", most, " steps");
 }
 
 }  // namespace tbprof

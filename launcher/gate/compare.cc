@@ -17,8 +17,8 @@
 namespace tbprof {
 namespace {
 
-// If the numbers of steps differ by more, start-up has a different share of counts over the whole run.
-constexpr double kSameStepsShare = 0.01;
+// Whether a thread has to wait for a lock depends on what runs beside it: such counts differ from run to run.
+constexpr std::string_view kByTiming[] = {"lock_waits"};
 
 using Value = std::function<std::optional<double>(const RunNumbers&)>;
 
@@ -40,9 +40,17 @@ double Spread(const std::vector<double>& values) {
   return mean > 0 ? (most - least) / mean : most - least;
 }
 
-std::vector<RunValue> Logs(const Side& side, const std::vector<double>& values) {
+bool HasOneValue(const std::vector<double>& values) {
+  return values.size() > 1 && std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
+}
+
+std::vector<RunValue> Logs(const Side& side, const std::vector<double>& values, bool by_chance) {
   std::vector<RunValue> logs;
-  for (size_t i = 0; i < values.size(); ++i) logs.push_back({std::log(values[i]), 0, side.runs[i].start_unix_ns});
+  for (size_t i = 0; i < values.size(); ++i) {
+    const RunNumbers& run = side.runs[i];
+    const double error = by_chance ? 1 / std::sqrt(std::max(1.0, values[i] * run.AllSteps())) : 0;
+    logs.push_back({std::log(values[i]), error, run.start_unix_ns});
+  }
   return logs;
 }
 
@@ -67,30 +75,36 @@ std::string UnclearReason(const Estimate& estimate, double margin, uint64_t base
 
 class Comparing {
  public:
-  // `base`: the runs of the base for the numbers that are added.
-  Comparing(const CompareOptions& options, const Side& base, Comparison* out)
-      : options_(options), base_(base), out_(*out) {}
+  // `sides`: the runs for the numbers that are added.
+  Comparing(const CompareOptions& options, const Sides& sides, Comparison* out)
+      : options_(options), sides_(sides), base_(sides.base), now_(sides.now), out_(*out) {}
 
   void AddTimes(const std::string& no_times) {
     if (!no_times.empty()) {
       AddUnknown("step_time", Unit::kSeconds, no_times);
       return;
     }
-    const bool medians = NeedsMedians(base_, out_.now);
-    AddEstimate("step_time", Unit::kSeconds, StepTimes(base_, medians), StepTimes(out_.now, medians), true);
+    const bool medians = NeedsMedians(base_, now_);
+    AddEstimate("step_time", Unit::kSeconds, StepTimes(base_, medians), StepTimes(now_, medians), true);
+    for (const RunNumbers& run : now_.runs) out_.quantities.back().now_values.push_back(run.median_step_s);
     // The mean includes pauses that the trimmed mean leaves out.
     AddLogs("step_time_mean", Unit::kSeconds, [](const RunNumbers& run) { return std::optional(run.mean_step_s); });
   }
 
   void AddMemory() {
-    const auto value = [](const RunNumbers& run) { return run.memory_peak_bytes; };
+    const Value value = [](const RunNumbers& run) { return run.memory_peak_bytes; };
     if (IsNowhere(value)) return;
-    AddRepeating("memory_peak", Unit::kBytes, value, false, "");
+    const std::optional<View> view = ViewOf(value);
+    if (!view.has_value()) return AddUnknown("memory_peak", Unit::kBytes, WhyNotInAll(value));
+    if (!HasSeveralRuns() || view->LargestSpread() > kEqualShare) return AddLogs("memory_peak", Unit::kBytes, value);
+    AddExact("memory_peak", Unit::kBytes, {*view});
+    // The peak depends on the length of the command line and the environment, too.
+    out_.quantities.back().constant = false;
   }
 
   void AddCounts(const std::string& no_counts) {
     std::set<std::string> names;
-    for (const Side* side : Sides()) {
+    for (const Side* side : BothSides()) {
       for (const RunNumbers& run : side->runs) {
         for (const Count& count : run.counts) names.insert(count.name);
       }
@@ -102,13 +116,7 @@ class Comparing {
         AddUnknown(quantity, unit, no_counts);
         continue;
       }
-      AddRepeating(
-          quantity, unit,
-          [&](const RunNumbers& run) {
-            const Count* const count = Find(run, name);
-            return count == nullptr ? std::nullopt : std::optional(count->per_step);
-          },
-          true, NotCountable(name));
+      AddCount(name, quantity, unit);
     }
   }
 
@@ -118,85 +126,137 @@ class Comparing {
   }
 
  private:
-  std::array<const Side*, 2> Sides() const { return {&base_, &out_.now}; }
+  // One way to see a quantity: a value of each run.
+  struct View {
+    std::vector<double> base, now;
+
+    double Change() const { return Mean(now) / Mean(base) - 1; }
+    double LargestSpread() const { return std::max(Spread(base), Spread(now)); }
+    bool IsConstant() const { return HasOneValue(base) && HasOneValue(now); }
+    bool IsNone() const { return std::ranges::max(base) == 0 && std::ranges::max(now) == 0; }
+  };
+
+  std::optional<View> ViewOf(const Value& value) const {
+    const auto base = ValuesOf(base_, value), now = ValuesOf(now_, value);
+    return base.has_value() && now.has_value() ? std::optional(View{*base, *now}) : std::nullopt;
+  }
+  std::string WhyNotInAll(const Value& value) const {
+    for (const Side* side : BothSides()) {
+      for (const RunNumbers& run : side->runs) {
+        if (!value(run).has_value()) return StrCat(run.path, " does not have it");
+      }
+    }
+    return "";
+  }
+  bool HasSeveralRuns() const { return base_.runs.size() > 1 && now_.runs.size() > 1; }
+
+  std::array<const Side*, 2> BothSides() const { return {&base_, &now_}; }
   static const Count* Find(const RunNumbers& run, const std::string& name) {
     const auto found = std::ranges::find(run.counts, name, &Count::name);
     return found == run.counts.end() ? nullptr : &*found;
   }
 
   bool IsNowhere(const Value& value) const {
-    for (const Side* side : Sides()) {
+    for (const Side* side : BothSides()) {
       if (std::ranges::any_of(side->runs, [&](const RunNumbers& run) { return value(run).has_value(); })) return false;
     }
     return true;
   }
 
-  // The reason why a single run per side does not give an exact count. Empty: the count is exact.
-  std::string NotCountable(const std::string& name) const {
-    uint64_t fewest = UINT64_MAX, most = 0;
+  std::set<CountBasis> BasesOf(const std::string& name) const {
     std::set<CountBasis> bases;
-    for (const Side* side : Sides()) {
+    for (const Side* side : BothSides()) {
       for (const RunNumbers& run : side->runs) {
-        if (!run.no_counts.empty()) return StrCat("not countable: ", run.path, ": ", run.no_counts);
         if (const Count* count = Find(run, name)) bases.insert(count->basis);
-        fewest = std::min(fewest, run.steps + run.irregular_steps);
-        most = std::max(most, run.steps + run.irregular_steps);
       }
     }
-    if (bases.size() > 1) return "not countable: of the steps on one side, of the whole run on the other";
-    if (bases.contains(CountBasis::kRun) &&
-        static_cast<double>(most - fewest) > kSameStepsShare * static_cast<double>(most)) {
-      return StrCat("not countable: it is of the whole run, and the runs have ", fewest, " to ", most, " steps");
-    }
-    return "";
+    return bases;
   }
 
-  void AddUnknown(const std::string& name, Unit unit, const std::string& reason) {
-    QuantityResult result;
+  QuantityResult& Add(const std::string& name, Unit unit) {
+    QuantityResult& result = out_.quantities.emplace_back();
     result.name = name;
     result.unit = unit;
-    result.reason = reason;
-    out_.quantities.push_back(std::move(result));
+    result.base_runs = base_.runs.size();
+    result.now_runs = now_.runs.size();
+    return result;
   }
 
-  // Adds a value that may be equal in all runs of a side. `alone`: a single run per side suffices to show it.
-  void AddRepeating(const std::string& name, Unit unit, const Value& value, bool alone, const std::string& not_exact) {
-    const auto base = ValuesOf(base_, value), now = ValuesOf(out_.now, value);
-    if (!base.has_value() || !now.has_value()) return AddUnknown(name, unit, "some runs do not have it");
-    const double spread = std::max(Spread(*base), Spread(*now));
-    const bool shown = alone || (base->size() > 1 && now->size() > 1);
-    if (shown && spread <= kEqualShare && not_exact.empty()) return AddExact(name, unit, Mean(*base), Mean(*now));
-    AddLogs(name, unit, value);
+  void AddUnknown(const std::string& name, Unit unit, std::string_view reason) { Add(name, unit).reason = reason; }
+
+  // A total of the whole run is seen in two ways: divided by the steps of its own run, and by those of the base. What
+  // is found to be a step may differ by chance between runs of the same program: then the first is wrong. If the
+  // program makes another number of steps, the second is.
+  void AddCount(const std::string& name, const std::string& quantity, Unit unit) {
+    const Value per_step = [&](const RunNumbers& run) {
+      const Count* const count = Find(run, name);
+      return count == nullptr ? std::nullopt : std::optional(count->per_step);
+    };
+    const double base_steps = MeanAllSteps(base_);
+    const Value per_base_step = [&](const RunNumbers& run) {
+      const std::optional<double> own = per_step(run);
+      // The total is a whole number.
+      return own.has_value() ? std::optional(std::round(*own * run.AllSteps()) / base_steps) : std::nullopt;
+    };
+    const std::optional<View> own = ViewOf(per_step);
+    if (!own.has_value()) return AddUnknown(quantity, unit, WhyNotInAll(per_step));
+    const std::set<CountBasis> bases = BasesOf(name);
+    std::vector<View> views = {*own};
+    if (bases.contains(CountBasis::kRun)) views.push_back(*ViewOf(per_base_step));
+    double spread = own->LargestSpread();
+    for (const View& view : views) spread = std::min(spread, view.LargestSpread());
+    const std::string not_exact = bases.size() > 1
+                                      ? "not countable: of the steps on one side, of the whole run on the other"
+                                      : WhyNotCountable(sides_, bases.contains(CountBasis::kRun));
+    const bool by_timing = std::ranges::find(kByTiming, name) != std::end(kByTiming);
+    const bool repeats = spread <= kEqualShare && (!by_timing || own->IsNone());
+    if (not_exact.empty() && repeats) return AddExact(quantity, unit, views);
+    AddLogs(quantity, unit, per_step, by_timing);
     QuantityResult& result = out_.quantities.back();
     if (!not_exact.empty()) {
       result.answer = Answer::kCannotTell;
       result.more_runs.reset();
       result.reason = not_exact;
-    } else if (result.answer == Answer::kCannotTell && alone) {
+    } else if (result.answer == Answer::kCannotTell && !by_timing) {
       result.reason = StrCat("not countable: it differs by ", HumanPercent(spread), " between runs of one side");
     }
   }
 
-  void AddExact(const std::string& name, Unit unit, double base, double now) {
-    QuantityResult result;
-    result.name = name;
-    result.unit = unit;
+  // The quantity is as in the view with the smallest change; `low` to `high` has the changes of all views. If it is
+  // equal in one view, it is equal.
+  void AddExact(const std::string& name, Unit unit, const std::vector<View>& views) {
+    QuantityResult& result = Add(name, unit);
+    const View& own = views.front();
+    const View* nearest = &own;
     result.exact = true;
-    result.base = base;
-    result.now = now;
-    const bool equal = std::abs(now - base) <= kEqualShare * std::abs(base);
-    if (base != 0) {
-      result.change = result.low = result.high = now / base - 1;
+    result.base = Mean(own.base);
+    result.now = Mean(own.now);
+    result.now_values = own.now;
+    bool equal = *result.now == 0;
+    if (*result.base != 0) {
+      for (const View& view : views) {
+        if (std::abs(view.Change()) < std::abs(nearest->Change())) nearest = &view;
+      }
+      const double change = nearest->Change();
+      equal = std::abs(change) <= kEqualShare;
+      result.change = result.low = result.high = change;
+      for (const View& view : views) {
+        if (equal) break;
+        result.low = std::min(*result.low, view.Change());
+        result.high = std::max(*result.high, view.Change());
+      }
+      if (nearest != &own) result.now = *result.base * (1 + change);
     } else if (equal) {
       result.change = result.low = result.high = 0;
     }
-    result.answer = equal ? Answer::kEquivalent : now > base ? Answer::kWorse : Answer::kBetter;
-    out_.quantities.push_back(std::move(result));
+    result.constant = nearest->IsConstant();
+    result.answer = equal ? Answer::kEquivalent : *result.now > *result.base ? Answer::kWorse : Answer::kBetter;
   }
 
-  void AddLogs(const std::string& name, Unit unit, const Value& value) {
-    const auto base = ValuesOf(base_, value), now = ValuesOf(out_.now, value);
-    if (!base.has_value() || !now.has_value()) return AddUnknown(name, unit, "some runs do not have it");
+  // `by_chance`: the values are counts of independent events, so that the scatter of a count of n is at least its root.
+  void AddLogs(const std::string& name, Unit unit, const Value& value, bool by_chance = false) {
+    const auto base = ValuesOf(base_, value), now = ValuesOf(now_, value);
+    if (!base.has_value() || !now.has_value()) return AddUnknown(name, unit, WhyNotInAll(value));
     const auto positive = [](double number) { return number > 0; };
     if (!std::ranges::all_of(*base, positive) || !std::ranges::all_of(*now, positive)) {
       AddUnknown(name, unit, "it is 0 in some runs and differs between runs of one side");
@@ -204,7 +264,8 @@ class Comparing {
       out_.quantities.back().now = Mean(*now);
       return;
     }
-    AddEstimate(name, unit, Logs(base_, *base), Logs(out_.now, *now), false);
+    AddEstimate(name, unit, Logs(base_, *base, by_chance), Logs(now_, *now, by_chance), false);
+    out_.quantities.back().now_values = *now;
   }
 
   void AddEstimate(const std::string& name, Unit unit, const std::vector<RunValue>& base,
@@ -212,9 +273,7 @@ class Comparing {
     const bool paired = options_.paired && base.size() == now.size() && base.size() > 1;
     const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now, std::nullopt);
     const Decision decision = Decide(estimate, out_.margin, options_.budget_share);
-    QuantityResult result;
-    result.name = name;
-    result.unit = unit;
+    QuantityResult& result = Add(name, unit);
     result.base = GeometricMean(base);
     result.now = *result.base * std::exp(estimate.change);
     result.change = std::expm1(estimate.change);
@@ -228,7 +287,6 @@ class Comparing {
     if (result.answer == Answer::kCannotTell) {
       result.reason = UnclearReason(estimate, out_.margin, base.size(), now.size());
     }
-    out_.quantities.push_back(std::move(result));
     if (is_step_time) Warn(estimate);
   }
 
@@ -252,7 +310,9 @@ class Comparing {
   }
 
   const CompareOptions& options_;
+  const Sides& sides_;
   const Side& base_;
+  const Side& now_;
   Comparison& out_;
 };
 
@@ -287,12 +347,23 @@ std::vector<RunValue> StepTimes(const Side& side, bool medians) {
   return values;
 }
 
+void WithdrawTimes(const std::string& reason, Comparison* comparison) {
+  comparison->answer = Answer::kCannotTell;
+  comparison->reason = reason;
+  for (QuantityResult& quantity : comparison->quantities) {
+    if (quantity.exact) continue;
+    quantity.answer = Answer::kCannotTell;
+    quantity.reason = reason;
+    quantity.low = quantity.high = std::nullopt;
+    quantity.more_runs.reset();
+  }
+}
+
 Comparison Compare(Side base, Side now, const CompareOptions& options) {
   Comparison out;
   out.margin = options.margin;
-  BaseRuns runs = ChooseBaseRuns(std::move(base), now, options.any_program);
-  out.now = std::move(now);
-  const Comparability comparable = CheckComparable(runs, out.now, options.any_program);
+  ChosenRuns runs = ChooseRuns({std::move(base), std::move(now)}, options.any_program);
+  const Comparability comparable = CheckComparable(runs, options.any_program);
   out.reason = comparable.reason;
   out.warnings = comparable.warnings;
   for (std::string& warning : runs.warnings) out.warnings.push_back(std::move(warning));
@@ -304,8 +375,12 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
     out.answer = out.quantities.front().answer;
     out.reason = out.quantities.front().reason;
   }
-  out.base = std::move(runs.times);
-  if (!out.quantities.empty() && comparable.no_times.empty()) Blame(&out);
+  out.no_totals = comparable.reason.empty() ? comparable.no_totals : comparable.reason;
+  out.counted = std::move(runs.counts);
+  out.base = std::move(runs.times.base);
+  out.now = std::move(runs.times.now);
+  if (comparable.reason.empty() && comparable.no_times.empty()) BlameTimes(&out);
+  if (out.no_totals.empty()) BlameAllocations(&out);
   return out;
 }
 

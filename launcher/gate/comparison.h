@@ -27,8 +27,11 @@ struct QuantityResult {
   Unit unit = Unit::kSeconds;
   bool exact = false;  // a count that repeats in each run: no statistics needed
   std::optional<double> base, now;
-  std::optional<double> change;     // now / base - 1
-  std::optional<double> low, high;  // interval of the change, at `Comparison::confidence`
+  size_t base_runs = 0, now_runs = 0;  // the runs that it was compared by
+  std::vector<double> now_values;      // of each new run, for a rule on the new side's own value
+  bool constant = false;               // each side has several runs, all with the same number
+  std::optional<double> change;        // now / base - 1
+  std::optional<double> low, high;     // interval of the change, at `Comparison::confidence`
   Answer answer = Answer::kCannotTell;
   std::string reason;                 // for kCannotTell: one line
   std::optional<uint64_t> more_runs;  // for kCannotTell: additional pairs that are needed
@@ -38,10 +41,12 @@ struct QuantityResult {
 struct BlameRow {
   AmountKind kind = AmountKind::kPart;
   std::string name;
-  double base = 0, now = 0;  // per step, in seconds; kAllocationSite: bytes
-  double share = 0;          // of the difference of the step time; may be below 0 or above 1
-  bool significant = false;  // after correction for the number of rows
-  double error = 0;          // standard error of now - base
+  double base = 0, now = 0;     // per step, in seconds; kAllocationSite: bytes
+  std::optional<double> share;  // of the difference of the step time; may be below 0 or above 1
+  bool significant = false;     // after correction for the number of rows
+  double error = 0;             // standard error of now - base
+  // False: no run of the side lists it, and a list was full: it may be anything up to the least that is listed, not 0.
+  bool base_listed = true, now_listed = true;
 };
 
 // The result of one rule of --fail-on.
@@ -56,8 +61,23 @@ struct Side {
   std::vector<RunNumbers> runs;
 };
 
-struct Comparison {
+inline double MeanAllSteps(const Side& side) {
+  double sum = 0;
+  for (const RunNumbers& run : side.runs) sum += run.AllSteps();
+  return side.runs.empty() ? 0 : sum / static_cast<double>(side.runs.size());
+}
+
+// The runs of both sides by which one kind of numbers is compared.
+struct Sides {
   Side base, now;
+};
+
+struct Comparison {
+  Side base, now;                // the runs of the step time and its parts
+  std::optional<Sides> counted;  // the runs of counts per step and of allocated bytes; nothing: the same
+  // Why totals of the whole run, divided by its steps, cannot be compared: one line; empty: they can. Allocated bytes
+  // are such totals.
+  std::string no_totals;
   double margin = 0.03;      // for the step time, as a share
   double confidence = 0.95;  // of each interval
   Answer answer = Answer::kCannotTell;
@@ -66,9 +86,15 @@ struct Comparison {
   // Rows of kPart and `unexplained_s` add up to the difference of the step time; each other kind is another view of the
   // same difference.
   std::vector<BlameRow> blame;
-  double difference_s = 0, unexplained_s = 0;
+  // Nothing: the step times, or their parts, are not compared.
+  std::optional<double> difference_s, unexplained_s;
   std::vector<RuleResult> rules;
   std::vector<std::string> warnings;  // reasons for doubt: load, throttling, other versions
+
+  // The runs by which amounts of a kind are compared.
+  const Side& BaseOf(AmountKind kind) const { return IsCounted(kind) ? counted->base : base; }
+  const Side& NowOf(AmountKind kind) const { return IsCounted(kind) ? counted->now : now; }
+  bool IsCounted(AmountKind kind) const { return kind == AmountKind::kAllocationSite && counted.has_value(); }
 };
 
 // Exit statuses of `compare`, `ab` and `run --baseline` (the latter uses 3 for worse).

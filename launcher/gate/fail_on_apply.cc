@@ -52,91 +52,71 @@ std::string TooFew(std::string_view which, size_t runs) {
   return StrCat("too few runs for an interval of ", which, ": ", runs);
 }
 
-std::string_view CountOf(std::string_view quantity) {
-  constexpr std::string_view kEnd = "_per_step";
-  return quantity.ends_with(kEnd) ? quantity.substr(0, quantity.size() - kEnd.size()) : "";
-}
-
-// The run's value of a quantity.
-std::optional<double> ValueOf(const RunNumbers& run, const std::string& quantity) {
-  if (quantity == "step_time") return run.median_step_s > 0 ? std::optional(run.median_step_s) : std::nullopt;
-  if (quantity == "memory_peak") return run.memory_peak_bytes;
-  if (quantity == "wall_time") return run.wall_s;
-  for (const Count& count : run.counts) {
-    if (count.name == CountOf(quantity)) return count.per_step;
-  }
-  return std::nullopt;
-}
-
 std::optional<double> ValueOf(const RunNumbers& run, AmountKind kind, const std::string& name) {
   for (const Amount& amount : run.amounts) {
     if (amount.kind == kind && amount.name == name) return amount.per_step;
   }
-  // Parts cover the whole step, so a missing part is 0. For the other kinds a summary lists only the largest amounts.
-  return kind == AmountKind::kPart && !run.amounts.empty() ? std::optional(0.0) : std::nullopt;
+  // A missing amount is 0, unless the kind was not measured or the summary lists only the largest amounts.
+  const bool is_measured = std::ranges::find(run.amounts, kind, &Amount::kind) != run.amounts.end();
+  return is_measured && !IsListFull(run, kind) ? std::optional(0.0) : std::nullopt;
 }
 
-// std::nullopt: a run lacks the value. `of_steps`: it comes from the times of steps.
-template <typename Value>
-std::optional<std::vector<double>> ValuesOf(const Side& side, bool of_steps, Value value) {
+// std::nullopt: a run lacks the amount. `steps`: totals are divided by this number of steps, not by the run's own.
+std::optional<std::vector<double>> ValuesOf(const Side& side, AmountKind kind, const std::string& name,
+                                            std::optional<double> steps) {
   std::vector<double> values;
   for (const RunNumbers& run : side.runs) {
-    const bool fits = run.unfit.empty() && (!of_steps || run.no_times.empty());
-    const std::optional<double> one = fits ? value(run) : std::nullopt;
+    const std::optional<double> one = ValueOf(run, kind, name);
     if (!one.has_value() || !std::isfinite(*one)) return std::nullopt;
-    values.push_back(*one);
+    values.push_back(steps.has_value() ? *one * run.AllSteps() / *steps : *one);
   }
   if (values.empty()) return std::nullopt;
   return values;
 }
 
-// True: the side has several runs with the same number.
-bool IsConstant(const Side& side, const std::string& quantity) {
-  const auto differs = [&](const RunNumbers& run) {
-    return ValueOf(run, quantity) != ValueOf(side.runs.front(), quantity);
+// The range of a quantity that repeats. A change up to kEqualShare counts as none, unless each side has the same number
+// in all its runs.
+Judged ExactRange(const FailRule& rule, const QuantityResult& quantity) {
+  const double base = *quantity.base, now = *quantity.now;
+  const double tolerance = quantity.constant ? 0 : kEqualShare;
+  // The new side's number, the least and the greatest that it may be.
+  double least = now, greatest = now;
+  if (rule.limit_kind != LimitKind::kValue && std::abs(now - base) <= tolerance * std::abs(base)) {
+    least = greatest = base;
+  } else if (base != 0 && quantity.low != quantity.high) {
+    least = std::min(now, base * (1 + quantity.low.value_or(0)));
+    greatest = std::max(now, base * (1 + quantity.high.value_or(0)));
+  }
+  const auto limited = [&](double value) {
+    double number = value;
+    if (rule.limit_kind == LimitKind::kShare) number = base != 0 ? value / base - 1 : value == 0 ? 0 : kInfinity;
+    if (rule.limit_kind == LimitKind::kDifference) number = value - base;
+    const double rounding = kRounding * std::max({1.0, std::abs(rule.limit), std::abs(value)});
+    return std::abs(number - rule.limit) <= rounding ? rule.limit : number;
   };
-  return side.runs.size() > 1 && ValueOf(side.runs.front(), quantity).has_value() &&
-         std::ranges::none_of(side.runs, differs);
-}
-
-// `tolerance`: a change up to this share counts as none.
-Judged ExactRange(const FailRule& rule, double base, double now, double tolerance) {
-  if (rule.limit_kind != LimitKind::kValue && std::abs(now - base) <= tolerance * std::abs(base)) now = base;
   Range range;
-  range.exact = true;
-  if (rule.limit_kind == LimitKind::kShare) {
-    range.low = base != 0 ? now / base - 1 : now == 0 ? 0 : kInfinity;
-  } else {
-    range.low = rule.limit_kind == LimitKind::kDifference ? now - base : now;
-  }
-  if (std::abs(range.low - rule.limit) <= kRounding * std::max({1.0, std::abs(rule.limit), std::abs(now)})) {
-    range.low = rule.limit;
-  }
-  range.middle = range.high = range.low;
+  range.low = limited(least);
+  range.high = limited(greatest);
+  range.exact = range.low == range.high;
+  range.middle = least == greatest ? range.low : limited(now);
   return {range, ""};
 }
 
 // The range of the new side's own value.
-template <typename Value>
-Judged NewRange(const Comparison& comparison, const std::string& name, bool of_steps, Value value) {
-  const std::optional<std::vector<double>> values = ValuesOf(comparison.now, of_steps, value);
-  if (!values.has_value()) return {{}, StrCat("not each run has ", name)};
-  const std::optional<Range> range = MedianInterval(*values, comparison.confidence);
-  if (!range.has_value()) return {{}, TooFew("the new side", values->size())};
+Judged NewRange(const std::vector<double>& values, double confidence) {
+  const std::optional<Range> range = MedianInterval(values, confidence);
+  if (!range.has_value()) return {{}, TooFew("the new side", values.size())};
   return {range, ""};
 }
 
 // The range of the change. Each side gets half of the error probability that the confidence permits.
-template <typename Value>
-Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value value) {
-  const std::optional<std::vector<double>> base_values = ValuesOf(comparison.base, true, value);
-  const std::optional<std::vector<double>> now_values = ValuesOf(comparison.now, true, value);
-  if (!base_values.has_value() || !now_values.has_value()) return {{}, StrCat("not each run has ", rule.name)};
-  const double confidence = 1 - (1 - comparison.confidence) / 2;
-  const std::optional<Range> base = MedianInterval(*base_values, confidence);
-  const std::optional<Range> now = MedianInterval(*now_values, confidence);
+Judged ChangeRange(const FailRule& rule, const std::vector<double>& base_values, const std::vector<double>& now_values,
+                   double confidence) {
+  const double of_each = 1 - (1 - confidence) / 2;
+  const std::optional<Range> base = MedianInterval(base_values, of_each);
+  const std::optional<Range> now = MedianInterval(now_values, of_each);
   if (!base.has_value() || !now.has_value()) {
-    return {{}, TooFew("a difference", std::min(base_values->size(), now_values->size()))};
+    return {{}, TooFew("a difference", std::min(base_values.size(), now_values.size()))};
   }
   if (rule.limit_kind == LimitKind::kDifference) {
     return {Range{*now->middle - *base->middle, now->low - base->high, now->high - base->low}, ""};
@@ -147,21 +127,14 @@ Judged ChangeRange(const FailRule& rule, const Comparison& comparison, Value val
 
 Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const QuantityResult& quantity) {
   if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
-    // The base of a count may be other runs of a baseline than those of the times.
-    const std::optional<double> first =
-        comparison.base.runs.empty() ? std::nullopt : ValueOf(comparison.base.runs.front(), rule.name);
-    const bool same_base =
-        first.has_value() && std::abs(*first - *quantity.base) <= kRounding * std::max(1.0, std::abs(*first));
-    const bool constant = same_base && IsConstant(comparison.base, rule.name) && IsConstant(comparison.now, rule.name);
-    return ExactRange(rule, *quantity.base, *quantity.now, constant ? 0 : kEqualShare);
+    return ExactRange(rule, quantity);
   }
   if (!quantity.low.has_value() || !quantity.high.has_value()) {
     if (!quantity.reason.empty()) return {{}, quantity.reason};
     return {{}, quantity.unit == Unit::kCount ? "not countable: it differs between runs of one side" : "no interval"};
   }
   if (rule.limit_kind == LimitKind::kValue) {
-    return NewRange(comparison, rule.name, rule.name == "step_time",
-                    [&](const RunNumbers& run) { return ValueOf(run, rule.name); });
+    return NewRange(quantity.now_values, comparison.confidence);
   }
   if (rule.limit_kind == LimitKind::kShare) return {Range{quantity.change, *quantity.low, *quantity.high}, ""};
   if (!quantity.base.has_value()) return {{}, "the base side is not known"};
@@ -172,22 +145,44 @@ Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const Q
           ""};
 }
 
-Judged JudgeAmount(const FailRule& rule, const Comparison& comparison) {
-  // If step times cannot be compared, neither can their parts.
+// Why amounts of a kind cannot be compared; empty: they can. Bytes do not depend on the speed of the machine, as times
+// do.
+std::string WhyNotCompared(const Comparison& comparison, AmountKind kind) {
+  if (kind == AmountKind::kAllocationSite) return comparison.no_totals;
   const QuantityResult* step = StepTime(comparison);
-  if (step == nullptr || !step->low.has_value() || !step->high.has_value()) {
-    return {{}, step != nullptr && !step->reason.empty() ? step->reason : "the step times are not compared"};
-  }
-  const auto value = [&](const RunNumbers& run) { return ValueOf(run, *rule.kind, rule.name); };
+  if (step != nullptr && step->low.has_value() && step->high.has_value()) return "";
+  return step != nullptr && !step->reason.empty() ? step->reason : "the step times are not compared";
+}
+
+Judged JudgeValues(const FailRule& rule, const Comparison& comparison, std::optional<double> steps) {
+  const AmountKind kind = *rule.kind;
+  const std::optional<std::vector<double>> base = ValuesOf(comparison.BaseOf(kind), kind, rule.name, steps);
+  const std::optional<std::vector<double>> now = ValuesOf(comparison.NowOf(kind), kind, rule.name, steps);
+  const bool needs_base = rule.limit_kind != LimitKind::kValue;
+  if (!now.has_value() || (needs_base && !base.has_value())) return {{}, StrCat("not each run has ", rule.name)};
+  return needs_base ? ChangeRange(rule, *base, *now, comparison.confidence) : NewRange(*now, comparison.confidence);
+}
+
+Judged JudgeAmount(const FailRule& rule, const Comparison& comparison) {
+  const AmountKind kind = *rule.kind;
+  if (const std::string why = WhyNotCompared(comparison, kind); !why.empty()) return {{}, why};
   const auto has = [&](const Side& side) {
     return std::ranges::any_of(side.runs, [&](const RunNumbers& run) {
-      return std::ranges::any_of(
-          run.amounts, [&](const Amount& amount) { return amount.kind == *rule.kind && amount.name == rule.name; });
+      return std::ranges::any_of(run.amounts,
+                                 [&](const Amount& amount) { return amount.kind == kind && amount.name == rule.name; });
     });
   };
-  if (!has(comparison.base) && !has(comparison.now)) return {{}, StrCat("no run has ", rule.name)};
-  return rule.limit_kind == LimitKind::kValue ? NewRange(comparison, rule.name, true, value)
-                                              : ChangeRange(rule, comparison, value);
+  const Side& base = comparison.BaseOf(kind);
+  if (!has(base) && !has(comparison.NowOf(kind))) return {{}, StrCat("no run has ", rule.name)};
+  Judged judged = JudgeValues(rule, comparison, std::nullopt);
+  const double base_steps = MeanAllSteps(base);
+  if (kind != AmountKind::kAllocationSite || !judged.range.has_value() || base_steps <= 0) return judged;
+  // The bytes are totals of the whole run. If the runs have other numbers of steps, either view may be right.
+  const Judged by_base_steps = JudgeValues(rule, comparison, base_steps);
+  if (!by_base_steps.range.has_value()) return by_base_steps;
+  judged.range->low = std::min(judged.range->low, by_base_steps.range->low);
+  judged.range->high = std::max(judged.range->high, by_base_steps.range->high);
+  return judged;
 }
 
 // kFails if the whole range breaks the rule, kHolds if no value of it does.
@@ -222,8 +217,17 @@ std::string Shown(const FailRule& rule, Unit unit, double value) {
 std::string RangeText(const FailRule& rule, Unit unit, const Range& range) {
   std::string text = range.middle.has_value() ? Shown(rule, unit, *range.middle) : "";
   if (range.exact) return text;
-  return StrCat(text, text.empty() ? "" : " (", Shown(rule, unit, range.low), " to ", Shown(rule, unit, range.high),
-                text.empty() ? "" : ")");
+  const std::string interval = rule.limit_kind == LimitKind::kShare
+                                   ? SignedInterval(range.low, range.high)
+                                   : StrCat(Shown(rule, unit, range.low), " to ", Shown(rule, unit, range.high));
+  return text.empty() ? interval : StrCat(text, " (", interval, ")");
+}
+
+// Why the comparison lacks a quantity.
+std::string WhyNoQuantity(const FailRule& rule, const Comparison& comparison) {
+  if (comparison.quantities.empty() && !comparison.reason.empty()) return comparison.reason;
+  if (rule.name.ends_with("_per_step") && !comparison.no_totals.empty()) return comparison.no_totals;
+  return StrCat("no run has ", rule.name);
 }
 
 }  // namespace
@@ -240,7 +244,7 @@ RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison) {
     const auto found = std::ranges::find_if(comparison.quantities,
                                             [&](const QuantityResult& quantity) { return quantity.name == rule.name; });
     if (found == comparison.quantities.end()) {
-      judged.why = comparison.reason.empty() ? StrCat("no run has ", rule.name) : comparison.reason;
+      judged.why = WhyNoQuantity(rule, comparison);
     } else {
       unit = found->unit;
       judged = JudgeQuantity(rule, comparison, *found);

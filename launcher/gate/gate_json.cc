@@ -48,7 +48,7 @@ Json RunJson(const RunNumbers& run) {
           {"world_size", OrNull(identity.world_size)},
           {"unfit", OrNull(run.unfit)},
           {"no_times", OrNull(run.no_times)},
-          {"steps", run.steps},
+          {"steps", run.steps > 0 ? Json(run.steps) : Json(nullptr)},
           {"median_step_s", run.median_step_s > 0 ? OrNull(run.median_step_s) : Json(nullptr)},
           {"memory_peak_bytes", OrNull(run.memory_peak_bytes)},
           {"wall_s", OrNull(run.wall_s)}};
@@ -68,6 +68,8 @@ Json QuantityJson(const QuantityResult& quantity) {
           {"exact", quantity.exact},
           {"base", OrNull(quantity.base)},
           {"new", OrNull(quantity.now)},
+          {"base_runs", quantity.base_runs},
+          {"new_runs", quantity.now_runs},
           {"change", OrNull(quantity.change)},
           {"low", OrNull(quantity.low)},
           {"high", OrNull(quantity.high)},
@@ -77,8 +79,12 @@ Json QuantityJson(const QuantityResult& quantity) {
 }
 
 Json BlameJson(const BlameRow& row) {
-  return {{"kind", AmountKindName(row.kind)}, {"name", row.name},       {"unit", UnitName(UnitOf(row.kind))},
-          {"base", OrNull(row.base)},         {"new", OrNull(row.now)}, {"share", OrNull(row.share)},
+  return {{"kind", AmountKindName(row.kind)},
+          {"name", row.name},
+          {"unit", UnitName(UnitOf(row.kind))},
+          {"base", row.base_listed ? OrNull(row.base) : Json(nullptr)},
+          {"new", row.now_listed ? OrNull(row.now) : Json(nullptr)},
+          {"share", OrNull(row.share)},
           {"significant", row.significant}};
 }
 

@@ -18,6 +18,8 @@ namespace {
 constexpr size_t kMostNameBytes = 300;
 constexpr size_t kMostRows = 50;
 constexpr size_t kMostOfAKind = 10;
+// Parts with a smaller share of the difference are not shown.
+constexpr double kLeastShare = 0.01;
 
 using Part = MarkdownPart;
 
@@ -69,20 +71,22 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
             "| change | base | new | of the difference | name |\n|--:|--:|--:|--:|---|\n",
             {}};
   if (part_of_step) {
-    part.title = StrCat("Why: ", SignedValueText(Unit::kSeconds, comparison.difference_s), " a step");
+    part.title = StrCat("Why: ", SignedValueText(Unit::kSeconds, comparison.difference_s.value_or(0)), " a step");
   }
   const Unit unit = UnitOf(kind);
   for (const BlameRow* row : BlameOf(comparison, kind, kMostOfAKind)) {
-    if (!part_of_step && !row->significant) continue;
-    const std::string share = unit == Unit::kSeconds && comparison.difference_s != 0 && std::isfinite(row->share)
-                                  ? absl::StrFormat("%.0f %%", std::clamp(row->share, -9.99, 9.99) * 100)
+    if (part_of_step ? std::abs(row->share.value_or(0)) < kLeastShare : !row->significant) continue;
+    const std::string share = row->share.has_value() && std::isfinite(*row->share)
+                                  ? absl::StrFormat("%.0f %%", std::clamp(*row->share, -9.99, 9.99) * 100)
                                   : "-";
-    part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ", ValueText(unit, row->base),
-                               " | ", ValueText(unit, row->now), " | ", share, " | ", Code(row->name),
+    part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ",
+                               row->base_listed ? ValueText(unit, row->base) : "-", " | ",
+                               row->now_listed ? ValueText(unit, row->now) : "-", " | ", share, " | ", Code(row->name),
                                row->significant ? "" : " (not significant)", " |"));
   }
-  if (part_of_step && !part.rows.empty() && comparison.unexplained_s != 0) {
-    part.rows.push_back(StrCat("| ", SignedValueText(Unit::kSeconds, comparison.unexplained_s),
+  const double least_s = kLeastShare * std::abs(comparison.difference_s.value_or(0));
+  if (part_of_step && !part.rows.empty() && std::abs(comparison.unexplained_s.value_or(0)) > least_s) {
+    part.rows.push_back(StrCat("| ", SignedValueText(Unit::kSeconds, *comparison.unexplained_s),
                                " | - | - | - | not explained by any part |"));
   }
   return part;

@@ -18,6 +18,8 @@ constexpr size_t kMostWarnings = 8;
 constexpr size_t kMostWrapped = 3;
 // Parts with a smaller share of the difference are not shown.
 constexpr double kLeastShare = 0.05;
+// If the differences of the mean and of the typical step differ by a larger share, a line explains it.
+constexpr double kOtherDifference = 0.5;
 
 class Lines {
  public:
@@ -57,36 +59,55 @@ class Lines {
   std::string text_;
 };
 
+// `85 %`; empty: the row is not in seconds, or there is no difference.
+std::string ShareText(const BlameRow& row) {
+  if (!row.share.has_value() || !std::isfinite(*row.share)) return "";
+  return absl::StrFormat("%.0f %%", std::clamp(*row.share, -9.99, 9.99) * 100);
+}
+
+// True: the mean of all steps changes otherwise than the typical step, for instance by pauses.
+bool IsOtherDifference(const Comparison& comparison) {
+  const QuantityResult* step = StepTime(comparison);
+  if (step == nullptr || !step->base.has_value() || !step->now.has_value()) return false;
+  const double typical_s = *step->now - *step->base, mean_s = comparison.difference_s.value_or(0);
+  return std::abs(typical_s - mean_s) > kOtherDifference * std::max(std::abs(typical_s), std::abs(mean_s));
+}
+
+void AddBlameHeading(const Comparison& comparison, Lines* lines) {
+  lines->Add(comparison.difference_s.has_value()
+                 ? StrCat("why: ", SignedValueText(Unit::kSeconds, *comparison.difference_s),
+                          " a step (~: not significant; kinds are views of the same difference)")
+                 : "changes in a step, whose time is not compared:");
+  if (comparison.difference_s.has_value() && IsOtherDifference(comparison)) {
+    lines->Add("     in the mean of all steps, with pauses; the typical step changes as above");
+  }
+  lines->Add("       change       base        new   of it");
+}
+
 void AddBlame(const Comparison& comparison, Lines* lines) {
   bool first = true;
   for (const AmountKind kind : kAmountKinds) {
     const bool part = kind == AmountKind::kPart;
     bool heading = true;
     for (const BlameRow* row : BlameOf(comparison, kind, part ? kMostParts : kMostOfAKind)) {
-      const bool counts = part ? std::abs(row->share) >= kLeastShare : row->significant;
+      const bool counts = part ? std::abs(row->share.value_or(0)) >= kLeastShare : row->significant;
       if (!counts) continue;
-      if (first) {
-        lines->Add(StrCat("why: ", SignedValueText(Unit::kSeconds, comparison.difference_s),
-                          " a step (~: not significant; kinds are views of the same difference)"));
-        lines->Add("       change       base        new   of it");
-      }
+      if (first) AddBlameHeading(comparison, lines);
       if (heading && !part) lines->Add(StrCat("    ", AmountKindTitle(kind)));
       first = heading = false;
       const Unit unit = UnitOf(kind);
-      const std::string share = unit == Unit::kSeconds && comparison.difference_s != 0 && std::isfinite(row->share)
-                                    ? absl::StrFormat("%.0f %%", std::clamp(row->share, -9.99, 9.99) * 100)
-                                    : "";
       lines->AddRow(absl::StrFormat("  %s%10s %10s %10s %7s  ", row->significant ? " " : "~",
-                                    SignedValueText(unit, row->now - row->base), ValueText(unit, row->base),
-                                    ValueText(unit, row->now), share),
+                                    SignedValueText(unit, row->now - row->base),
+                                    row->base_listed ? ValueText(unit, row->base) : "-",
+                                    row->now_listed ? ValueText(unit, row->now) : "-", ShareText(*row)),
                     row->name);
     }
   }
-  if (first) return;
-  if (std::abs(comparison.unexplained_s) >= kLeastShare * std::abs(comparison.difference_s)) {
-    lines->Add(absl::StrFormat("   %10s %29s  not explained by any part",
-                               SignedValueText(Unit::kSeconds, comparison.unexplained_s), ""));
-  }
+  if (first || !comparison.unexplained_s.has_value()) return;
+  const double unexplained_s = *comparison.unexplained_s;
+  if (std::abs(unexplained_s) < kLeastShare * std::abs(comparison.difference_s.value_or(0))) return;
+  lines->Add(
+      absl::StrFormat("   %10s %29s  not explained by any part", SignedValueText(Unit::kSeconds, unexplained_s), ""));
 }
 
 void AddQuantities(const Comparison& comparison, Lines* lines) {

@@ -20,6 +20,7 @@ double Finite(double value) { return std::isfinite(value) ? value : 0; }
 // `4.1` or `0.32`, without sign and unit.
 std::string PercentDigits(double share) {
   const double percent = std::min(std::abs(Finite(share)) * 100, 1e9);
+  if (percent >= 5e-6 && percent < 0.005) return absl::StrFormat("%.5f", percent);
   return absl::StrFormat("%.*f", percent < 0.995 ? 2 : percent < 99.95 ? 1 : 0, percent);
 }
 
@@ -32,9 +33,11 @@ std::string IntervalText(double low, double high, bool with_signs) {
                 PercentDigits(high), " %");
 }
 
-std::string RunsText(const Comparison& comparison) {
-  const size_t base = comparison.base.runs.size(), now = comparison.now.runs.size();
+std::string RunsText(size_t base, size_t now) {
   return StrCat(base, " + ", now, base == 1 && now == 1 ? " run" : " runs");
+}
+std::string RunsText(const Comparison& comparison) {
+  return RunsText(comparison.base.runs.size(), comparison.now.runs.size());
 }
 
 // `31.2 ms -> 32.5 ms, 10 + 10 runs`.
@@ -74,7 +77,8 @@ AnswerText WorseWithoutStep(const Comparison& comparison) {
   }
   for (const QuantityResult& quantity : comparison.quantities) {
     if (quantity.answer == Answer::kWorse) {
-      return {"worse", StrCat(quantity.name, " ", ChangeText(quantity), ", ", RunsText(comparison)), false};
+      const std::string runs = RunsText(quantity.base_runs, quantity.now_runs);
+      return {"worse", StrCat(quantity.name, " ", ChangeText(quantity), ", ", runs), false};
     }
   }
   return {"worse", comparison.reason.empty() ? RunsText(comparison) : comparison.reason, comparison.reason.empty()};
@@ -163,13 +167,16 @@ std::string SignedValueText(Unit unit, double value) {
 
 std::string SignedPercent(double share) { return StrCat(Sign(Finite(share)), PercentDigits(share), " %"); }
 
+std::string SignedInterval(double low, double high) { return IntervalText(low, high, true); }
+
 std::string ChangeText(const QuantityResult& quantity) {
   if (!quantity.change.has_value()) {
     return quantity.base == 0.0 && quantity.now.value_or(0) > 0 ? "from 0" : "";
   }
   std::string text = SignedPercent(*quantity.change);
-  if (quantity.exact || !quantity.low.has_value() || !quantity.high.has_value()) return text;
-  return StrCat(text, " (", IntervalText(*quantity.low, *quantity.high, true), ")");
+  if (!quantity.low.has_value() || !quantity.high.has_value()) return text;
+  if (quantity.exact && *quantity.low == *quantity.high) return text;
+  return StrCat(text, " (", SignedInterval(*quantity.low, *quantity.high), ")");
 }
 
 std::string_view RuleStateName(RuleResult::State state) {
@@ -214,7 +221,7 @@ const QuantityResult* StepTime(const Comparison& comparison) {
 }
 
 bool IsChanged(const QuantityResult& quantity) {
-  if (quantity.exact) {
+  if (quantity.exact && quantity.constant) {
     if (!quantity.base.has_value() || !quantity.now.has_value()) return false;
     return std::abs(*quantity.now - *quantity.base) > kRounding * std::max(std::abs(*quantity.base), 1.0);
   }

@@ -42,7 +42,7 @@ TEST(CompareTest, Compare_WhatDiffers_CannotTellAndNamesIt) {
       {"--window) differs: auto and last=30s", [](RunNumbers* run) { run->identity.window = "last=30s"; }},
       {"ranks differs: 2 and 4", [](RunNumbers* run) { run->identity.world_size = 4; }},
       {"step is differs: Optimizer.step and NVTX", [](RunNumbers* run) { run->identity.steps_source = "NVTX"; }},
-      {"steps differs: 30 and 200", [](RunNumbers* run) { run->steps = 30; }},
+      {"steps differs: 30 (program", [](RunNumbers* run) { run->steps = 30; }},
       {"killed by signal 9", [](RunNumbers* run) { run->unfit = "its command failed: killed by signal 9"; }},
       {"3 regular steps", [](RunNumbers* run) { run->no_times = "3 regular steps; at least 10 are needed"; }},
       {"program differs", [](RunNumbers* run) { run->identity.command = "python3 eval.py"; }},
@@ -61,6 +61,8 @@ TEST(CompareTest, Compare_WhatDiffers_CannotTellAndNamesIt) {
     EXPECT_EQ(comparison.answer, Answer::kCannotTell) << reason;
     EXPECT_THAT(comparison.reason, HasSubstr(reason));
     EXPECT_TRUE(comparison.blame.empty()) << reason;
+    EXPECT_FALSE(comparison.difference_s.has_value()) << reason;
+    EXPECT_FALSE(comparison.unexplained_s.has_value()) << reason;
   }
 }
 
@@ -70,11 +72,17 @@ TEST(CompareTest, Compare_CpuModelDiffers_ComparesCountsAlone) {
   ForEach(&sides, [](RunNumbers* run, bool is_new) {
     run->counts = {{"allocations", is_new ? 2100.0 : 2000.0, CountBasis::kSteps}};
     run->wall_s = 10;
+    run->amounts = {{AmountKind::kAllocationSite, "train.py:12 main", is_new ? 8192.0 : 4096.0},
+                    {AmountKind::kKernel, "gemm", is_new ? 0.002 : 0.001}};
     if (is_new) run->identity.cpu_model = "another";
   });
   const Comparison comparison = CompareSides(sides);
   ASSERT_NE(Find(comparison, "allocations_per_step"), nullptr);
   EXPECT_EQ(Find(comparison, "allocations_per_step")->answer, Answer::kWorse);
+  EXPECT_TRUE(Find(comparison, "allocations_per_step")->constant);
+  ASSERT_EQ(comparison.blame.size(), 1u);
+  EXPECT_EQ(comparison.blame[0].name, "train.py:12 main");
+  EXPECT_TRUE(comparison.blame[0].significant);
   for (const std::string_view time : {"step_time", "wall_time"}) {
     EXPECT_EQ(Find(comparison, time)->answer, Answer::kCannotTell);
     EXPECT_THAT(Find(comparison, time)->reason, HasSubstr("CPU model differs"));
@@ -93,8 +101,8 @@ TEST(CompareTest, Compare_BaselineOfSeveralMachines_TakesRunsLikeTheNewOnes) {
   EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
   EXPECT_EQ(comparison.base.runs.size(), 5u);
   EXPECT_THAT(comparison.warnings,
-              testing::Contains(HasSubstr("1 of 10 runs of the baseline left out for counts: what a step is differs")));
-  EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("5 of 10 runs of the baseline left out for times")));
+              testing::Contains(HasSubstr("1 of 10 base runs left out for counts: what a step is differs")));
+  EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("5 of 10 base runs left out for times")));
 }
 
 // Counts do not depend on the CPU: that one run of a baseline has it must not make them look exact.
@@ -163,7 +171,7 @@ TEST(CompareTest, Compare_BaselineOfAnEarlierProgram_IsLeftOut) {
   const Comparison comparison = CompareSides(sides);
   EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
   EXPECT_THAT(comparison.warnings,
-              testing::Contains(HasSubstr("1 of 10 runs of the baseline left out: the program differs: train.py")));
+              testing::Contains(HasSubstr("1 of 10 base runs left out: the program differs: main.py (")));
 }
 
 TEST(CompareTest, Compare_BaselineOfNoneLikeTheNewOnes_KeepsAllAndNamesTheDifference) {
@@ -175,6 +183,54 @@ TEST(CompareTest, Compare_BaselineOfNoneLikeTheNewOnes_KeepsAllAndNamesTheDiffer
   const Comparison comparison = CompareSides(sides);
   EXPECT_EQ(comparison.base.runs.size(), 10u);
   EXPECT_THAT(comparison.reason, HasSubstr("the number of ranks differs: 4 and 2"));
+}
+
+// The new side may be a baseline as well: the same rule holds for it.
+TEST(CompareTest, Compare_BaselineAsNewSide_LeavesOutWhatDoesNotFit) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool is_new) { run->of_baseline = is_new; });
+  sides.second.runs[3].identity.cpu_model = "another";
+  sides.second.runs[9].identity.command = "eval";
+  const auto expect = [](const Comparison& comparison) {
+    EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
+    EXPECT_EQ(comparison.now.runs.size(), 8u);
+    EXPECT_THAT(comparison.warnings,
+                testing::Contains(HasSubstr("1 of 10 new runs left out: the program differs: program and eval")));
+    EXPECT_THAT(comparison.warnings,
+                testing::Contains(HasSubstr("1 of 9 new runs left out for times: the CPU model differs")));
+  };
+  expect(CompareSides(sides));
+  // Two baselines: the newest new run that fits a run of the base decides, and the base follows it.
+  for (RunNumbers& run : sides.first.runs) run.of_baseline = true;
+  expect(CompareSides(sides));
+  sides.first.runs[0].identity.cpu_model = "another";
+  const Comparison both = CompareSides(sides);
+  EXPECT_EQ(both.base.runs.size(), 9u);
+  EXPECT_EQ(both.now.runs.size(), 8u);
+}
+
+// A reader has to know which of several runs does not fit.
+TEST(CompareTest, Compare_OneOfSeveralNewRunsDiffers_NamesTheRuns) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  const std::string first = sides.second.runs[0].path, other = sides.second.runs[4].path;
+  sides.second.runs[4].identity.world_size = 4;
+  sides.second.runs[0].identity.world_size = 2;
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(comparison.now.runs.size(), 10u);
+  EXPECT_EQ(comparison.reason, "the number of ranks differs: 2 (" + first + ") and 4 (" + other + ")");
+}
+
+TEST(CompareTest, WithdrawTimes_Intervals_AreNotKnown) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  ForEach(&sides, [](RunNumbers* run, bool) { run->counts = {{"kernels", 100, CountBasis::kSteps}}; });
+  Comparison comparison = CompareSides(sides);
+  ASSERT_EQ(comparison.answer, Answer::kWorse);
+  WithdrawTimes("other programs used the CPUs", &comparison);
+  EXPECT_EQ(comparison.answer, Answer::kCannotTell);
+  EXPECT_EQ(Find(comparison, "step_time")->reason, "other programs used the CPUs");
+  EXPECT_FALSE(Find(comparison, "step_time")->low.has_value()) << "a rule would be decided by it";
+  EXPECT_FALSE(Find(comparison, "step_time")->more_runs.has_value()) << "more runs would not help";
+  EXPECT_EQ(Find(comparison, "kernels_per_step")->answer, Answer::kEquivalent);
 }
 
 TEST(CompareTest, Compare_RunsThatWereNamed_AreNeverLeftOut) {
@@ -192,12 +248,22 @@ TEST(CompareTest, Compare_PathOfTheProgramDiffers_WarnsAndAnswers) {
   const Comparison comparison = CompareSides(sides);
   EXPECT_EQ(comparison.answer, Answer::kWorse);
   EXPECT_THAT(comparison.warnings, testing::Contains(HasSubstr("the command differs: old/bench")));
+  // Who compares two programs knows it.
+  EXPECT_THAT(CompareSides(sides, {.any_program = true}).warnings,
+              testing::Not(testing::Contains(HasSubstr("the command differs"))));
 }
 
 TEST(CompareTest, Compare_RunOnBothSides_CannotTell) {
   std::pair<Side, Side> sides = Sides();
-  ForEach(&sides, [](RunNumbers* run, bool) { run->files = {"/l/summary.json"}; });
+  sides.second.runs[1] = sides.first.runs[0];
   EXPECT_THAT(CompareSides(sides).reason, HasSubstr("on both sides"));
+  sides = Sides();
+  sides.second.runs[1] = sides.second.runs[0];
+  EXPECT_THAT(CompareSides(sides).reason, HasSubstr("twice on the new side"));
+  // Jobs of a CI system have the same paths.
+  sides = Sides();
+  ForEach(&sides, [](RunNumbers* run, bool) { run->files = {"logs/plugins/profile/ci/vm.summary.json"}; });
+  EXPECT_THAT(CompareSides(sides).reason, testing::Not(HasSubstr("this run is")));
 }
 
 TEST(CompareTest, Compare_OneRunASide_DecidesCountsAlone) {
@@ -220,20 +286,71 @@ TEST(CompareTest, Compare_OneRunASide_DecidesCountsAlone) {
 TEST(CompareTest, Compare_CountThatDoesNotRepeat_IsNotCountable) {
   std::pair<Side, Side> sides = Sides();
   double count = 100;
-  ForEach(&sides, [&](RunNumbers* run, bool) { run->counts = {{"lock_waits", count *= 1.3, CountBasis::kSteps}}; });
-  const QuantityResult result = *Find(CompareSides(sides), "lock_waits_per_step");
+  ForEach(&sides, [&](RunNumbers* run, bool) { run->counts = {{"io_calls", count *= 1.3, CountBasis::kSteps}}; });
+  const QuantityResult result = *Find(CompareSides(sides), "io_calls_per_step");
   EXPECT_FALSE(result.exact);
   EXPECT_EQ(result.answer, Answer::kCannotTell);
   EXPECT_THAT(result.reason, HasSubstr("not countable"));
+}
+
+// Where a loop's steps begin and end is found from records: the number of steps may differ by chance.
+TEST(CompareTest, Compare_TotalsEqualButAStepMore_AreEqual) {
+  const auto compare = [](double new_total) {
+    std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 3});
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      run->steps = run->path.back() % 2 == 0 ? 118 : 119;
+      const double total = is_new ? new_total : 33710;
+      run->counts = {{"allocations", total / static_cast<double>(run->steps), CountBasis::kRun}};
+    });
+    return *Find(CompareSides(sides), "allocations_per_step");
+  };
+  const QuantityResult same = compare(33710);
+  EXPECT_TRUE(same.exact) << same.reason;
+  EXPECT_EQ(same.answer, Answer::kEquivalent);
+  EXPECT_TRUE(same.constant);
+  EXPECT_NEAR(*same.change, 0, 1e-9);
+  const QuantityResult more = compare(36145);
+  EXPECT_TRUE(more.exact);
+  EXPECT_EQ(more.answer, Answer::kWorse);
+  EXPECT_NEAR(*more.low, 36145.0 / 33710 - 1, 0.009);
+  EXPECT_NEAR(*more.high, 36145.0 / 33710 - 1, 0.009);
+}
+
+TEST(CompareTest, Compare_StepsDiffer_RangeHasBothViews) {
+  std::pair<Side, Side> sides = Sides({.runs = 1});
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    run->steps = is_new ? 102 : 100;
+    run->counts = {{"allocations", is_new ? 1100.0 / 102 : 10.0, CountBasis::kRun}};
+  });
+  const QuantityResult result = *Find(CompareSides(sides), "allocations_per_step");
+  EXPECT_NEAR(*result.low, 11.0 / 1.02 / 10 - 1, 1e-9);
+  EXPECT_NEAR(*result.high, 0.1, 1e-9);
+  EXPECT_NEAR(*result.change, *result.low, 1e-9);
+}
+
+// How often a thread waits for a lock depends on timing: few waits differ by chance.
+TEST(CompareTest, Compare_LockWaits_AreComparedByTheirScatter) {
+  const auto compare = [](size_t runs, double base, double now) {
+    std::pair<Side, Side> sides = Sides({.runs = runs});
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      run->counts = {{"lock_waits", (is_new ? now : base) / 200, CountBasis::kRun}};
+    });
+    return *Find(CompareSides(sides), "lock_waits_per_step");
+  };
+  EXPECT_EQ(compare(1, 2, 3).answer, Answer::kCannotTell);
+  EXPECT_THAT(compare(1, 2, 3).reason, HasSubstr("one run a side"));
+  EXPECT_EQ(compare(3, 2, 3).answer, Answer::kCannotTell) << "the same in all runs by chance";
+  EXPECT_EQ(compare(3, 2000, 3000).answer, Answer::kWorse);
+  EXPECT_EQ(compare(1, 0, 0).answer, Answer::kEquivalent);
 }
 
 TEST(CompareTest, Compare_CountOfRunsOfOtherLengths_IsNotCountable) {
   std::pair<Side, Side> sides = Sides({.runs = 1});
   ForEach(&sides, [](RunNumbers* run, bool is_new) {
     run->counts = {{"allocations", is_new ? 120.0 : 100.0, CountBasis::kRun}};
-    if (is_new) run->steps = 190;
+    if (is_new) run->steps = 180;
   });
-  EXPECT_THAT(Find(CompareSides(sides), "allocations_per_step")->reason, HasSubstr("190 to 200 steps"));
+  EXPECT_THAT(Find(CompareSides(sides), "allocations_per_step")->reason, HasSubstr("180 to 200 steps"));
 }
 
 TEST(CompareTest, Compare_RecordsDropped_CountsAreNotCountable) {
@@ -314,8 +431,9 @@ TEST(CompareTest, Blame_PlantedRegression_NamesItFirst) {
     EXPECT_EQ(comparison.blame[0].name, of.cause);
     EXPECT_EQ(comparison.blame[0].kind, of.kind) << of.cause;
     EXPECT_TRUE(comparison.blame[0].significant) << of.cause;
-    EXPECT_NEAR(comparison.difference_s, 0.001, 3e-4);
-    EXPECT_LT(std::abs(comparison.unexplained_s), 0.05 * std::abs(comparison.difference_s));
+    ASSERT_TRUE(comparison.difference_s.has_value() && comparison.unexplained_s.has_value());
+    EXPECT_NEAR(*comparison.difference_s, 0.001, 3e-4);
+    EXPECT_LT(std::abs(*comparison.unexplained_s), 0.05 * std::abs(*comparison.difference_s));
   }
 }
 
@@ -372,6 +490,38 @@ TEST(CompareTest, Blame_LinesMovedByAnEdit_AreOneRow) {
   const Comparison comparison = CompareSides(sides);
   EXPECT_EQ(comparison.blame[0].name, "train.py step");
   EXPECT_NEAR(comparison.blame[0].now - comparison.blame[0].base, 0.001, 1e-9);
+}
+
+// A summary lists 20 lines of a thread: one that it leaves out may be as long as the least of them.
+TEST(CompareTest, Blame_LineBelowTheListed_IsNotZero) {
+  const auto compare = [](size_t listed) {
+    std::pair<Side, Side> sides = Sides();
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      std::vector<Amount> amounts = {{AmountKind::kPart, "python", 0.01}};
+      for (size_t i = 1; i < listed; ++i) {
+        amounts.push_back({AmountKind::kPythonLine, "f.py:" + std::to_string(i) + " f", 0.0004});
+      }
+      amounts.push_back({AmountKind::kPythonLine, is_new ? "g.py:1 new" : "f.py:99 f", 0.0004});
+      AddAmounts(run, amounts);
+    });
+    const Comparison comparison = CompareSides(sides);
+    const auto found = std::ranges::find(comparison.blame, "g.py:1 new", &BlameRow::name);
+    return found == comparison.blame.end() ? BlameRow() : *found;
+  };
+  const BlameRow full = compare(20), short_list = compare(10);
+  EXPECT_FALSE(full.base_listed);
+  EXPECT_TRUE(full.now_listed);
+  EXPECT_FALSE(full.significant) << "it may have been as long before";
+  EXPECT_TRUE(short_list.base_listed);
+  EXPECT_TRUE(short_list.significant);
+}
+
+// Without a split there are no parts that could explain the difference.
+TEST(CompareTest, Blame_StepsNotSplit_UnexplainedIsNotKnown) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_TRUE(comparison.difference_s.has_value());
+  EXPECT_FALSE(comparison.unexplained_s.has_value());
 }
 
 TEST(CompareTest, Blame_ManyRowsOfNoise_AreRarelySignificant) {

@@ -48,11 +48,13 @@ inline Side MakeSide(const std::string& path, const std::vector<double>& steps_s
   return side;
 }
 
+// Of 10 + 10 runs.
 inline QuantityResult MakeQuantity(const std::string& name, Unit unit, double base, double now, double low, double high,
                                    Answer answer) {
   QuantityResult quantity;
   quantity.name = name;
   quantity.unit = unit;
+  quantity.base_runs = quantity.now_runs = 10;
   quantity.base = base;
   quantity.now = now;
   quantity.change = now / base - 1;
@@ -67,6 +69,7 @@ inline QuantityResult MakeCount(const std::string& name, double base, double now
   quantity.name = name;
   quantity.unit = Unit::kCount;
   quantity.exact = true;
+  quantity.base_runs = quantity.now_runs = 10;
   quantity.base = base;
   quantity.now = now;
   if (base != 0) quantity.change = now / base - 1;
@@ -88,7 +91,7 @@ inline Comparison MakeWorse() {
   comparison.blame = {{AmountKind::kPart, "input", 0.0125, 0.0136, 0.85, true},
                       {AmountKind::kPart, "operations", 0.0187, 0.0188, 0.08, false},
                       {AmountKind::kPythonLine, "data.py:17 fetch", 0.010, 0.0111, 0.84, true},
-                      {AmountKind::kAllocationSite, "data.py:18 fetch", 1 << 20, 2 << 20, 0, true}};
+                      {AmountKind::kAllocationSite, "data.py:18 fetch", 1 << 20, 2 << 20, {}, true}};
   comparison.rules = {{"step_time>+3%", RuleResult::State::kFails, "+4.1 % (+3.2 to +5.0 %)"},
                       {"memory_peak>+1%", RuleResult::State::kCannotTell, "+0.3 % (-1.0 to +2.0 %)"},
                       {"allocations_per_step>+1%", RuleResult::State::kHolds, "+0.0 %"}};

@@ -113,6 +113,29 @@ TEST(GateText, WorseByARule_NamesTheRule) {
   EXPECT_EQ(AnswerLine(comparison), "worse: kernels_per_step +3.7 %, 10 + 10 runs");
 }
 
+TEST(GateText, TimesNotCompared_HasRowsInBytesOnly) {
+  Comparison comparison = MakeWorse();
+  comparison.answer = Answer::kCannotTell;
+  comparison.reason = "the CPU model differs: a and b";
+  comparison.quantities.clear();
+  comparison.difference_s = comparison.unexplained_s = std::nullopt;
+  comparison.blame.erase(comparison.blame.begin(), comparison.blame.end() - 1);
+  const std::vector<std::string> lines = LinesOf(ComparisonAsText(comparison));
+  EXPECT_EQ(lines[1], "changes in a step, whose time is not compared:");
+  EXPECT_EQ(lines[4], "    +1.00 MiB   1.00 MiB   2.00 MiB          data.py:18 fetch");
+}
+
+TEST(GateText, EqualCount_IsNotListedAsChanged) {
+  Comparison comparison = MakeWorse();
+  QuantityResult& count = comparison.quantities[2];
+  count = MakeCount("kernels_per_step", 10000, 10000.2);
+  count.answer = Answer::kEquivalent;
+  EXPECT_THAT(ComparisonAsText(comparison), Not(HasSubstr("kernels_per_step")));
+  // Unless it is the same in all runs of each side.
+  count.constant = true;
+  EXPECT_THAT(ComparisonAsText(comparison), HasSubstr("+0.00200 %  kernels_per_step"));
+}
+
 TEST(GateText, HostileNames_StayInTheirLines) {
   for (const std::string& evil :
        {std::string("::error::x ::stop-commands::t"), std::string("##[add-mask]a ##[error]b"), std::string(5000, 'x'),
@@ -160,6 +183,30 @@ TEST(GateJson, EachComparison_MatchesTheSchema) {
   odd.base.runs[0].median_step_s = std::nan("");
   EXPECT_THAT(Faults(odd), ElementsAre());
   EXPECT_TRUE(nlohmann::json::parse(ComparisonAsJson(odd))["difference_s"].is_null());
+}
+
+// 0 would be a number.
+TEST(GateJson, NotKnown_IsNull) {
+  const auto json = [](const Comparison& comparison) { return nlohmann::json::parse(ComparisonAsJson(comparison)); };
+  const nlohmann::json empty = json(Comparison());
+  for (const char* name : {"difference_s", "unexplained_s", "reason", "next"}) {
+    ASSERT_TRUE(empty.contains(name));
+    EXPECT_TRUE(empty[name].is_null()) << name;
+  }
+  Comparison comparison = MakeWorse();
+  comparison.base.runs[0].steps = 0;
+  comparison.base.runs[0].memory_peak_bytes.reset();
+  comparison.blame[2].base = 0;
+  comparison.blame[2].base_listed = false;
+  const nlohmann::json out = json(comparison);
+  EXPECT_TRUE(out["base"]["runs"][0]["steps"].is_null());
+  EXPECT_EQ(out["base"]["runs"][1]["steps"], 20);
+  EXPECT_TRUE(out["base"]["runs"][0]["memory_peak_bytes"].is_null());
+  EXPECT_TRUE(out["blame"][2]["base"].is_null());
+  EXPECT_EQ(out["blame"][2]["new"], 0.0111);
+  EXPECT_TRUE(out["blame"][3]["share"].is_null()) << "bytes have no share of a time";
+  EXPECT_EQ(out["quantities"][0]["base_runs"], 10);
+  EXPECT_THAT(Faults(comparison), ElementsAre());
 }
 
 TEST(GateJson, Answers_HaveStableNames) {
