@@ -49,6 +49,9 @@ struct BlameRow {
   bool base_listed = true, now_listed = true;
 };
 
+// What the answer and the rules mean for the job.
+enum class GateState { kPasses, kFails, kCannotTell };
+
 // The result of one rule of --fail-on.
 struct RuleResult {
   std::string rule;  // as given by the user
@@ -89,6 +92,7 @@ struct Comparison {
   // Nothing: the step times, or their parts, are not compared.
   std::optional<double> difference_s, unexplained_s;
   std::vector<RuleResult> rules;
+  std::optional<GateState> gate;      // nothing: not decided yet
   std::vector<std::string> warnings;  // reasons for doubt: load, throttling, other versions
 
   // The runs by which amounts of a kind are compared.

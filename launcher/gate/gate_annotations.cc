@@ -46,10 +46,11 @@ std::string AsLine(const Annotation& annotation) {
                 "::", Escaped(TruncateUtf8(message, kMostMessageBytes), false), "\n");
 }
 
-std::string_view CommandOf(Answer answer) {
-  switch (answer) {
+std::string_view CommandOf(const Comparison& comparison) {
+  switch (comparison.answer) {
     case Answer::kWorse:
-      return "error";
+      // A rule for the step time may let it pass.
+      return comparison.gate == GateState::kPasses ? "warning" : "error";
     case Answer::kCannotTell:
       return "warning";
     case Answer::kEquivalent:
@@ -78,7 +79,7 @@ std::string AnswerMessage(const Comparison& comparison) {
 std::string ComparisonAsAnnotations(const Comparison& comparison) {
   const AnswerText answer = TextOfAnswer(comparison);
   std::vector<Annotation> annotations = {
-      {CommandOf(comparison.answer), StrCat("tbprof: ", answer.answer), AnswerMessage(comparison)}};
+      {CommandOf(comparison), StrCat("tbprof: ", answer.answer), AnswerMessage(comparison)}};
   for (const RuleResult::State state : {RuleResult::State::kFails, RuleResult::State::kCannotTell}) {
     for (const RuleResult& rule : comparison.rules) {
       if (rule.state != state) continue;

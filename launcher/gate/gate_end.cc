@@ -32,11 +32,12 @@ bool CanEndGate(const Options& options, Terminal* terminal) {
   return ReadRules(options, terminal).has_value();
 }
 
-void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison) {
+void ApplyRules(const std::vector<FailRule>& rules, bool unclear_passes, Comparison* comparison) {
   for (const FailRule& rule : rules) comparison->rules.push_back(ApplyFailRule(rule, *comparison));
+  comparison->gate = StateOfGate(*comparison, unclear_passes);
 }
 
-int GateStatus(const Comparison& comparison, bool unclear_passes) {
+GateState StateOfGate(const Comparison& comparison, bool unclear_passes) {
   const bool replaced = std::ranges::any_of(comparison.rules, &RuleResult::of_answer);
   bool fails = comparison.answer == Answer::kWorse && !replaced;
   bool unclear = comparison.rules.empty() && comparison.answer == Answer::kCannotTell;
@@ -44,20 +45,28 @@ int GateStatus(const Comparison& comparison, bool unclear_passes) {
     fails |= rule.state == RuleResult::State::kFails;
     unclear |= rule.state == RuleResult::State::kCannotTell;
   }
-  if (fails) return kExitWorse;
-  return unclear && !unclear_passes ? kExitCannotTell : kExitEquivalent;
+  if (fails) return GateState::kFails;
+  return unclear && !unclear_passes ? GateState::kCannotTell : GateState::kPasses;
 }
 
 int EndGate(const Options& options, Comparison comparison, Terminal* terminal) {
   const std::optional<std::vector<FailRule>> rules = ReadRules(options, terminal);
   if (!rules) return kExitGateFailed;
-  ApplyRules(*rules, &comparison);
+  ApplyRules(*rules, options.unclear_passes, &comparison);
   const std::string text = options.json          ? ComparisonAsJson(comparison)
                            : options.markdown    ? ComparisonAsMarkdown(comparison)
                            : options.annotations ? ComparisonAsAnnotations(comparison)
                                                  : ComparisonAsText(comparison);
   if (!PrintOut(text)) return kExitGateFailed;
-  return GateStatus(comparison, options.unclear_passes);
+  switch (*comparison.gate) {
+    case GateState::kFails:
+      return kExitWorse;
+    case GateState::kCannotTell:
+      return kExitCannotTell;
+    case GateState::kPasses:
+      break;
+  }
+  return kExitEquivalent;
 }
 
 }  // namespace tbprof

@@ -25,14 +25,15 @@ bool CanEndGate(const Options& options, Terminal* terminal);
 // The rules of --fail-on. std::nullopt: a rule is invalid, and its fault was printed.
 std::optional<std::vector<FailRule>> ReadRules(const Options& options, Terminal* terminal);
 
-void ApplyRules(const std::vector<FailRule>& rules, Comparison* comparison);
+// Applies the rules, and decides what they mean for the job.
+void ApplyRules(const std::vector<FailRule>& rules, bool unclear_passes, Comparison* comparison);
 
 // Applies the rules, prints the comparison in the form that `options` request, and returns the exit status.
 int EndGate(const Options& options, Comparison comparison, Terminal* terminal);
 
 // Fails for `worse` and for a rule that fails. If there are rules, only they decide about unclear results: a user who
 // limits counts does not ask about times.
-int GateStatus(const Comparison& comparison, bool unclear_passes);
+GateState StateOfGate(const Comparison& comparison, bool unclear_passes);
 
 }  // namespace tbprof
 

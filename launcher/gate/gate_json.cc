@@ -109,6 +109,7 @@ std::string ComparisonAsJson(const Comparison& comparison) {
   out["unexplained_s"] = OrNull(comparison.unexplained_s);
   out["blame"] = ArrayOf(comparison.blame, kMostBlame, BlameJson);
   out["blame_left_out"] = LeftOut(comparison.blame.size(), kMostBlame);
+  out["gate"] = comparison.gate.has_value() ? Json(GateStateName(*comparison.gate)) : Json(nullptr);
   out["rules"] = ArrayOf(comparison.rules, kMostTexts, [](const RuleResult& rule) {
     return Json{{"rule", rule.rule}, {"state", RuleStateName(rule.state)}, {"text", OrNull(rule.text)}};
   });

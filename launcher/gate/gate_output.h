@@ -45,6 +45,9 @@ struct AnswerText {
 AnswerText TextOfAnswer(const Comparison& comparison);
 // `worse: the step takes 4.1 % longer (3.2 to 5.0 %), 31.2 ms -> 32.5 ms, 10 + 10 runs`.
 std::string AnswerLine(const Comparison& comparison);
+// `gate: fails: rule step_time>+3%`: what the answer and the rules mean for the job. Empty: the answer alone decides.
+std::string GateLine(const Comparison& comparison);
+std::string_view GateStateName(GateState state);  // `passes`, `fails`, `cannot_tell`
 // The recommended next step; empty: none.
 std::string NextLine(const Comparison& comparison);
 

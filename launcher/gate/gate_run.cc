@@ -39,9 +39,9 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   Comparison comparison = Compare(*std::move(base), *std::move(now), compare);
   const std::optional<std::vector<FailRule>> rules = ReadRules(options, terminal);
   if (!rules) return std::nullopt;
-  ApplyRules(*rules, &comparison);
+  ApplyRules(*rules, !options.unclear_fails, &comparison);
   const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
-  const bool fails = GateStatus(comparison, !options.unclear_fails) != kExitEquivalent;
+  const bool fails = comparison.gate != GateState::kPasses;
   // The launcher returns its own exit status here, so the reason is printed even with --quiet.
   for (const std::string& line : lines) fails ? terminal->Error(line) : terminal->Say(line);
   return fails;

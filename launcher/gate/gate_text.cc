@@ -145,6 +145,7 @@ void AddRules(const Comparison& comparison, Lines* lines) {
 std::string ComparisonAsText(const Comparison& comparison) {
   Lines lines;
   lines.AddWrapped(AnswerLine(comparison));
+  if (const std::string gate = GateLine(comparison); !gate.empty()) lines.AddWrapped(gate);
   AddBlame(comparison, &lines);
   AddQuantities(comparison, &lines);
   AddRules(comparison, &lines);

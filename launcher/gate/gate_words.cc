@@ -129,6 +129,47 @@ std::string AnswerLine(const Comparison& comparison) {
   return StrCat(text.answer, ": ", text.detail);
 }
 
+std::string GateLine(const Comparison& comparison) {
+  if (!comparison.gate.has_value()) return "";
+  const bool unclear_passes = comparison.gate == GateState::kPasses && comparison.answer == Answer::kCannotTell;
+  if (comparison.rules.empty()) return unclear_passes ? "gate: passes: an unclear answer passes" : "";
+  const auto all_in = [&](RuleResult::State state) {
+    std::vector<const RuleResult*> rules;
+    for (const RuleResult& rule : comparison.rules) {
+      if (rule.state == state) rules.push_back(&rule);
+    }
+    return rules;
+  };
+  const auto named = [](const std::vector<const RuleResult*>& rules) {
+    return StrCat("rule ", rules[0]->rule, rules.size() > 1 ? StrCat(" and ", rules.size() - 1, " more") : "");
+  };
+  const auto failing = all_in(RuleResult::State::kFails), unclear = all_in(RuleResult::State::kCannotTell);
+  switch (*comparison.gate) {
+    case GateState::kFails:
+      return StrCat("gate: fails: ", failing.empty() ? "the answer is worse" : named(failing));
+    case GateState::kCannotTell:
+      return StrCat("gate: cannot tell: ", unclear.empty() ? "the answer is not known" : named(unclear));
+    case GateState::kPasses:
+      break;
+  }
+  const size_t rules = comparison.rules.size();
+  if (!unclear.empty())
+    return StrCat("gate: passes: no rule fails, ", unclear.size(), " of ", rules, " cannot be told");
+  return StrCat("gate: passes: ", Counted(rules, "rule"), rules == 1 ? " holds" : " hold");
+}
+
+std::string_view GateStateName(GateState state) {
+  switch (state) {
+    case GateState::kPasses:
+      return "passes";
+    case GateState::kFails:
+      return "fails";
+    case GateState::kCannotTell:
+      break;
+  }
+  return "cannot_tell";
+}
+
 std::string NextLine(const Comparison& comparison) {
   const QuantityResult* step = StepTime(comparison);
   if (comparison.answer == Answer::kCannotTell) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exit status of a comparison, by its answer and the rules of the command line.
+// What a comparison means for the job, by its answer and the rules of the command line.
 #include "launcher/gate/gate_end.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@ namespace tbprof {
 namespace {
 
 using State = RuleResult::State;
+using enum GateState;
 
 Comparison Make(Answer answer, const std::vector<RuleResult>& rules = {}) {
   Comparison comparison;
@@ -17,25 +18,27 @@ Comparison Make(Answer answer, const std::vector<RuleResult>& rules = {}) {
   return comparison;
 }
 
-TEST(GateStatus, WithoutRules_IsTheAnswer) {
-  EXPECT_EQ(GateStatus(Make(Answer::kWorse), false), 1);
-  EXPECT_EQ(GateStatus(Make(Answer::kBetter), false), 0);
-  EXPECT_EQ(GateStatus(Make(Answer::kEquivalent), false), 0);
-  EXPECT_EQ(GateStatus(Make(Answer::kCannotTell), false), 2);
-  EXPECT_EQ(GateStatus(Make(Answer::kCannotTell), true), 0);
+TEST(StateOfGate, WithoutRules_IsTheAnswer) {
+  EXPECT_EQ(StateOfGate(Make(Answer::kWorse), false), kFails);
+  EXPECT_EQ(StateOfGate(Make(Answer::kBetter), false), kPasses);
+  EXPECT_EQ(StateOfGate(Make(Answer::kEquivalent), false), kPasses);
+  EXPECT_EQ(StateOfGate(Make(Answer::kCannotTell), false), kCannotTell);
+  EXPECT_EQ(StateOfGate(Make(Answer::kCannotTell), true), kPasses);
 }
 
-TEST(GateStatus, RuleForTheStepTime_DecidesInTheAnswersPlace) {
-  EXPECT_EQ(GateStatus(Make(Answer::kWorse, {{"step_time>+3%", State::kHolds, "+1.0 %", true}}), false), 0);
-  EXPECT_EQ(GateStatus(Make(Answer::kWorse, {{"step_time>+3%", State::kFails, "+4.0 %", true}}), false), 1);
-  EXPECT_EQ(GateStatus(Make(Answer::kWorse, {{"step_time>+3%", State::kCannotTell, "", true}}), false), 2);
+TEST(StateOfGate, RuleForTheStepTime_DecidesInTheAnswersPlace) {
+  EXPECT_EQ(StateOfGate(Make(Answer::kWorse, {{"step_time>+3%", State::kHolds, "+1.0 %", true}}), false), kPasses);
+  EXPECT_EQ(StateOfGate(Make(Answer::kWorse, {{"step_time>+3%", State::kFails, "+4.0 %", true}}), false), kFails);
+  EXPECT_EQ(StateOfGate(Make(Answer::kWorse, {{"step_time>+3%", State::kCannotTell, "", true}}), false), kCannotTell);
 }
 
-TEST(GateStatus, OtherRules_StandBesideTheAnswer) {
+TEST(StateOfGate, OtherRules_StandBesideTheAnswer) {
   const RuleResult holds = {"kernels_per_step!=0%", State::kHolds, "", false};
-  EXPECT_EQ(GateStatus(Make(Answer::kWorse, {holds}), false), 1);
-  EXPECT_EQ(GateStatus(Make(Answer::kCannotTell, {holds}), false), 0) << "who asks for counts does not need times";
-  EXPECT_EQ(GateStatus(Make(Answer::kEquivalent, {{"kernels_per_step!=0%", State::kFails, "", false}}), false), 1);
+  EXPECT_EQ(StateOfGate(Make(Answer::kWorse, {holds}), false), kFails);
+  EXPECT_EQ(StateOfGate(Make(Answer::kCannotTell, {holds}), false), kPasses)
+      << "who asks for counts does not need times";
+  EXPECT_EQ(StateOfGate(Make(Answer::kEquivalent, {{"kernels_per_step!=0%", State::kFails, "", false}}), false),
+            kFails);
 }
 
 }  // namespace

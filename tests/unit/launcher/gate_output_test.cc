@@ -125,6 +125,26 @@ TEST(GateText, TimesNotCompared_HasRowsInBytesOnly) {
   EXPECT_EQ(lines[4], "    +1.00 MiB   1.00 MiB   2.00 MiB          data.py:18 fetch");
 }
 
+// The first line is about the step time. With rules, a second one has what the job ends with.
+TEST(GateText, Rules_HaveALineForTheJob) {
+  Comparison comparison = MakeWorse();
+  EXPECT_EQ(GateLine(comparison), "") << "not decided";
+  comparison.answer = Answer::kCannotTell;
+  comparison.gate = GateState::kFails;
+  EXPECT_THAT(ComparisonAsText(comparison), HasSubstr("\ngate: fails: rule step_time>+3%\n"));
+  EXPECT_THAT(ComparisonAsMarkdown(comparison), HasSubstr("\n`gate: fails: rule step_time>+3%`\n"));
+  comparison.rules[0].state = RuleResult::State::kCannotTell;
+  comparison.gate = GateState::kCannotTell;
+  EXPECT_EQ(GateLine(comparison), "gate: cannot tell: rule step_time>+3% and 1 more");
+  comparison.gate = GateState::kPasses;
+  EXPECT_EQ(GateLine(comparison), "gate: passes: no rule fails, 2 of 3 cannot be told");
+  comparison.rules.clear();
+  EXPECT_EQ(GateLine(comparison), "gate: passes: an unclear answer passes");
+  comparison.answer = Answer::kWorse;
+  comparison.gate = GateState::kFails;
+  EXPECT_EQ(GateLine(comparison), "") << "the answer says it";
+}
+
 TEST(GateText, EqualCount_IsNotListedAsChanged) {
   Comparison comparison = MakeWorse();
   QuantityResult& count = comparison.quantities[2];
@@ -302,6 +322,12 @@ TEST(GateAnnotations, Worse_IsAnErrorWithItsCauses) {
   EXPECT_EQ(lines[1], "::error title=tbprof%3A rule step_time>+3%25 fails::+4.1 %25 (+3.2 to +5.0 %25)");
   EXPECT_THAT(lines[2], StartsWith("::warning title=tbprof%3A rule memory_peak>+1%25 cannot be told::"));
   EXPECT_THAT(lines[3], StartsWith("::warning title=tbprof%3A less sure::base: other"));
+}
+
+TEST(GateAnnotations, WorseThatPasses_IsAWarning) {
+  Comparison comparison = MakeWorse();
+  comparison.gate = GateState::kPasses;
+  EXPECT_THAT(ComparisonAsAnnotations(comparison), StartsWith("::warning title=tbprof%3A worse::"));
 }
 
 TEST(GateAnnotations, OtherAnswers_AreNoErrors) {
