@@ -14,6 +14,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "launcher/base/text.h"
 #include "wire/gpu_bridge.h"
@@ -25,6 +29,8 @@ namespace {
 constexpr std::string_view kPrefix = "tbprof-lib-";
 constexpr size_t kRandom = 6;
 constexpr uint64_t kCapSetUid = 7;
+// Sweep holds a descriptor for each copy; further copies are left to the next launcher.
+constexpr size_t kMostSwept = 64;
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { closedir(directory); }
@@ -83,10 +89,24 @@ absl::Status CopyFile(const std::string& from, int directory, const char* name) 
   return fchmod(copy.get(), 0555) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, from);
 }
 
-// Whether another process has the directory in its environment or maps a file of it. True if /proc cannot be read.
-bool IsNeeded(const std::string& directory) {
+// Whether this process has too few descriptors or too little memory to open a file, as opposed to a file of a process
+// that has ended or that belongs to another user.
+bool LacksRoom(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }
+
+// Appends the names of the copies that occur in the text as `tbprof-lib-XXXXXX/`.
+void AppendNames(std::string_view text, std::set<std::string, std::less<>>* names) {
+  for (size_t at; (at = text.find(kPrefix)) != std::string_view::npos; text.remove_prefix(kPrefix.size())) {
+    text.remove_prefix(at);
+    const std::string_view name = text.substr(0, kPrefix.size() + kRandom);
+    if (text.substr(name.size()).starts_with('/') && !names->contains(name)) names->emplace(name);
+  }
+}
+
+// The copies that another process has in its environment or of which it maps a file. nullopt: /proc cannot be read.
+std::optional<std::set<std::string, std::less<>>> NeededCopies() {
   const Listing listing(opendir("/proc"));
-  if (listing == nullptr) return true;
+  if (listing == nullptr) return std::nullopt;
+  std::set<std::string, std::less<>> names;
   bool any = false;
   while (const dirent* entry = readdir(listing.get())) {
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
@@ -94,11 +114,12 @@ bool IsNeeded(const std::string& directory) {
     if (atoi(entry->d_name) == getpid()) continue;
     // A process that writes its title over its environment (setproctitle) still has the library mapped.
     for (const std::string_view file : {"/environ", "/maps"}) {
-      const std::string text = ReadText(StrCat("/proc/", std::string_view(entry->d_name), file));
-      if (text.find(directory + "/") != std::string::npos) return true;
+      errno = 0;
+      AppendNames(ReadText(StrCat("/proc/", std::string_view(entry->d_name), file)), &names);
+      if (LacksRoom(errno)) return std::nullopt;
     }
   }
-  return !any;
+  return any ? std::make_optional(std::move(names)) : std::nullopt;
 }
 
 void Remove(int parent, const std::string& name) {
@@ -171,27 +192,39 @@ absl::StatusOr<std::unique_ptr<LibraryCopy>> LibraryCopy::Make(Libraries* librar
 }
 
 LibraryCopy::~LibraryCopy() {
-  if (directory_.empty() || IsNeeded(directory_)) return;
-  Remove(AT_FDCWD, directory_);
+  if (directory_.empty()) return;
+  const auto needed = NeededCopies();
+  if (needed.has_value() && !needed->contains(BaseName(directory_))) Remove(AT_FDCWD, directory_);
 }
 
 void LibraryCopy::Sweep() {
-  for (const std::string& place : Places()) {
-    const Listing listing(opendir(place.c_str()));
-    if (listing == nullptr) continue;
-    std::vector<std::string> names;
-    while (const dirent* entry = readdir(listing.get())) {
+  struct Leftover {
+    int place;
+    std::string name;
+    ScopedFd locked;
+  };
+  std::vector<Listing> places;
+  std::vector<Leftover> leftovers;
+  for (const std::string& path : Places()) {
+    DIR* const place = places.emplace_back(opendir(path.c_str())).get();
+    if (place == nullptr) continue;
+    while (const dirent* entry = leftovers.size() < kMostSwept ? readdir(place) : nullptr) {
       const std::string_view name = entry->d_name;
-      if (name.starts_with(kPrefix) && name.size() == kPrefix.size() + kRandom) names.emplace_back(name);
-    }
-    for (const std::string& name : names) {
-      const ScopedFd directory(
-          openat(dirfd(listing.get()), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+      if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kRandom) continue;
+      ScopedFd directory(openat(dirfd(place), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       struct stat facts;
       if (!directory.valid() || fstat(directory.get(), &facts) != 0 || facts.st_uid != geteuid()) continue;
-      if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0 || IsNeeded(name)) continue;
-      Remove(dirfd(listing.get()), name);
+      if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
+      leftovers.push_back({dirfd(place), std::string(name), std::move(directory)});
     }
+  }
+  if (leftovers.empty()) return;
+  // All copies are locked before /proc is read: a launcher that was alive during the reading, and whose processes may
+  // have started after it, still holds the lock of its copy.
+  const auto needed = NeededCopies();
+  if (!needed.has_value()) return;
+  for (const Leftover& leftover : leftovers) {
+    if (!needed->contains(leftover.name)) Remove(leftover.place, leftover.name);
   }
 }
 
