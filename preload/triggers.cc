@@ -90,7 +90,8 @@ void SwitchCudaProfiler(bool on) {
     ReportBorder(ticks, 0);
     Arm();
   }
-  if (!on && before != 0) ReportBorder(ticks, 1);
+  // Read again: another thread may have begun the range since, and an end must not be earlier than its begin.
+  if (!on && before != 0) ReportBorder(Ticks(), 1);
 }
 
 }  // namespace tbprof

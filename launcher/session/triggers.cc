@@ -10,6 +10,7 @@ namespace {
 // How often a process is looked for: one that has reported a border may not be registered yet.
 constexpr int kLooks = 3;
 constexpr size_t kMaxProcesses = 100'000;
+constexpr size_t kMostOpen = 2;  // a range may begin before the end of the one before it is reported
 
 }  // namespace
 
@@ -40,31 +41,47 @@ void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* s
     ++*seen;
     unwritten_.erase(segment);
     const bool begins = (turn & 1) == 0;
-    if (begins && depths_.size() >= kMaxProcesses) continue;
-    int* const depth = &depths_[key];
-    // A border without its counterpart: the other one was missed.
-    if (begins ? *depth > 1 : *depth <= 0) continue;
-    *depth += begins ? 1 : -1;
-    borders_.push_back({std::clamp(ticks, std::min(from, now), now), key, begins, false});
-    if (*depth == 0) {
-      depths_.erase(key);
+    Add(key, begins, std::clamp(ticks, std::min(from, now), now));
+  }
+}
+
+// An end is never earlier than a begin that was reported before it: the threads of a process read their clocks on
+// different CPUs, so that the end of a range can have the earlier ticks. Sorted before its begin, the end would close
+// the range of another process.
+void TriggerReader::Add(const Key& key, bool begins, uint64_t ticks) {
+  auto found = open_.find(key);
+  // A border without its counterpart: the other one was missed.
+  if (begins) {
+    if (found == open_.end() && open_.size() >= kMaxProcesses) return;
+    if (found == open_.end()) found = open_.emplace(key, std::vector<uint64_t>()).first;
+    std::vector<uint64_t>* const begun = &found->second;
+    if (begun->size() >= kMostOpen) return;
+    begun->insert(std::upper_bound(begun->begin(), begun->end(), ticks), ticks);
+  } else {
+    if (found == open_.end()) return;
+    std::vector<uint64_t>* const begun = &found->second;
+    ticks = std::max(ticks, begun->front());
+    begun->erase(begun->begin());
+    if (begun->empty()) {
+      open_.erase(found);
       looked_for_.erase(key);
     }
   }
+  borders_.push_back({ticks, key, begins, false});
 }
 
 // Ends all ranges of the segment after a lost border, which may have been the end of any of them: a window that closes
 // too early is reported, a window that never closes would record forever.
 void TriggerReader::EndAll(uint32_t segment, uint64_t now) {
-  for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
-    for (int i = 0; i < at->second; ++i) borders_.push_back({now, at->first, false, false});
+  for (auto at = open_.lower_bound({segment, 0}); at != open_.end() && at->first.segment == segment;) {
+    for (size_t i = 0; i < at->second.size(); ++i) borders_.push_back({now, at->first, false, false});
     looked_for_.erase(at->first);
-    at = depths_.erase(at);
+    at = open_.erase(at);
   }
 }
 
 void TriggerReader::Forget(uint32_t segment, const std::function<bool(uint32_t)>& is_alive, uint64_t now) {
-  for (auto at = depths_.lower_bound({segment, 0}); at != depths_.end() && at->first.segment == segment;) {
+  for (auto at = open_.lower_bound({segment, 0}); at != open_.end() && at->first.segment == segment;) {
     const Key key = at->first;
     if (is_alive(key.process_serial)) {
       looked_for_[key] = kLooks;
@@ -75,9 +92,9 @@ void TriggerReader::Forget(uint32_t segment, const std::function<bool(uint32_t)>
       ++at;
       continue;
     }
-    for (int i = 0; i < at->second; ++i) borders_.push_back({now, key, false, true});
+    for (size_t i = 0; i < at->second.size(); ++i) borders_.push_back({now, key, false, true});
     looked_for_.erase(key);
-    at = depths_.erase(at);
+    at = open_.erase(at);
   }
 }
 

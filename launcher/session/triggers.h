@@ -55,12 +55,13 @@ class TriggerReader {
     bool begins;
     bool process_ended;
   };
+  void Add(const Key& key, bool begins, uint64_t ticks);
   void EndAll(uint32_t segment, uint64_t now);
 
   std::vector<Border> borders_;
-  std::map<Key, int> depths_;          // number of open ranges
-  std::map<Key, int> looked_for_;      // how often a process was not found alive; kLooks once it was found
-  std::map<uint32_t, int> unwritten_;  // by segment: how often an unfinished border was read
+  std::map<Key, std::vector<uint64_t>> open_;  // the begins of the open ranges, ascending
+  std::map<Key, int> looked_for_;              // how often a process was not found alive; kLooks once it was found
+  std::map<uint32_t, int> unwritten_;          // by segment: how often an unfinished border was read
   int open_count_ = 0;
   uint64_t missed_ = 0;
 };

@@ -64,6 +64,32 @@ TEST_F(TriggersTest, OverlappingRanges_AreOne) {
   EXPECT_EQ(Text(), "+45");
 }
 
+// Two threads begin and end the range: their clocks may differ by a few ticks.
+TEST_F(TriggersTest, EndBeforeItsBegin_OtherProcessKeepsItsWindow) {
+  Tell(10, true, 1);
+  Tell(30, true, 2);
+  Tell(28, false, 2);
+  EXPECT_EQ(Changes(), "+10");
+  Tell(40, false, 1);
+  EXPECT_EQ(Changes(), "-40");
+}
+
+TEST_F(TriggersTest, EndBeforeABeginThatWasTaken_WindowEndsWhereItBegan) {
+  Tell(30, true);
+  EXPECT_EQ(Changes(), "+30");
+  Tell(28, false);
+  EXPECT_EQ(Changes(), "-30");
+}
+
+// The begin of the second range is reported before the end of the first: each end belongs to the earliest begin.
+TEST_F(TriggersTest, NextRangeBeginsBeforeTheEndIsReported_BothAreWindows) {
+  Tell(10, true);
+  Tell(40, true);
+  Tell(38, false);
+  Tell(39, false);
+  EXPECT_EQ(Changes(), "+10 -38 +40 -40");
+}
+
 TEST_F(TriggersTest, Ranges_EndWithTheirProcess) {
   Tell(10, true, 1);
   Tell(20, true, 7);
@@ -117,7 +143,12 @@ TEST_F(TriggersTest, HostileBorders_AreIgnored) {
   EXPECT_EQ(Changes(1000), "+1000") << "not in the future";
   Tell(1, false);
   reader_.Read(1, triggers_, &seen_, 900, 1100);
-  EXPECT_EQ(Text(), "-900") << "nor in the distant past";
+  EXPECT_EQ(Text(), "-1000") << "nor before its begin";
+  Tell(1, true);
+  reader_.Read(1, triggers_, &seen_, 900, 1100);
+  EXPECT_EQ(Text(), "+900") << "nor in the distant past";
+  Tell(950, false);
+  EXPECT_EQ(Changes(), "-950");
   triggers_.reported += 4'000'000'000u;
   EXPECT_EQ(Changes(), "");
   for (int i = 0; i < 10; ++i) Tell(20, true);
