@@ -56,6 +56,25 @@ TEST_P(StartedBy, RecordedProgram_IsNotNamed) {
 INSTANTIATE_TEST_SUITE_P(Ways, StartedBy, testing::Values("exec", "fork", "vfork", "spawn", "system"),
                          [](const auto& way) { return std::string(way.param); });
 
+// libc starts the shell of popen by a name inside libc, and popen has no hook as system has: a shell that lost
+// LD_PRELOAD is known to nobody.
+TEST(Popen, EnvironmentWithoutPreload_RunsAndIsNotNamed) {
+  const Pair pair = RunBoth(Program("starts_program"), {"popen", "empty", "/bin/true"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_TRUE(pair.profiled.summary["unrecorded"].empty()) << pair.profiled.summary["unrecorded"];
+  EXPECT_EQ(pair.profiled.summary["process_count"], 1) << "neither the shell nor its child is recorded";
+}
+
+// A shell that keeps LD_PRELOAD is recorded, and so is what it starts.
+TEST(Popen, WholeEnvironment_IsRecorded) {
+  const Pair pair =
+      RunBoth(Program("starts_program"), {"popen", "whole", Program("static_program") + "; /bin/true; exit 3"});
+  ASSERT_TRUE(pair.Same());
+  EXPECT_EQ(pair.profiled.code(), 3);
+  EXPECT_FALSE(Unrecorded(pair.profiled, Program("static_program")).is_null()) << pair.profiled.summary["unrecorded"];
+  EXPECT_EQ(pair.profiled.summary["process_count"], 3) << "the program, the shell, /bin/true";
+}
+
 // Readers show nothing of a profile without an event, not even the error that names the cause.
 TEST(Unrecorded, StaticCommand_HasAnEventWithItsEnd) {
   const Pair pair = RunBoth(Program("static_program"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// starts_program HOW ENVIRONMENT PROGRAM: starts it by fork, vfork, spawn or system, or becomes it (exec), with the
-// environment as it is (`whole`) or with none (`empty`).
+// starts_program HOW ENVIRONMENT PROGRAM: starts it by fork, vfork, spawn, system or popen, or becomes it (exec), with
+// the environment as it is (`whole`) or with none (`empty`).
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,11 @@ int main(int argc, char** argv) {
   if (strcmp(how, "system") == 0) {
     if (environment == none) unsetenv("LD_PRELOAD");
     return WEXITSTATUS(system(argv[3]));
+  }
+  if (strcmp(how, "popen") == 0) {
+    if (environment == none) unsetenv("LD_PRELOAD");
+    FILE* const pipe = popen(argv[3], "r");
+    return pipe == NULL ? 97 : WEXITSTATUS(pclose(pipe));
   }
   if (strcmp(how, "exec") == 0) return execve(argv[3], arguments, environment);
   if (strcmp(how, "fork") == 0) {
