@@ -95,8 +95,10 @@ TEST(Torch, OperationsBackwardNodesAndRanges_AreRecorded) {
   EXPECT_TRUE(HasNote(pair.profiled, "PyTorch 2.13.0+cpu is observed"));
 }
 
-// Whose numbers they are: of the thread that ran the operation, in both.
-TEST(Torch, ThreadOfTheOperation_IsRecorded) {
+// PyTorch numbers the operations of each thread separately: sequence number 7 identifies an operation only together
+// with the thread that ran it. The operation and its backward node, which runs in another thread, both record that
+// thread.
+TEST(Torch, OperationAndBackwardNode_RecordTheThreadOfTheOperation) {
   TemporaryDirectory spools;
   const Torch torch;
   const RunResult result =

@@ -15,7 +15,9 @@ namespace {
 
 // The limits of the bars in the file: 1 MB, and no more bars than recorded operations.
 constexpr size_t kFewestBars = 64, kMostBars = 40'000;
-// A process with so much work beside its main thread's that it has more is one in a thousand threads.
+// A line holds one bar at a time: operations that threads run at the same time need several lines. If more than this
+// many threads run operations at the same time, on average, all bars are shortened by one factor to fit, and add up to
+// less than the estimate.
 constexpr size_t kMostLines = 64;
 
 struct Missing {
