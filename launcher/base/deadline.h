@@ -5,7 +5,9 @@
 //   absl::Status status = WithinDeadline(absl::Seconds(5), [&] { return PrepareLogdir(logdir, host); });
 //   if (absl::IsDeadlineExceeded(status)) ...   // the child is killed, or left behind if it can't be
 //
-// Process: launcher, main thread, while it has no other thread.
+// Process: launcher, main thread. In the child, a lock that another thread of the launcher held at the fork is never
+// released, except malloc's. If there are other threads, `work` may only allocate and make system calls; if it should
+// wait for such a lock all the same, the limit ends it.
 #ifndef TBPROF_LAUNCHER_BASE_DEADLINE_H_
 #define TBPROF_LAUNCHER_BASE_DEADLINE_H_
 

@@ -65,7 +65,9 @@ absl::Status CaptureManager::Open() {
   if (!service.ok()) return service.status();
   service_ = *std::move(service);
   if (const absl::Status status = endpoints_.Write(run_, options_.ranks, addresses()); !status.ok()) {
-    terminal_.Debug(StrCat("no file of endpoints: ", PrintableUtf8(std::string(status.message()))));
+    const std::string cause =
+        absl::IsDeadlineExceeded(status) ? StrCat(run_.logdir(), " does not answer") : std::string(status.message());
+    terminal_.Warn(StrCat(PrintableUtf8(cause), ": on other machines, tbprof capture needs the port's address"));
   }
   return absl::OkStatus();
 }

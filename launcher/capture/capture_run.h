@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/time/time.h"
 #include "launcher/target/job.h"
 
 namespace tbprof {
@@ -27,6 +28,8 @@ class CaptureRun {
   // Facts of the run that all its profiles share.
   virtual const std::string& logdir() const = 0;
   virtual int logdir_fd() const = 0;
+  // How long a small file may wait for the log directory without a response.
+  virtual absl::Duration LogdirLimit() const = 0;
   virtual const std::string& run_name() const = 0;
   virtual const std::string& host() const = 0;
   virtual std::string WindowText() const = 0;

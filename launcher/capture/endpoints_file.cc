@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "launcher/base/deadline.h"
@@ -18,18 +19,58 @@ namespace tbprof {
 namespace {
 
 constexpr absl::Duration kTidyingLimit = absl::Seconds(2);
+constexpr char kEndpoints[] = "endpoints";
+
+absl::Status WriteFile(int logdir, std::string path, const std::string& run, const std::string& name,
+                       const std::string& text) {
+  std::string hidden;
+  absl::StatusOr<FileDescriptor> at = OpenHiddenDirectory(logdir, path, &hidden);
+  if (!at.ok()) return at.status();
+  StrAppend(&path, "/", hidden);
+  for (const std::string& level : {std::string(kEndpoints), run}) {
+    absl::StatusOr<FileDescriptor> next = OpenOrMakeDirectory(at->get(), level, path, 0755);
+    if (!next.ok()) return next.status();
+    StrAppend(&path, "/", level);
+    at = std::move(next);
+  }
+  const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
+  absl::StatusOr<FileDescriptor> file = CreateFile(at->get(), temporary, path);
+  if (!file.ok()) return file.status();
+  absl::Status written = WriteAll(file->get(), text, path);
+  if (written.ok() && renameat(at->get(), temporary.c_str(), at->get(), name.c_str()) != 0) {
+    written = ErrnoStatus(errno, "cannot write", path);
+  }
+  if (!written.ok()) unlinkat(at->get(), temporary.c_str(), 0);
+  return written;
+}
+
+// Removes the file, and its temporary file if a writer was killed before it could rename it. Removing a directory
+// fails, as intended, while it is not empty.
+void RemoveFile(int logdir, const std::string& run, const std::string& name) {
+  ForEachEntry(logdir, [&](const char* name_of_hidden) {
+    if (!IsHiddenDirectory(name_of_hidden)) return;
+    const absl::StatusOr<FileDescriptor> hidden = OpenBeneath(logdir, name_of_hidden, O_PATH | O_DIRECTORY);
+    if (!hidden.ok()) return;
+    const absl::StatusOr<FileDescriptor> endpoints = OpenBeneath(hidden->get(), kEndpoints, O_PATH | O_DIRECTORY);
+    if (!endpoints.ok()) return;
+    if (const auto directory = OpenBeneath(endpoints->get(), run, O_PATH | O_DIRECTORY); directory.ok()) {
+      ForEachEntry(directory->get(), [&](const char* entry) {
+        if (std::string_view(entry).starts_with(name)) unlinkat(directory->get(), entry, 0);
+      });
+    }
+    unlinkat(endpoints->get(), run.c_str(), AT_REMOVEDIR);
+    unlinkat(hidden->get(), kEndpoints, AT_REMOVEDIR);
+    unlinkat(logdir, name_of_hidden, AT_REMOVEDIR);
+  });
+}
 
 }  // namespace
 
 EndpointsFile::~EndpointsFile() {
-  if (entries_.empty()) return;
+  if (file_.empty()) return;
   // A file server that no longer responds must not delay the exit.
   WithinDeadline(kTidyingLimit, [this] {
-    // Removing a directory fails, as intended, while it is not empty.
-    for (size_t i = entries_.size(); i-- > 0;) {
-      const bool is_file = i + 1 == entries_.size();
-      unlinkat(entries_[i].directory.get(), entries_[i].name.c_str(), is_file ? 0 : AT_REMOVEDIR);
-    }
+    RemoveFile(logdir_.get(), run_, file_);
     return absl::OkStatus();
   }).IgnoreError();
 }
@@ -45,28 +86,11 @@ absl::Status EndpointsFile::Write(const CaptureRun& run, const std::string& rank
                                {"ranks", ranks},
                                {"addresses", addresses}};
   const std::string text = json.dump(2) + "\n";
-  FileDescriptor at(openat(run.logdir_fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  std::string hidden, path = run.logdir();
-  for (const std::string& name : {std::string(), std::string("endpoints"), run.run_name()}) {
-    absl::StatusOr<FileDescriptor> next =
-        name.empty() ? OpenHiddenDirectory(at.get(), path, &hidden) : OpenOrMakeDirectory(at.get(), name, path, 0755);
-    if (!next.ok()) return next.status();
-    const std::string& used = name.empty() ? hidden : name;
-    StrAppend(&path, "/", used);
-    entries_.push_back({std::move(at), used});
-    at = *std::move(next);
-  }
-  const std::string name = StrCat(run.host(), "-", getpid(), ".endpoints.json");
-  const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
-  absl::StatusOr<FileDescriptor> file = CreateFile(at.get(), temporary, path);
-  if (!file.ok()) return file.status();
-  absl::Status written = WriteAll(file->get(), text, path);
-  if (written.ok() && renameat(at.get(), temporary.c_str(), at.get(), name.c_str()) != 0) {
-    written = ErrnoStatus(errno, "cannot write", path);
-  }
-  if (!written.ok()) unlinkat(at.get(), temporary.c_str(), 0);
-  entries_.push_back({std::move(at), name});
-  return written;
+  // The directories are opened in a child process, and so again when the file is removed.
+  logdir_ = FileDescriptor(fcntl(run.logdir_fd(), F_DUPFD_CLOEXEC, 0));
+  run_ = run.run_name();
+  file_ = StrCat(run.host(), "-", getpid(), ".endpoints.json");
+  return WithinDeadline(run.LogdirLimit(), [&] { return WriteFile(logdir_.get(), run.logdir(), run_, file_, text); });
 }
 
 }  // namespace tbprof

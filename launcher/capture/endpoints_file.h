@@ -4,9 +4,9 @@
 // workers of a run. The destructor removes the file, and its directories if they are empty.
 //
 //   EndpointsFile endpoints;
-//   endpoints.Write(run, options.ranks, addresses);
+//   absl::Status status = endpoints.Write(run, options.ranks, addresses);
 //
-// Process: launcher, main thread. The destructor waits at most two seconds for a file server; Write has no limit.
+// Process: launcher, main thread. Write waits at most run.LogdirLimit() for a file server, the destructor two seconds.
 #ifndef TBPROF_LAUNCHER_CAPTURE_ENDPOINTS_FILE_H_
 #define TBPROF_LAUNCHER_CAPTURE_ENDPOINTS_FILE_H_
 
@@ -26,15 +26,12 @@ class EndpointsFile {
   EndpointsFile(const EndpointsFile&) = delete;
   EndpointsFile& operator=(const EndpointsFile&) = delete;
 
-  // `ranks`: --ranks.
+  // `ranks`: --ranks. DeadlineExceeded: the log directory did not respond in time.
   absl::Status Write(const CaptureRun& run, const std::string& ranks, const std::vector<std::string>& addresses);
 
  private:
-  struct Entry {
-    FileDescriptor directory;
-    std::string name;
-  };
-  std::vector<Entry> entries_;  // outermost first
+  FileDescriptor logdir_;
+  std::string run_, file_;
 };
 
 }  // namespace tbprof

@@ -94,6 +94,7 @@ class Run final : public CaptureRun {
   bool TargetRuns() const override { return context_.TargetRuns(); }
   const std::string& logdir() const override { return logdir_.path(); }
   int logdir_fd() const override { return logdir_.held().fd.get(); }
+  absl::Duration LogdirLimit() const override { return logdir_.ProbeLimit(); }
   const std::string& run_name() const override { return context_.run; }
   const std::string& host() const override { return context_.host; }
   std::string WindowText() const override { return tbprof::WindowText(options_.window); }

@@ -35,7 +35,7 @@ absl::Status RunLogdir::Choose() {
   });
   bool silent = absl::IsDeadlineExceeded(status);
   storage_ = status.ok() ? Storage::kDisk : Storage::kRemote;
-  const absl::Duration patience = LimitFor(storage_, limit);
+  const absl::Duration patience = ProbeLimit();
   if (!silent) {
     status = WithinDeadline(patience, [this] { return PrepareLogdir(logdir_, context_.host, options_.logdir_base); });
     silent = absl::IsDeadlineExceeded(status);
@@ -98,6 +98,10 @@ absl::StatusOr<LogDirectory> RunLogdir::OpenLocal() const {
 
 std::string RunLogdir::NoAnswer(absl::Duration limit) const {
   return StrCat(PrintableUtf8(logdir_), " does not answer (", absl::FormatDuration(limit), "; a dead mount?)");
+}
+
+absl::Duration RunLogdir::ProbeLimit() const {
+  return LimitFor(storage_, std::min(options_.publish_timeout, kLookTimeout));
 }
 
 absl::Duration RunLogdir::PublishLimit(const std::string& logdir) const {

@@ -37,6 +37,8 @@ class RunLogdir {
   const std::string& path() const { return logdir_; }
   const LogDirectory& held() const { return held_; }
 
+  // How long the probe, and each later small file, may wait for the log directory without a response.
+  absl::Duration ProbeLimit() const;
   // How long a conversion may wait for `logdir` without a response.
   absl::Duration PublishLimit(const std::string& logdir) const;
   static absl::Duration LimitFor(Storage storage, absl::Duration limit);

@@ -149,6 +149,26 @@ TEST(F32, BeforeTheCommand_ProfileIsLocal) {
   EXPECT_THAT(FilesBelow(local.path(), ".xplane.pb"), SizeIs(1)) << result.AllSaid();
 }
 
+// The server falls silent between the probe of the log directory and the file of endpoints, the last file that is
+// written there before the command starts.
+TEST(F32, EndpointsFile_CommandStartsWithoutIt) {
+  TemporaryDirectory local;
+  TemporaryDirectory shared;
+  const std::string hidden = shared / ".tbprof", endpoints = hidden + "/endpoints";
+  ASSERT_EQ(mkdir(hidden.c_str(), 0755), 0);
+  ASSERT_EQ(mkdir(endpoints.c_str(), 0755), 0);
+  Hang hang(endpoints);
+  if (!hang.hangs()) GTEST_SKIP() << "fanotify: " << hang.cause();
+  RunOptions options = WithLocal(local, shared.path());
+  options.tbprof.push_back("--port=0");
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options);
+  EXPECT_EQ(result.code(), 6);
+  EXPECT_TRUE(
+      result.Said(shared.path() + " does not answer: on other machines, tbprof capture needs the port's address"))
+      << result.AllSaid();
+  EXPECT_THAT(FilesBelow(shared / "plugins", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+}
+
 TEST(F32, DuringPublish_ProfileIsLocal) {
   TemporaryDirectory local;
   TemporaryDirectory shared;
