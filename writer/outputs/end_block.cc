@@ -26,11 +26,15 @@ constexpr double kIdle = 0.95;
 Section Lead(const Timeline& timeline, size_t columns) {
   Section out;
   const std::string head = StrCat(OfRank(timeline, "rank ", ": "), "verdict: ");
-  std::string verdict = StrCat(head, VerdictSentence(timeline));
-  // If the third line shows the place as well, the verdict without the place is better than a truncated place.
-  const bool has_place = BlockerLabel(timeline) == kWhereLabel;
-  if (has_place && Utf8Columns(verdict) > columns)
-    verdict = StrCat(head, VerdictSentence(timeline, /*with_place=*/false));
+  std::string verdict;
+  // The cause comes after the loop's lines, and the third line may show the place as well: leaving one of them out is
+  // better than a truncated cause or place.
+  const bool keeps_place = BlockerLabel(timeline) != kWhereLabel;
+  for (const VerdictDetails details : {VerdictDetails{}, VerdictDetails{.place = keeps_place},
+                                       VerdictDetails{.place = keeps_place, .loop_lines = false}}) {
+    verdict = StrCat(head, VerdictSentence(timeline, details));
+    if (Utf8Columns(verdict) <= columns) break;
+  }
   out.push_back({std::move(verdict), Style::kHeading});
   const std::string steps = StepsText(timeline);
   out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps});

@@ -55,6 +55,15 @@ std::string_view OfWhat(VerdictBasis basis) {
   return "of the time";
 }
 
+// ` (train.py:31-47)`: the loop of kLoop; empty: its lines are not known.
+std::string LoopPlace(const Timeline& timeline) {
+  const LoopLines& loop = timeline.verdict.loop;
+  const std::string_view file = timeline.strings.Get(loop.file);
+  if (file.empty() || loop.first <= 0) return "";
+  return PrintableUtf8(
+      StrCat(" (", BaseName(file), ":", loop.first, loop.last > loop.first ? StrCat("-", loop.last) : "", ")"));
+}
+
 std::string PlaceOf(const Timeline& timeline, const Where& where) {
   const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
   if (file.empty()) return PrintableUtf8(ShortSymbol(function));
@@ -95,6 +104,16 @@ const Where* FirstOf(const Verdict& verdict, WhereRole role) {
 }
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(ValidUtf8(text)); }
+
+Json LoopJson(const Timeline& timeline) {
+  const LoopLines& loop = timeline.verdict.loop;
+  if (timeline.verdict.basis != VerdictBasis::kLoop) return nullptr;
+  const auto line = [](int32_t number) { return number > 0 ? Json(number) : Json(nullptr); };
+  return {{"file", TextOrNull(timeline.strings.Get(loop.file))},
+          {"first_line", line(loop.first)},
+          {"last_line", line(loop.last)},
+          {"function", TextOrNull(timeline.strings.Get(loop.function))}};
+}
 
 }  // namespace
 
@@ -146,24 +165,26 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
           {"facts", std::move(facts)},
           {"split",
            {{"basis", BasisName(verdict.basis)},
+            {"loop", LoopJson(timeline)},
             {"steps", verdict.steps > 0 ? Json(verdict.steps) : Json(nullptr)},
             {"steps_s", verdict.total_ps > 0 ? Json(Seconds(verdict.total_ps)) : Json(nullptr)},
             {"parts", std::move(parts)},
             {"limits", std::move(limits)}}}};
 }
 
-std::string VerdictSentence(const Timeline& timeline, bool with_place) {
+std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
   const Verdict& verdict = timeline.verdict;
   if (verdict.cause == Cause::kUnknown) {
     return StrCat("what bounds the program is not known: ", PrintableUtf8(verdict.reason));
   }
   const bool others_wait = verdict.waiting_rank >= 0;
-  std::string text =
-      others_wait ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank, "'s step: waits for rank ",
-                           timeline.rank)
-                  : StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis), ": ", CauseTitle(verdict.cause));
+  std::string text = others_wait
+                         ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank,
+                                  "'s step: waits for rank ", timeline.rank)
+                         : StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis),
+                                  details.loop_lines ? LoopPlace(timeline) : "", ": ", CauseTitle(verdict.cause));
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
-  if (with_place && !others_wait && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
+  if (details.place && !others_wait && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
   return text;
 }
 

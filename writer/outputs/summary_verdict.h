@@ -18,8 +18,14 @@ namespace tbprof {
 
 nlohmann::ordered_json VerdictJson(const Timeline& timeline);
 
-// `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`.
-std::string VerdictSentence(const Timeline& timeline, bool with_place = true);
+// What a short line leaves out.
+struct VerdictDetails {
+  bool place = true;       // `, at train.py:41 main`
+  bool loop_lines = true;  // ` (train.py:31-47)`
+};
+// `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`;
+// `92 % of the main loop (train.py:31-47): garbage collection, at train.py:35 main`.
+std::string VerdictSentence(const Timeline& timeline, VerdictDetails details = {});
 // `the job used 1.2 of 2 CPUs`, ...: the numbers that support the cause; empty: none.
 std::string VerdictEvidence(const Timeline& timeline);
 // `native stacks: not sampled, ...`: missing data that makes the split less certain; empty: none is missing.

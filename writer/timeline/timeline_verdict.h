@@ -77,6 +77,13 @@ struct PythonLine {
   StringId function = 0;
 };
 
+// The lines of a function at which its loop was sampled.
+struct LoopLines {
+  StringId file = 0;  // 0: not known
+  StringId function = 0;
+  int32_t first = -1, last = -1;
+};
+
 // Where::thread for a place in another rank, whose threads are not in this timeline.
 inline constexpr uint32_t kOtherRank = UINT32_MAX;
 
@@ -106,6 +113,7 @@ struct Verdict {
   std::optional<Where> busiest;    // where most is spent, apart from waits for other processes
   std::vector<std::string> facts;  // numbers on which the cause is based, as text
 
+  LoopLines loop;       // of kLoop
   uint32_t thread = 0;  // of the steps: index into Timeline::threads
   uint64_t steps = 0;   // in the split; 0: not known
   int64_t total_ps = 0;

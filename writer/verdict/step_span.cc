@@ -81,7 +81,7 @@ class LoopFinder {
   LoopFinder(const Timeline& timeline, const PythonTags& tags, const PythonThread& thread)
       : python_(timeline.python), tags_(tags), thread_(thread) {}
 
-  bool Find(TimeSpan* span) const {
+  bool Find(TimeSpan* span, LoopLines* lines) const {
     uint64_t all = 0;
     for (const PythonRun& run : thread_.runs) {
       if (run.stack != 0 && tags_.TagOf(run.stack) != PythonTag::kImport) all += run.samples;
@@ -90,7 +90,7 @@ class LoopFinder {
     // Searches from the outermost function inwards for the first function with a loop.
     for (uint32_t depth = 0; depth < kMostDepth; ++depth) {
       TimeSpan loop{};
-      if (!LoopAt(depth, all, &loop)) return false;
+      if (!LoopAt(depth, all, &loop, lines)) return false;
       if (loop.end_ps == 0) continue;
       *span = loop;
       return true;
@@ -111,7 +111,7 @@ class LoopFinder {
   }
 
   // Returns false if no function at this depth has most of the samples.
-  bool LoopAt(uint32_t depth, uint64_t all, TimeSpan* loop) const {
+  bool LoopAt(uint32_t depth, uint64_t all, TimeSpan* loop, LoopLines* loop_lines) const {
     std::map<uint32_t, uint64_t> functions;
     for (const PythonRun& run : thread_.runs) {
       const std::vector<uint32_t> frames = OwnFrames(run.stack);
@@ -138,11 +138,15 @@ class LoopFinder {
       }
       before = line;
     }
+    const PythonFunction& function = python_.functions[most->first];
+    *loop_lines = {function.file, function.name, -1, -1};
     loop->start_ps = INT64_MAX;
     for (const auto& [line, seen] : lines) {
       if (line < 0 || seen.turns < kTurnsOfLoop) continue;
       loop->start_ps = std::min(loop->start_ps, seen.first_ps);
       loop->end_ps = std::max(loop->end_ps, seen.last_ps);
+      if (loop_lines->first < 0) loop_lines->first = line;
+      loop_lines->last = line;
     }
     return true;
   }
@@ -162,11 +166,12 @@ StepSpan SpanOfMainThread(const Timeline& timeline, const PythonTags& tags) {
   }
   const PythonThread* const python = timeline.python.OfThread(span.thread);
   TimeSpan loop{};
-  if (python != nullptr && LoopFinder(timeline, tags, *python).Find(&loop)) {
+  if (python != nullptr && LoopFinder(timeline, tags, *python).Find(&loop, &span.loop)) {
     span.basis = VerdictBasis::kLoop;
     span.spans = {loop};
     return span;
   }
+  span.loop = {};
   const Thread& thread = timeline.threads[span.thread];
   int64_t start = std::max<int64_t>(thread.start_ps, 0);
   if (python != nullptr) {

@@ -22,6 +22,7 @@ struct StepSpan {
   std::vector<TimeSpan> spans;  // in order, disjoint, not empty
   uint64_t steps = 0;           // 0: not known
   std::string reason;           // set if basis is kNone
+  LoopLines loop;               // set if basis is kLoop
 };
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags);

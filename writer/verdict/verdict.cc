@@ -55,6 +55,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   verdict.basis = span.basis;
   verdict.thread = span.thread;
   verdict.steps = span.steps;
+  verdict.loop = span.loop;
   if (span.spans.empty()) {
     verdict.reason = span.reason.empty() ? "nothing was recorded of the program's main thread" : span.reason;
     return verdict;

@@ -667,6 +667,10 @@ TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   EXPECT_EQ(verdict.total_ps, 4000 * kMs);
   EXPECT_EQ(CauseName(verdict.cause), "sleep");
   EXPECT_NEAR(verdict.share, 0.6, 0.02);
+  EXPECT_EQ(maker.timeline.strings.Get(verdict.loop.file), kOwn);
+  EXPECT_EQ(maker.timeline.strings.Get(verdict.loop.function), "main");
+  EXPECT_EQ(verdict.loop.first, 10) << "line 2 is before the loop";
+  EXPECT_EQ(verdict.loop.last, 11);
 }
 
 }  // namespace

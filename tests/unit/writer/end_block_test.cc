@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text at the end of a run: what its first line names, and leaves out where the line is too short.
+#include "writer/outputs/end_block.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "writer/outputs/summary_verdict.h"
+
+namespace tbprof {
+namespace {
+
+// Without steps: garbage collection in the loop at the lines 31 to 47 of `file`.
+Timeline InLoop(const std::string& file, Cause cause = Cause::kGarbageCollection) {
+  Timeline timeline;
+  timeline.processes.resize(1);
+  timeline.threads.resize(1);
+  Verdict& verdict = timeline.verdict;
+  verdict.basis = VerdictBasis::kLoop;
+  verdict.cause = cause;
+  verdict.part = StepPart::kGarbageCollection;
+  verdict.share = 0.92;
+  verdict.total_ps = 100;
+  verdict.loop = {timeline.strings.Intern("/home/me/" + file), timeline.strings.Intern("main"), 31, 47};
+  Where where;
+  where.file = verdict.loop.file;
+  where.line = 35;
+  where.function = verdict.loop.function;
+  where.share = 0.9;
+  verdict.where.push_back(where);
+  return timeline;
+}
+
+std::string FirstLine(const Timeline& timeline, int width = 100) {
+  SummaryOptions options;
+  options.width = width;
+  return EndBlock(timeline, {}, options).front();
+}
+
+TEST(EndBlock, WithoutSteps_NamesTheLoop) {
+  EXPECT_EQ(FirstLine(InLoop("train.py")),
+            "verdict: 92 % of the main loop (train.py:31-47): garbage collection, at train.py:35 main");
+  Timeline timeline = InLoop("train.py");
+  timeline.verdict.loop.last = 31;
+  EXPECT_EQ(FirstLine(timeline),
+            "verdict: 92 % of the main loop (train.py:31): garbage collection, at train.py:35 main");
+  timeline.verdict.loop = {};
+  EXPECT_EQ(FirstLine(timeline), "verdict: 92 % of the main loop: garbage collection, at train.py:35 main");
+}
+
+TEST(EndBlock, LongNames_LeaveTheCauseWhole) {
+  const std::string file = "train_with_a_long_name.py";
+  EXPECT_EQ(FirstLine(InLoop(file)), "verdict: 92 % of the main loop (" + file + ":31-47): garbage collection")
+      << "the third line shows the place";
+  EXPECT_EQ(FirstLine(InLoop(file, Cause::kAllocationChurn), 90),
+            "verdict: 92 % of the main loop: page faults at the first use of memory");
+  // The third line shows what the other thread does: the first keeps the place.
+  Timeline timeline = InLoop("train_long_name.py", Cause::kPrefetchThread);
+  timeline.verdict.where.push_back(timeline.verdict.where.front());
+  timeline.verdict.where.back().role = WhereRole::kWaitedFor;
+  EXPECT_EQ(FirstLine(timeline),
+            "verdict: 92 % of the main loop: waits for a prefetch thread, at train_long_name.py:35 main");
+}
+
+TEST(VerdictJson, Loop_HasItsLines) {
+  Timeline timeline = InLoop("train.py");
+  EXPECT_EQ(VerdictJson(timeline)["split"]["loop"],
+            (nlohmann::ordered_json{
+                {"file", "/home/me/train.py"}, {"first_line", 31}, {"last_line", 47}, {"function", "main"}}));
+  timeline.verdict.basis = VerdictBasis::kMainThread;
+  EXPECT_TRUE(VerdictJson(timeline)["split"]["loop"].is_null());
+}
+
+}  // namespace
+}  // namespace tbprof
