@@ -53,8 +53,8 @@ TEST(MachineLoad, Stat_HasBusyAndStolenTime) {
 }
 
 TEST(MachineLoad, BetweenTwoReadings_IsWhatOthersUsed) {
-  const LoadReading before = {.busy_s = 10, .steal_s = 1, .all_s = 100, .own_s = 3, .throttles = 5};
-  const LoadReading after = {.busy_s = 14, .steal_s = 1.5, .all_s = 110, .own_s = 5, .throttles = 7};
+  const LoadReading before = {.busy_s = 10, .steal_s = 1, .all_s = 100, .own_s = 3, .throttles = 5, .gpus = {}};
+  const LoadReading after = {.busy_s = 14, .steal_s = 1.5, .all_s = 110, .own_s = 5, .throttles = 7, .gpus = {}};
   const RunLoad load = LoadBetween(before, after);
   EXPECT_DOUBLE_EQ(load.others, 0.2);
   EXPECT_DOUBLE_EQ(load.steal, 0.05);
