@@ -64,20 +64,23 @@ bool RecordClockAnchor(Context* context, uint64_t limit_ns) {
   uint32_t nothing = 0;
   uint64_t query_ns;
   do {
-    // Read before the query: a thread that was descheduled beyond the limit queries once more.
+    // A thread that was descheduled must not lose its time to the limit: the limit begins when the event is recorded,
+    // and this time is read before the query, so that there is a query after the limit.
     query_ns = ReadMonotonic();
     const int result = driver.cuEventQuery(anchor->event);
     const uint64_t after = ReadMonotonic();
     if (result == kDriverSuccess) {
-      // An idle device reaches the event during cuEventRecord; a busy device, between that call and the last query.
+      // An idle device reaches the event during cuEventRecord. If the device is busy, or this thread or the query is
+      // late, the time is only known to be between the two readings. The earliest makes no work end after the wait for
+      // it, or after the recording, where it would not be shown: StartOf delays a time that is before its submission.
       const bool at_once = after - before < kGoodAnchorNs;
-      anchor->ns = at_once ? before + (recorded - before) / 2 : recorded + (after - recorded) / 2;
+      anchor->ns = at_once ? before + (recorded - before) / 2 : before;
       __atomic_store_n(&context->anchor, at, __ATOMIC_RELEASE);
       return true;
     }
     if (result != kDriverNotReady) return false;
     if (after - before > kGoodAnchorNs) FutexWait(&nothing, 0, kGoodAnchorNs);
-  } while (query_ns - before < limit_ns);
+  } while (query_ns < recorded + limit_ns);
   return false;
 }
 

@@ -2,6 +2,7 @@
 // CUDA without CUPTI: hooks on the driver interface, on the simulator (tests/sim).
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 
 #include "cuda_harness.h"
@@ -132,6 +133,13 @@ TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
     Counts counts = CountsOf(pair.profiled);
     EXPECT_EQ(counts["GPU 0 kernels"], Reported(pair.profiled, "kernels")) << late;
     EXPECT_EQ(counts["GPU 0 without times"], 0) << late;
+    int64_t last_kernel_ps = 0, last_wait_ps = 0;
+    for (const Event& event : pair.profiled.profile->events()) {
+      if (event.Has("kernel_details")) last_kernel_ps = std::max(last_kernel_ps, event.end_ps());
+      if (event.name == "cuCtxSynchronize") last_wait_ps = std::max(last_wait_ps, event.end_ps());
+    }
+    EXPECT_GT(last_wait_ps, 0) << late;
+    EXPECT_LE(last_kernel_ps, last_wait_ps) << late << ": the program has waited for it";
   }
 }
 
