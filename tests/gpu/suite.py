@@ -10,6 +10,7 @@ from harness import PROGRAMS, Failed, Skip, expect
 VARYING = re.compile(r"_ns=|per_second=|_kib=|pid|runtime=")
 # Leaves calls of the driver by siglongjmp: NVIDIA's keeps its locks, and the program hangs, bare too (H200).
 ONLY_SIMULATED = {"left_calls"}
+MODES = {"left_calls": "wait_signal"}  # of the simulator, without which the program cannot go on
 # Program, arguments, GPUs needed.
 SUBJECTS = (
     ("copies", (), 1),
@@ -57,6 +58,8 @@ def subject(check, name, arguments, gpus, options):
         raise Skip("NVIDIA's static runtime refuses the simulated driver")
     if machine.simulated and gpus > 1:
         environment["CUDASIM_GPUS"] = str(gpus)
+    if name in MODES:
+        environment["CUDASIM_CUDA"] = MODES[name]
     command = [machine.program(f"tests/gpu/{name}" if static else f"tests/sim/subjects/{name}"), *arguments]
     bare = check.bare(command, environment)
     # Written for the simulator: what a real library makes of it is a finding about that, and none about tbprof.

@@ -71,6 +71,7 @@ TEST_F(CudaHooks, Counts_EqualThoseOfCupti) {
     ASSERT_TRUE(SameOutput(by_hooks.bare, by_hooks.profiled)) << command[0];
     ASSERT_NE(by_hooks.profiled.profile, nullptr) << command[0];
     ASSERT_NE(by_cupti.profile, nullptr) << command[0];
+    ASSERT_TRUE(SameOutput(by_hooks.bare, by_cupti)) << command[0] << by_cupti.err;
     EXPECT_EQ(CountsOf(by_hooks.profiled), CountsOf(by_cupti)) << command[0];
     EXPECT_THAT(Warnings(by_hooks.profiled), HasSubstr("device times are approximate"));
   }
@@ -147,8 +148,10 @@ TEST_F(CudaHooks, FirstClockReadingLate_WorkBeforeItHasTimes) {
 TEST_F(CudaHooks, CallLeftByAJump_ThreadIsStillRecorded) {
   for (const std::string way : {"jump", "stack", "threads", "contexts", "inside"}) {
     RunOptions options = ByHooks();
-    if (way == "inside") options.environment.push_back({"CUDASIM_CUDA", "event_signal=7"});
-    if (way == "contexts") options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
+    const char* const modes = way == "inside"     ? "event_signal=7"
+                              : way == "contexts" ? "queue_depth=4,wait_signal"
+                                                  : "wait_signal";
+    options.environment.push_back({"CUDASIM_CUDA", modes});
     // 40 contexts are more than the observer has room for at once.
     const Pair pair = RunBoth({Subject("left_calls"), way, way == "contexts" ? "40" : "6"}, options);
     ASSERT_EQ(pair.profiled.code(), 0) << way << pair.profiled.err;
@@ -164,7 +167,7 @@ TEST_F(CudaHooks, CallLeftByAJump_ThreadIsStillRecorded) {
 // The inner launch may be counted or not; the outer launch continues.
 TEST_F(CudaHooks, LaunchInsideALaunch_OuterOneIsRecorded) {
   RunOptions options = ByHooks();
-  options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4"});
+  options.environment.push_back({"CUDASIM_CUDA", "queue_depth=4,wait_signal"});
   const Pair pair = RunBoth({Subject("left_calls"), "handler", "40"}, options);
   ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.err;
   Counts counts = CountsOf(pair.profiled);

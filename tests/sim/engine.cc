@@ -185,6 +185,12 @@ CUresult Start() {
   return e.devices.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
 }
 
+// For calls that wait for the device. They hold no lock here: who handles the signal may never return.
+void WaitForDevice(int64_t time) {
+  if (mode::wait_signal() != 0 && time > Now()) raise(SIGUSR1);
+  WaitUntil(time);
+}
+
 }  // namespace
 
 // ---- state
@@ -580,7 +586,7 @@ CUresult Submit(CUstream stream, Op& op) {
     }
     if (room_at == 0) break;
     // The driver's queue is full: the caller waits for the device.
-    WaitUntil(room_at);
+    WaitForDevice(room_at);
     const int64_t then = now;
     now = Now();
     if (Wants(kWantsOverhead) && TheHooks() != nullptr) {
@@ -620,7 +626,7 @@ CUresult SynchronizeStream(CUstream stream) {
     }
   }
   WaitResolved(stream, stream->submitted.load());
-  WaitUntil(StreamEnd(stream));
+  WaitForDevice(StreamEnd(stream));
   return CheckFault(context);
 }
 
@@ -641,14 +647,14 @@ CUresult SynchronizeContext(CUcontext context) {
     WaitResolved(stream, stream->submitted.load());
     end = std::max(end, stream->end.load());
   }
-  WaitUntil(end);
+  WaitForDevice(end);
   return CheckFault(context);
 }
 
 CUresult SynchronizeEvent(CUevent event) {
   if (event->capture != nullptr) return CUDA_ERROR_CAPTURED_EVENT;
   WaitEventResolved(event);
-  if (event->recorded.load()) WaitUntil(event->done_at.load());
+  if (event->recorded.load()) WaitForDevice(event->done_at.load());
   return CheckFault(event->context);
 }
 

@@ -6,19 +6,17 @@
 //
 // jump: by siglongjmp from a handler; stack: from a handler on a stack of its own; threads: on threads that end then,
 // with destructors that launch, too; contexts: launches, that wait for room (queue_depth=4), and then their context
-// ends; handler: not left, but launched in from a handler, whose stack is an array in main; inside: wherever a signal
-// comes that the simulator raises (event_signal). Launches follow from where the call was, from deeper and from nearer
-// to main.
+// ends; handler: not left, but launched in from a handler, whose stack is an array in main; inside: where an event is
+// recorded. Launches follow from where the call was, from deeper and from nearer to main.
+//
+// The simulator raises the signals where it holds no lock: for `inside` with event_signal, else with wait_signal.
 #include <cuda.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
 
@@ -31,7 +29,6 @@ static const char kImage[] =
 static CUcontext context;
 static CUfunction function;
 static std::atomic<int> kernels{0};
-static std::atomic<bool> finished{false};
 
 __attribute__((noinline)) static void Launch(unsigned long long duration) {
   void* arguments[] = {&duration};
@@ -49,51 +46,24 @@ __attribute__((noinline)) static void LaunchDeeper() {
 
 // ---- left while the device is waited for
 
-struct Sleeper {
-  std::atomic<int> thread{0};  // 0: no waiter
-  pthread_t handle;
-};
-static Sleeper sleeper;
+static volatile sig_atomic_t armed;
 static sigjmp_buf after;
 
-__attribute__((noinline)) static void Wait() {
-  sleeper.handle = pthread_self();
-  sleeper.thread = static_cast<int>(syscall(SYS_gettid));
-  MUST(cuStreamSynchronize(nullptr));
-  sleeper.thread = 0;
+// Not for each wait: some must not be left, such as the last one.
+static void JumpIfArmed(int) {
+  if (armed == 0) return;
+  armed = 0;
+  siglongjmp(after, 1);
 }
-
-// A thread that holds no lock of anybody: it sleeps in the simulator.
-static bool Sleeps(int thread) {
-  char path[64], text[16] = {};
-  snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", thread);
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) exit(2);
-  const ssize_t got = read(file, text, sizeof(text) - 1);
-  close(file);
-  return got > 0 && atoi(text) == SYS_clock_nanosleep;
-}
-
-static void* Disturb(void*) {
-  while (!finished) {
-    const int thread = sleeper.thread;
-    if (thread != 0 && Sleeps(thread)) {
-      sleeper.thread = 0;
-      pthread_kill(sleeper.handle, SIGUSR1);
-    }
-    usleep(100);
-  }
-  return nullptr;
-}
-
-static void Jump(int) { siglongjmp(after, 1); }
 
 __attribute__((noinline)) static void LeaveOnce() {
   volatile bool left = false;
   while (!left) {
     if (sigsetjmp(after, 1) == 0) {
       Launch(20'000'000);
-      Wait();
+      armed = 1;
+      MUST(cuStreamSynchronize(nullptr));
+      armed = 0;  // the kernel was over before the wait: there was no signal
     } else {
       left = true;
     }
@@ -105,8 +75,7 @@ __attribute__((noinline)) static void LeaveLaunch() {
   volatile bool left = false;
   while (!left) {
     if (sigsetjmp(after, 1) == 0) {
-      sleeper.handle = pthread_self();
-      sleeper.thread = static_cast<int>(syscall(SYS_gettid));
+      armed = 1;
       for (;;) Launch(5'000'000);
     } else {
       left = true;
@@ -133,14 +102,15 @@ static void Handle(int signal, void (*handler)(int), int flags) {
 
 static volatile int nested;
 static void LaunchInside(int) {
+  if (armed == 0) return;
+  armed = 0;
   Launch(1000);
   nested = nested + 1;
 }
 
 __attribute__((noinline)) static void LaunchAround(int count) {
   while (nested < count) {
-    sleeper.handle = pthread_self();
-    sleeper.thread = static_cast<int>(syscall(SYS_gettid));
+    armed = 1;
     for (const int before = nested; nested == before;) Launch(5'000'000);
   }
 }
@@ -161,11 +131,6 @@ static void* Ending(void*) {
 }
 
 // ---- left wherever an event is recorded
-
-static volatile sig_atomic_t armed;
-static void JumpIfArmed(int) {
-  if (armed != 0) siglongjmp(after, 1);
-}
 
 // A launch that was left is made again: what is counted has returned.
 __attribute__((noinline)) static void LaunchAnyhow(bool deeper) {
@@ -197,9 +162,7 @@ int main(int argc, char** argv) {
     other.ss_size = sizeof(room);
     const bool handler = strcmp(mode, "handler") == 0, elsewhere = handler || strcmp(mode, "stack") == 0;
     if (elsewhere) sigaltstack(&other, nullptr);
-    Handle(SIGUSR1, handler ? LaunchInside : Jump, elsewhere ? SA_ONSTACK : 0);
-    pthread_t disturber;
-    if (pthread_create(&disturber, nullptr, Disturb, nullptr) != 0) return 1;
+    Handle(SIGUSR1, handler ? LaunchInside : JumpIfArmed, elsewhere ? SA_ONSTACK : 0);
     if (handler) LaunchAround(count);
     for (int i = 0; i < count && !handler; ++i) {
       if (threads) {
@@ -229,8 +192,6 @@ int main(int argc, char** argv) {
           break;
       }
     }
-    finished = true;
-    pthread_join(disturber, nullptr);
   }
   MUST(cuCtxSynchronize());
   // In bare runs and others the same number is left, if not the same calls.
