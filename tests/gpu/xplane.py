@@ -6,6 +6,11 @@ import collections
 # `operation`: its tf_op, None without one.
 Event = collections.namedtuple("Event", "name start_ps duration_ps correlation kernel line operation")
 
+# CUPTI gives such a copy like work of a GPU, and calls it MemcpyHToH.
+HOST_COPY = "copy from host to host"
+# Of an arrow (writer/outputs/flow_ids.h).
+FLOW_CATEGORY, GPU_LAUNCH = 58, 9
+
 
 def _varint(data, at):
     """The number at a place, and the place behind it."""
@@ -61,9 +66,9 @@ def _stat(data, span):
 
 
 class Profile:
-    """`device`: events of all GPUs; `host`: those of the host that belong to work of a GPU. Both have a correlation.
-    `on_device`: how many events planes of GPUs have, by whomever they were written. `python`: (event, line of Python)
-    of the host's events that have one."""
+    """`device`: what CUPTI gives as work of GPUs; `host`: the calls that caused it. Both have a correlation; a copy that
+    the host made in a call has none. `on_device`: how many events planes of GPUs have, by whomever they were written.
+    `python`: (event, line of Python) of the host's events that have one."""
 
     def __init__(self, path):
         self.device, self.host, self.on_device, self.python = [], [], 0, []
@@ -87,20 +92,17 @@ class Profile:
                 stats[number] = name
         # Work outside of the steps is on a plane of its own.
         on_device = plane_name.startswith(("/device:GPU:", "/device:CUSTOM:GPU"))
-        correlation_id = next((number for number, name in stats.items() if name == "correlation_id"), None)
-        kernel_details = next((number for number, name in stats.items() if name == "kernel_details"), None)
-        tf_op = next((number for number, name in stats.items() if name == "tf_op"), None)
+        # Work outside of the steps has an arrow instead of a number: both ends have one value but for the direction.
+        wanted = {name: number for number, name in stats.items()
+                  if name in ("correlation_id", "flow", "kernel_details", "tf_op")}
         if on_device:
             self.on_device += sum(field == 4 for line in lines for field, _ in _fields(data, *line))
         python = next((number for number, name in stats.items() if name == "python"), None)
         if python is not None and not on_device:
             for line in lines:
                 self._python_of(data, line, names, stats, python)
-        if correlation_id is None:
-            return
         for line in lines:
-            events = self.device if on_device else self.host
-            self._line(data, line, names, stats, correlation_id, kernel_details, tf_op, events)
+            self._line(data, line, names, stats, wanted, on_device)
 
     def _python_of(self, data, span, names, stats, python):
         for number, event in _fields(data, *span):
@@ -116,8 +118,7 @@ class Profile:
                         said = stats.get(said) if isinstance(said, int) else data[slice(*said)].decode()
                         self.python.append((name, said))
 
-    @staticmethod
-    def _line(data, span, names, stats, correlation_id, kernel_details, tf_op, events):
+    def _line(self, data, span, names, stats, wanted, on_device):
         line_id, start_ns, found = 0, 0, []
         for field, value in _fields(data, *span):
             if field == 1:
@@ -137,10 +138,15 @@ class Profile:
                     duration = value
                 elif field == 4:
                     number, stat = _stat(data, value)
-                    if number == correlation_id:
-                        correlation = stat if isinstance(stat, int) else int(data[slice(*stat)])
-                    kernel = kernel or number == kernel_details
-                    if number == tf_op:
+                    if number == wanted.get("correlation_id"):
+                        correlation = stat
+                    elif number == wanted.get("flow") and stat >> FLOW_CATEGORY == GPU_LAUNCH:
+                        correlation = -(stat >> 2)
+                    kernel = kernel or number == wanted.get("kernel_details")
+                    if number == wanted.get("tf_op"):
                         operation = stats.get(stat) if isinstance(stat, int) else data[slice(*stat)].decode()
-            if correlation is not None:
+            events = self.device if on_device or name == HOST_COPY else self.host
+            if name == HOST_COPY:
+                name = "MemcpyHToH"
+            if correlation is not None or name == "MemcpyHToH":
                 events.append(Event(name, start_ns * 1000 + offset, duration, correlation, kernel, line_id, operation))

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kFurtherStreams = UINT32_MAX;  // the number of the line for further streams
 constexpr size_t kMaxLaunches = 1u << 18;
-constexpr size_t kMaxSyncs = 1u << 20;
+constexpr size_t kMaxHostSpans = 1u << 20;
 constexpr size_t kMaxKernelName = 2048;
 
 }  // namespace
@@ -53,7 +53,7 @@ void GpuBuilder::Take(const Identity& process, uint32_t owner, const RecordView&
     case RecordKind::kGpuApi:
       return TakeApi(process, &state, owner, record);
     case RecordKind::kGpuSpan:
-      return TakeSpan(process, &state, owner, record);
+      return TakeSpan(&state, owner, record);
     case RecordKind::kGpuMemory: {
       GpuMemoryRecord memory;
       if (record.Read(&memory)) TakeMemory(&state, owner, memory, /*dropped=*/false);
@@ -285,10 +285,26 @@ void GpuBuilder::TakeKernel(ProcessState* state, uint32_t owner, const RecordVie
   Keep(*state, owner, work, kernel.stream, event);
 }
 
+void GpuBuilder::KeepHostSpan(const GpuHostSpan& span) {
+  if (host_spans_.size() >= kMaxHostSpans) {
+    ++timeline_->events_over_budget;
+    return;
+  }
+  ++timeline_->records;
+  host_spans_.push_back(span);
+}
+
+void GpuBuilder::TakeHostCopy(uint32_t owner, const Work& work, const GpuCopyRecord& copy) {
+  devices_.CountCopies(work.device, static_cast<uint8_t>(copy.copy_kind), 1, copy.bytes, CountedPs(work.span, work.ns));
+  if (work.span.end <= window_.open || owner == kNoProcess) return;
+  KeepHostSpan({owner, work.span.start, work.span.end, copy.correlation, copy.stream, 0, /*is_copy=*/true, copy.bytes});
+}
+
 void GpuBuilder::TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuCopyRecord copy;
   Work work;
   if (!record.Read(&copy) || !FindWork(state, record.tag.aux, copy.start, copy.end, &work)) return;
+  if (copy.copy_kind == GpuCopyKind::kHostToHost) return TakeHostCopy(owner, work, copy);
   devices_.CountCopies(work.device, static_cast<uint8_t>(copy.copy_kind), 1, copy.bytes, CountWork(owner, work));
   GpuEvent event;
   if (!Place(owner, work, record.tag.flags, &event)) return;
@@ -375,7 +391,7 @@ void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView
   Keep(*state, owner, work, graph.stream, event);
 }
 
-void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record) {
+void GpuBuilder::TakeSpan(ProcessState* state, uint32_t owner, const RecordView& record) {
   GpuSpanRecord said;
   if (!record.Read(&said)) return;
   if (said.span_kind == GpuSpanKind::kGraph) return TakeGraph(state, owner, record, said);
@@ -390,12 +406,7 @@ void GpuBuilder::TakeSpan(const Identity& process, ProcessState* state, uint32_t
     case GpuSpanKind::kSynchronization: {
       if (IsHostWait(said.type)) CountWaits(state, said.context, 1, CountedPs(span, said.end - said.start));
       if (span.end <= window_.open || owner == kNoProcess) return;
-      if (syncs_.size() >= kMaxSyncs) {
-        ++timeline_->events_over_budget;
-        return;
-      }
-      syncs_.push_back({process, owner, span.start, span.end, said.correlation, said.stream, said.context, said.type});
-      return;
+      return KeepHostSpan({owner, span.start, span.end, said.correlation, said.stream, said.type});
     }
     case GpuSpanKind::kOverhead: {
       if (span.end <= window_.open || owner == kNoProcess) return;
@@ -435,7 +446,8 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
   if (on_device) {
     AddSaturating(&timeline_->gpu_devices[device].untimed, row.untimed);
     AddSaturating(&timeline_->gpu_devices[device].unfinished, row.unfinished);
-    if (owner != kNoProcess && row.kind != GpuTotalKind::kBusy) AddSaturating(&device_ps_[owner], ps);
+    const bool by_host = row.kind == GpuTotalKind::kCopy && row.id == static_cast<uint32_t>(GpuCopyKind::kHostToHost);
+    if (owner != kNoProcess && row.kind != GpuTotalKind::kBusy && !by_host) AddSaturating(&device_ps_[owner], ps);
   }
   switch (row.kind) {
     case GpuTotalKind::kKernel:
@@ -551,7 +563,10 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   host_.events->Keep(line, event);
 }
 
-void GpuBuilder::Finish() { CorrelateGpu(std::move(syncs_), window_, host_, timeline_); }
+void GpuBuilder::Finish() {
+  CorrelateGpu(host_spans_, window_, host_, timeline_);
+  host_spans_ = {};
+}
 
 void GpuBuilder::FinishTimes() {
   for (GpuStream& stream : timeline_->gpu_streams) {

@@ -93,7 +93,7 @@ class GpuBuilder {
   void TakeKernel(ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeCopy(ProcessState* state, uint32_t owner, const RecordView& record);
   void TakeApi(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
-  void TakeSpan(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
+  void TakeSpan(ProcessState* state, uint32_t owner, const RecordView& record);
   void CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_t device, GpuUnifiedKind kind, uint64_t calls,
                           uint64_t value, int64_t ps);
   void TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner, const RecordView& record);
@@ -104,11 +104,14 @@ class GpuBuilder {
   bool FindWork(ProcessState* state, uint16_t device, uint64_t start_ns, uint64_t end_ns, Work* work);
   // The part of the totals that all kinds of work share. Returns the time that counts, in ps.
   int64_t CountWork(uint32_t owner, const Work& work);
+  // A copy from host to host is made by the host: CUDA runs it in the call, and CUPTI's times are those of the host.
+  void TakeHostCopy(uint32_t owner, const Work& work, const GpuCopyRecord& copy);
   // Returns false if the work is not in the window, or its process is not shown.
   bool Place(uint32_t owner, const Work& work, uint32_t flags, GpuEvent* event) const;
   // `span` must touch the window. Returns false if there are too many lines or types, and counts that.
   bool PlaceOnHost(uint32_t line, uint16_t type, const Span& span, RawEvent* event);
   void Keep(const ProcessState& state, uint32_t owner, const Work& work, uint32_t stream, const GpuEvent& event);
+  void KeepHostSpan(const GpuHostSpan& span);
   // The part of a span that lies in the time of the totals, in ps.
   int64_t CountedPs(const Span& span, uint64_t ns) const;
 
@@ -124,7 +127,7 @@ class GpuBuilder {
   absl::flat_hash_map<std::pair<uint64_t, uint32_t>, uint32_t> stream_ids_;  // (owner << 32 | stream, device)
   absl::flat_hash_map<std::string, uint32_t> launch_ids_;
   std::map<uint32_t, int64_t> device_ps_;
-  std::vector<GpuSync> syncs_;
+  std::vector<GpuHostSpan> host_spans_;
 };
 
 }  // namespace tbprof

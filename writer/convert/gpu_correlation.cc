@@ -22,15 +22,15 @@ struct Call {
   uint64_t unique;
 };
 
-absl::flat_hash_set<uint64_t> WantedKeys(const std::vector<GpuSync>& syncs, const Timeline& timeline) {
+absl::flat_hash_set<uint64_t> WantedKeys(const std::vector<GpuHostSpan>& spans, const Timeline& timeline) {
   absl::flat_hash_set<uint64_t> wanted;
   for (const GpuStream& stream : timeline.gpu_streams) {
     for (const GpuEvent& event : stream.events) {
       if (event.correlation != 0) wanted.insert(KeyOf(stream.process, event.correlation));
     }
   }
-  for (const GpuSync& sync : syncs) {
-    if (sync.correlation != 0) wanted.insert(KeyOf(sync.owner, sync.correlation));
+  for (const GpuHostSpan& span : spans) {
+    if (span.correlation != 0) wanted.insert(KeyOf(span.owner, span.correlation));
   }
   return wanted;
 }
@@ -130,25 +130,37 @@ void NumberEvents(const CaptureWindow& window, CallIndex* index, HostEvents* eve
   }
 }
 
+void KeepOnHost(const GpuHostSpan& span, const Call* call, const CaptureWindow& window, const HostParts& host,
+                Timeline* timeline) {
+  const std::string_view name = span.is_copy ? "copy from host to host" : SynchronizationName(span.type);
+  const std::string_view line_name = span.is_copy ? "CUDA copies by the host" : "CUDA synchronization";
+  const uint32_t line = call != nullptr ? call->thread : host.model->LineOf(span.owner, std::string(line_name));
+  const uint16_t type = host.types->Find(name, EventFamily::kGpu, ObjectKind::kStream,
+                                         span.is_copy ? ValueKind::kBytes : ValueKind::kNone);
+  if (line == kNoLine || type == kNoType) {
+    --timeline->records;
+    ++timeline->events_over_budget;
+    return;
+  }
+  RawEvent event;
+  ClipTo(window.open, window.close, span.start, span.end, &event);
+  event.type = type;
+  if (span.stream != UINT32_MAX) event.object = span.stream;
+  if (span.is_copy) event.value = static_cast<int64_t>(std::min<uint64_t>(span.bytes, INT64_MAX));
+  host.events->Keep(line, event);
+}
+
 }  // namespace
 
-void CorrelateGpu(std::vector<GpuSync> syncs, const CaptureWindow& window, const HostParts& host, Timeline* timeline) {
-  CallIndex index(TakeCalls(WantedKeys(syncs, *timeline), *timeline, host.events));
+void CorrelateGpu(const std::vector<GpuHostSpan>& spans, const CaptureWindow& window, const HostParts& host,
+                  Timeline* timeline) {
+  CallIndex index(TakeCalls(WantedKeys(spans, *timeline), *timeline, host.events));
   NumberEvents(window, &index, host.events, timeline);
-  for (const GpuSync& sync : syncs) {
-    const Call* call = sync.correlation == 0 ? nullptr
-                                             : index.Find(KeyOf(sync.owner, sync.correlation),
-                                                          static_cast<int64_t>(std::max(sync.start, window.open)));
-    const uint32_t line = call != nullptr ? call->thread : host.model->LineOf(sync.owner, "CUDA synchronization");
-    const uint16_t type =
-        host.types->Find(SynchronizationName(sync.type), EventFamily::kGpu, ObjectKind::kStream, ValueKind::kNone);
-    if (line == kNoLine || type == kNoType) continue;
-    ++timeline->records;
-    RawEvent event;
-    ClipTo(window.open, window.close, sync.start, sync.end, &event);
-    event.type = type;
-    if (sync.stream != UINT32_MAX) event.object = sync.stream;
-    host.events->Keep(line, event);
+  for (const GpuHostSpan& span : spans) {
+    const Call* call = span.correlation == 0 ? nullptr
+                                             : index.Find(KeyOf(span.owner, span.correlation),
+                                                          static_cast<int64_t>(std::max(span.start, window.open)));
+    KeepOnHost(span, call, window, host, timeline);
   }
 }
 

@@ -72,7 +72,8 @@ class EventWriter {
     if (event_id == 0) {
       event_id = plane_->EventId(type.name);
       const ConservedKind kind = ConservedKindOf(type);
-      if (kind != ConservedKind::kNone) kinds_[event_id].insert(kind);
+      // `tbprof check` compares the events of host planes with what was published; most copies are on GPU planes.
+      if (kind != ConservedKind::kNone && kind != ConservedKind::kGpuCopy) kinds_[event_id].insert(kind);
     }
     line.Begin(event_id, event.start_ps, event.duration_ps);
     if (event.call_site != 0) {

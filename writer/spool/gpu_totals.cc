@@ -34,6 +34,8 @@ void GpuTotals::AddWork(const Key& key, uint64_t start, uint64_t end, uint64_t b
   }
   AddSaturating(&sum->ns, end - start);
   sum->longest = std::max(sum->longest, end - start);
+  // The host makes such a copy itself.
+  if (key.kind == GpuTotalKind::kCopy && key.id == static_cast<uint32_t>(GpuCopyKind::kHostToHost)) return;
   const auto device = std::make_tuple(key.segment, key.process, key.device);
   auto busy = busy_.find(device);
   if (busy == busy_.end()) {

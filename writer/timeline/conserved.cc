@@ -47,7 +47,10 @@ ConservedKind ConservedKindOf(const EventType& type) {
     case EventFamily::kOther:
       return ConservedKind::kLibrary;
     case EventFamily::kGpu:
-      return type.value == ValueKind::kCorrelation ? ConservedKind::kGpuCall : ConservedKind::kNone;
+      if (type.value == ValueKind::kCorrelation) return ConservedKind::kGpuCall;
+      // A copy by the host.
+      return type.object == ObjectKind::kStream && type.value == ValueKind::kBytes ? ConservedKind::kGpuCopy
+                                                                                   : ConservedKind::kNone;
     case EventFamily::kAnnotation:
       return type.origin == RangeOrigin::kProgram || type.origin == RangeOrigin::kTensorFlow
                  ? ConservedKind::kAnnotation

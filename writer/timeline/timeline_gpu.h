@@ -105,7 +105,7 @@ struct GpuDevice {
   uint16_t compute_major = 0, compute_minor = 0;
 
   // Totals, whole capture, whether drawn or not.
-  int64_t busy_ps = 0;              // union of kernels, copies and sets
+  int64_t busy_ps = 0;              // union of kernels, copies and sets, without copies from host to host
   double busy_in_steps_share = -1;  // share of the time of the regular steps; -1: not known
   uint64_t kernels = 0;
   int64_t kernel_ps = 0;
