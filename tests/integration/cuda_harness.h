@@ -42,19 +42,27 @@ inline int64_t Reported(const RunResult& result, const std::string& name) {
   return -1;
 }
 
+// What a call and its work have in common: a number, or outside of the steps an arrow. Empty: nothing.
+inline std::string LinkOf(const Event& event) {
+  if (event.Has("correlation_id")) return event.Stat("correlation_id");
+  if (!event.Has("flow")) return "";
+  // The lowest two bits are the end of the arrow.
+  return "arrow " + std::to_string(std::stoull(event.Stat("flow")) >> 2);
+}
+
 struct OnDevice {
   int64_t kernels = 0, kernel_ps = 0, to_device = 0, from_device = 0, sets = 0;
-  std::set<std::string> correlations;
+  std::set<std::string> links;
 };
 
 inline OnDevice DeviceWork(const Profile& profile) {
   OnDevice work;
   for (const Event& event : profile.events()) {
-    if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("correlation_id")) continue;
+    if (event.plane.find("/device:GPU:") == std::string::npos || LinkOf(event).empty()) continue;
     if (event.Has("kernel_details")) {
       ++work.kernels;
       work.kernel_ps += event.duration_ps;
-      work.correlations.insert(event.Stat("correlation_id"));
+      work.links.insert(LinkOf(event));
     }
     if (event.name.starts_with("MemcpyHToD")) ++work.to_device;
     if (event.name.starts_with("MemcpyDToH")) ++work.from_device;

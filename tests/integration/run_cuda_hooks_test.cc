@@ -184,12 +184,12 @@ TEST_F(CudaHooks, Training_EachKernelIsRecorded) {
   EXPECT_EQ(work.kernels, Reported(pair.profiled, "kernels"));
   // The events enclose the work, with an error of at most half a microsecond.
   EXPECT_GE(work.kernel_ps, (Reported(pair.profiled, "kernel_ns") - 500 * work.kernels) * 1000);
-  EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
+  EXPECT_EQ(static_cast<int64_t>(work.links.size()), work.kernels);
   std::set<std::string> launches;
   for (const Event& event : pair.profiled.profile->events()) {
-    if (event.plane == "/host:CPU" && event.Has("correlation_id")) launches.insert(event.Stat("correlation_id"));
+    if (event.plane == "/host:CPU" && !LinkOf(event).empty()) launches.insert(LinkOf(event));
   }
-  for (const std::string& correlation : work.correlations) EXPECT_TRUE(launches.contains(correlation)) << correlation;
+  for (const std::string& link : work.links) EXPECT_TRUE(launches.contains(link)) << link;
   EXPECT_FALSE(pair.profiled.profile->Named("cuLaunchKernel").empty());
 }
 
@@ -199,14 +199,12 @@ TEST_F(CudaHooks, DeviceTimes_FitTheHosts) {
   ASSERT_TRUE(pair.Same());
   std::map<std::string, int64_t> launched;
   for (const Event& event : pair.profiled.profile->events()) {
-    if (event.plane == "/host:CPU" && event.Has("correlation_id")) {
-      launched[event.Stat("correlation_id")] = event.start_ps;
-    }
+    if (event.plane == "/host:CPU" && !LinkOf(event).empty()) launched[LinkOf(event)] = event.start_ps;
   }
   std::map<std::string, int64_t> ends;
   for (const Event& event : pair.profiled.profile->events()) {
     if (event.plane.find("/device:GPU:") == std::string::npos || !event.Has("kernel_details")) continue;
-    EXPECT_GE(event.start_ps, launched[event.Stat("correlation_id")]) << event.name;
+    EXPECT_GE(event.start_ps, launched[LinkOf(event)]) << event.name;
     int64_t& end = ends[event.line];
     // Exact to the nanosecond: TensorBoard would draw overlapping kernels on a line of their own.
     EXPECT_GE(event.start_ps + 1000, end) << event.name;

@@ -115,14 +115,13 @@ TEST_F(Cuda, Neighbour_ReplacesTheClock_KernelsFollowTheirLaunches) {
   EXPECT_FALSE(run.Said("clock jumped")) << run.AllSaid();
   std::map<std::string, int64_t> launches;
   for (const Event& event : run.profile->events()) {
-    if (event.plane == "/host:CPU" && event.Has("correlation_id"))
-      launches[event.Stat("correlation_id")] = event.start_ps;
+    if (event.plane == "/host:CPU" && !LinkOf(event).empty()) launches[LinkOf(event)] = event.start_ps;
   }
   int followed = 0;
   for (const Event& event : run.profile->events()) {
     if (!event.Has("kernel_details")) continue;
-    ASSERT_TRUE(launches.contains(event.Stat("correlation_id")));
-    EXPECT_GE(event.start_ps, launches[event.Stat("correlation_id")]);
+    ASSERT_TRUE(launches.contains(LinkOf(event)));
+    EXPECT_GE(event.start_ps, launches[LinkOf(event)]);
     // Each kernel takes 3,000 ns, independent of the clock's unit.
     EXPECT_NEAR(static_cast<double>(event.duration_ps), 3e6, 0.1e6);
     ++followed;

@@ -35,14 +35,14 @@ TEST_F(Cuda, Training_EachKernelIsRecorded) {
   EXPECT_EQ(work.to_device, Reported(pair.profiled, "copies_to_device"));
   EXPECT_EQ(work.from_device, Reported(pair.profiled, "copies_from_device"));
   EXPECT_EQ(work.sets, Reported(pair.profiled, "sets"));
-  EXPECT_EQ(static_cast<int64_t>(work.correlations.size()), work.kernels);
+  EXPECT_EQ(static_cast<int64_t>(work.links.size()), work.kernels);
   EXPECT_TRUE(pair.profiled.profile->HasPlane("/device:GPU:0"));
   // The launch is on the thread that made it, and is linked to its kernel.
   std::set<std::string> launches;
   for (const Event& event : pair.profiled.profile->events()) {
-    if (event.plane == "/host:CPU" && event.Has("correlation_id")) launches.insert(event.Stat("correlation_id"));
+    if (event.plane == "/host:CPU" && !LinkOf(event).empty()) launches.insert(LinkOf(event));
   }
-  for (const std::string& correlation : work.correlations) EXPECT_TRUE(launches.contains(correlation)) << correlation;
+  for (const std::string& link : work.links) EXPECT_TRUE(launches.contains(link)) << link;
   EXPECT_FALSE(pair.profiled.profile->Named("cudaLaunchKernel").empty());
 }
 

@@ -9,13 +9,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_format.h"
-#include "writer/base/crc32c.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/convert/torch_estimates.h"
 #include "writer/convert/torch_links.h"
 #include "writer/convert/torch_operations.h"
+#include "writer/outputs/flow_ids.h"
+#include "writer/outputs/gpu_calls.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/summary_conservation.h"
 #include "writer/outputs/xplane_gpu.h"
@@ -33,17 +34,6 @@ namespace {
 constexpr size_t kMaxSharedObjects = 1 << 14;
 constexpr size_t kExpectedEventBytes = 26;
 
-// Ids of arrows: dense within the file, and different from those of the other files of a run.
-class FlowIds {
- public:
-  explicit FlowIds(std::string_view host) : file_(Crc32c(0, host.data(), host.size()) & 0xFFFFFF) {}
-  uint64_t For(int64_t flow) { return file_ << 32 | ids_.try_emplace(flow, ids_.size() + 1).first->second; }
-
- private:
-  uint64_t file_;
-  absl::flat_hash_map<int64_t, uint64_t> ids_;
-};
-
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
 // If an interned text equals a stat name that a reader knows, it counts as that stat's metadata. Those names are words;
@@ -53,14 +43,15 @@ bool MayIntern(std::string_view text) { return text.find_first_of("(/+[") != std
 // Writes events of the timeline to lines of one plane.
 class EventWriter {
  public:
-  // `calls`: for the counted plane, whose calls belong to steps; null for another plane.
+  // `counted`: the calls of this plane belong to steps.
   EventWriter(const Timeline& timeline, PlaneBuilder* plane, FlowIds* flows, const TorchLinks* links,
-              const GpuCalls* calls)
+              const GpuCalls& calls, bool counted)
       : timeline_(timeline),
         plane_(plane),
         flows_(flows),
         links_(links),
         calls_(calls),
+        counted_(counted),
         python_(timeline, plane),
         event_ids_(timeline.types.size()),
         text_ids_(timeline.strings.size()) {}
@@ -113,7 +104,7 @@ class EventWriter {
 
   void WriteAll(LineBuilder& line, uint32_t index) {
     const Thread& thread = timeline_.threads[index];
-    const ThreadSteps steps = calls_ != nullptr ? StepsOfThread(timeline_, thread, *calls_) : ThreadSteps{};
+    const ThreadSteps steps = counted_ ? StepsOfThread(timeline_, thread, calls_) : ThreadSteps{};
     auto bar = steps.bars.begin();
     auto tied = steps.tied.begin();
     for (uint32_t i = 0; i < thread.events.size(); ++i) {
@@ -196,8 +187,13 @@ class EventWriter {
 
   void Call(LineBuilder& line, const Event& event, bool tied) {
     if (event.value == 0) return;
-    line.Uint64(Stat::kCorrelationId, static_cast<uint64_t>(event.value));
-    if (tied) Step(line, calls_->MarkerAt(event.start_ps));
+    const auto correlation = static_cast<uint64_t>(event.value);
+    if (calls_.IsOutside(correlation)) {
+      line.Uint64(Stat::kFlow, flows_->ValueOfCall(correlation, /*begins=*/true));
+    } else {
+      line.Uint64(Stat::kCorrelationId, correlation);
+    }
+    if (tied) Step(line, calls_.MarkerAt(event.start_ps));
   }
 
   void Value(LineBuilder& line, ValueKind kind, int64_t value) {
@@ -228,9 +224,7 @@ class EventWriter {
     }
   }
 
-  void Flow(LineBuilder& line, int64_t flow, bool begins) {
-    line.Uint64(Stat::kFlow, flows_->For(flow) << 2 | (begins ? 2 : 1));
-  }
+  void Flow(LineBuilder& line, int64_t flow, bool begins) { line.Uint64(Stat::kFlow, flows_->Value(flow, begins)); }
 
   void Flags(LineBuilder& line, const Event& event, EventFamily family) {
     if (event.error != 0 && family == EventFamily::kGpu) {
@@ -271,7 +265,8 @@ class EventWriter {
   PlaneBuilder* plane_;
   FlowIds* flows_;
   const TorchLinks* links_;
-  const GpuCalls* calls_;
+  const GpuCalls& calls_;
+  const bool counted_;
   PythonTexts python_;
   std::vector<uint32_t> event_ids_;
   std::vector<uint32_t> text_ids_;
@@ -311,18 +306,21 @@ std::string_view StepEventName(const StepEvent& event) {
 }
 
 // There may be hundreds of thousands of events: their texts are references.
-void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, uint64_t line_id, PlaneBuilder& plane) {
+void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, const GpuCalls& calls, uint64_t line_id,
+                PlaneBuilder& plane) {
   if (steps.empty()) return;
   LineBuilder& line = plane.AddLine(line_id, kStepsLine);
   const uint32_t loader = plane.TextId(StageOf(InputStage::kWait).name);
   const uint32_t source = plane.TextId(ValidUtf8(timeline.step_source_text));
+  // The reader numbers events of a higher level first: steps keep the numbers 0, 1, 2.
+  const int64_t level = calls.AnyOutside() ? kOutsideLevel + 1 : 1;
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
     line.Begin(plane.EventId(StepEventName(event)), event.start_ps, event.end_ps - event.start_ps);
     // Without an id of a stage: the stages have lines of their own.
     if (event.is_input) line.Text(Stat::kInputStageName, loader);
     if (event.is_marker) {
-      line.Int64(Stat::kRoot, 1);
+      line.Int64(Stat::kRoot, level);
       line.Int64(Stat::kStepNumber, event.number);
       line.Text(Stat::kGraphType, plane.TextId(event.title));
       line.Int64(Stat::kProducerType, 0);
@@ -432,10 +430,10 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   for (const HostPlane& host_plane : host_planes) {
     PlaneBuilder plane(0, host_plane.name);
     if (counted) {
-      WriteSteps(timeline, steps, line_id++, plane);
+      WriteSteps(timeline, steps, calls, line_id++, plane);
       WritePhases(PhaseEvents(timeline), line_id++, plane);
     }
-    EventWriter events(timeline, &plane, &flows, &links, counted ? &calls : nullptr);
+    EventWriter events(timeline, &plane, &flows, &links, calls, counted);
     PythonLineWriter python(timeline, &plane);
     NativeLineWriter native(timeline, &plane);
     for (uint32_t index : host_plane.threads) {
@@ -458,7 +456,7 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
     if (absl::Status status = writer.Write(plane); !status.ok()) return status;
   }
   for (uint32_t device = 0; device < timeline.gpu_devices.size(); ++device) {
-    if (absl::Status status = WriteGpuPlane(timeline, device, calls, writer); !status.ok()) return status;
+    if (absl::Status status = WriteGpuPlane(timeline, device, calls, flows, writer); !status.ok()) return status;
   }
 
   PlaneBuilder environment(0, kTaskEnvironmentPlane);

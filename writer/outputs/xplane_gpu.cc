@@ -13,6 +13,7 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kCountersLineId = 2'000'000;
+constexpr uint64_t kOutsideLineId = kCountersLineId - 1;
 constexpr size_t kMaxSharedDetails = 1 << 16;
 constexpr int64_t kIdlePlaneIds = 100;  // the viewer uses 0 to 199 for such planes
 
@@ -71,18 +72,6 @@ std::string KindLabel(const GpuEvent& event) {
   }
 }
 
-// Whether the event counts as computing, so that the reader accepts a step that contains it.
-bool IsCompute(const Timeline& timeline, const GpuEvent& event) {
-  switch (event.kind) {
-    case GpuEventKind::kKernel:
-      return !IsCollective(timeline.strings.Get(event.name));
-    case GpuEventKind::kGraph:
-      return true;
-    default:
-      return false;
-  }
-}
-
 bool SharedByProcesses(const Timeline& timeline, uint32_t device) {
   std::set<uint32_t> processes;
   for (const GpuStream& stream : timeline.gpu_streams) {
@@ -93,8 +82,10 @@ bool SharedByProcesses(const Timeline& timeline, uint32_t device) {
 
 class DeviceEventWriter {
  public:
-  DeviceEventWriter(const Timeline& timeline, PlaneBuilder* plane)
+  DeviceEventWriter(const Timeline& timeline, const GpuCalls& calls, const FlowIds& flows, PlaneBuilder* plane)
       : timeline_(timeline),
+        calls_(calls),
+        flows_(flows),
         plane_(plane),
         event_ids_(timeline.strings.size()),
         kernel_ids_(timeline.strings.size()),
@@ -103,7 +94,11 @@ class DeviceEventWriter {
 
   void Write(LineBuilder& line, const GpuEvent& event) {
     line.Begin(EventId(event), event.start_ps, event.duration_ps);
-    line.Uint64(Stat::kCorrelationId, event.correlation);
+    if (calls_.IsOutside(event.correlation)) {
+      line.Uint64(Stat::kFlow, flows_.ValueOfCall(event.correlation, /*begins=*/false));
+    } else {
+      line.Uint64(Stat::kCorrelationId, event.correlation);
+    }
     switch (event.kind) {
       case GpuEventKind::kKernel:
         Kernel(line, event);
@@ -183,6 +178,8 @@ class DeviceEventWriter {
   }
 
   const Timeline& timeline_;
+  const GpuCalls& calls_;
+  const FlowIds& flows_;
   PlaneBuilder* plane_;
   std::vector<uint32_t> event_ids_, kernel_ids_, operation_ids_, launch_ids_;
   size_t shared_details_ = 0;
@@ -202,99 +199,21 @@ void WriteFacts(const GpuDevice& device, PlaneBuilder& plane) {
   plane.PlaneInt64(Stat::kComputeCapMinor, device.compute_minor);
 }
 
+// Each of these ends the step before it, and is a group without computing, which the reader leaves out.
+void WriteOutside(const std::vector<OutsideSpan>& spans, PlaneBuilder& plane) {
+  if (spans.empty()) return;
+  LineBuilder& line = plane.AddLine(kOutsideLineId, kOutsideLine);
+  const uint32_t event_id = plane.EventId(kOutsideEvent);
+  int64_t number = 0;
+  for (const OutsideSpan& span : spans) {
+    line.Begin(event_id, span.start_ps, span.end_ps - span.start_ps);
+    line.Int64(Stat::kRoot, kOutsideLevel);
+    line.Int64(Stat::kStepNumber, ++number);
+    line.End();
+  }
+}
+
 }  // namespace
-
-GpuCalls::GpuCalls(const Timeline& timeline, const HostPlane& counted, const std::vector<StepEvent>& steps) {
-  for (const StepEvent& step : steps) {
-    if (step.is_marker) markers_.push_back({step.start_ps, step.end_ps});
-  }
-  uint64_t highest = 0;
-  for (const GpuStream& stream : timeline.gpu_streams) {
-    for (const GpuEvent& event : stream.events) highest = std::max(highest, event.correlation);
-  }
-  if (highest == 0) return;
-  // The builder assigns dense numbers. A timeline from another source must not make this table large.
-  uint64_t events = 0;
-  for (const GpuStream& stream : timeline.gpu_streams) events += stream.events.size();
-  for (const Thread& thread : timeline.threads) events += thread.events.size();
-  if (highest > 16 * events + 1024) return;
-  in_step_.resize(highest + 1);
-  for (const uint32_t index : counted.threads) {
-    for (const Event& event : timeline.threads[index].events) {
-      if (timeline.types[event.type].value != ValueKind::kCorrelation || event.value <= 0) continue;
-      const auto correlation = static_cast<uint64_t>(event.value);
-      if (correlation <= highest) in_step_[correlation] = MarkerAt(event.start_ps) != 0;
-    }
-  }
-}
-
-uint64_t GpuCalls::MarkerAt(int64_t time_ps) const {
-  const auto above = std::upper_bound(markers_.begin(), markers_.end(), time_ps,
-                                      [](int64_t value, const Marker& marker) { return value < marker.start; });
-  if (above == markers_.begin() || std::prev(above)->end <= time_ps) return 0;
-  return static_cast<uint64_t>(above - markers_.begin());
-}
-
-ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const GpuCalls& calls) {
-  ThreadSteps out;
-  const std::vector<Event>& events = thread.events;
-  const auto end_of = [&](int32_t i) {
-    return events[static_cast<size_t>(i)].start_ps + events[static_cast<size_t>(i)].duration_ps;
-  };
-  const auto start_of = [&](int32_t i) { return events[static_cast<size_t>(i)].start_ps; };
-  const auto is_call = [&](const Event& event) {
-    return event.value > 0 && timeline.types[event.type].value == ValueKind::kCorrelation;
-  };
-  if (timeline.gpu_streams.empty() || events.size() > INT32_MAX ||
-      std::none_of(events.begin(), events.end(), is_call)) {
-    return out;
-  }
-  std::vector<int32_t> parents(events.size(), -1);
-  std::vector<int32_t> open;
-  for (int32_t i = 0; i < static_cast<int32_t>(events.size()); ++i) {
-    while (!open.empty() && end_of(open.back()) <= start_of(i)) open.pop_back();
-    if (!open.empty()) parents[static_cast<size_t>(i)] = open.back();
-    open.push_back(i);
-  }
-  std::vector<uint32_t> members;
-  uint64_t marker = 0;
-  const auto finish = [&] {
-    if (members.empty()) return;
-    auto first = static_cast<int32_t>(members.front());
-    int32_t last = first;
-    for (const uint32_t i : members) {
-      if (end_of(static_cast<int32_t>(i)) >= end_of(last)) last = static_cast<int32_t>(i);
-    }
-    int64_t start = start_of(first), end = end_of(last);
-    // The bar takes in events that overlap one of its ends, until it contains them or they contain it.
-    for (bool grown = true; grown;) {
-      grown = false;
-      for (int32_t up; (up = parents[static_cast<size_t>(first)]) >= 0 && end_of(up) < end; grown = true) {
-        first = up;
-        start = start_of(up);
-      }
-      for (int32_t up; (up = parents[static_cast<size_t>(last)]) >= 0 && start_of(up) > start; grown = true) {
-        last = up;
-        end = std::max(end, end_of(up));
-      }
-    }
-    if (!out.bars.empty() && start < out.bars.back().end_ps) {
-      out.tied.insert(out.tied.end(), members.begin(), members.end());
-    } else {
-      out.bars.push_back({start, end, marker});
-    }
-    members.clear();
-  };
-  for (uint32_t i = 0; i < events.size(); ++i) {
-    if (!is_call(events[i])) continue;
-    const uint64_t in = calls.MarkerAt(events[i].start_ps);
-    if (in != marker) finish();
-    marker = in;
-    if (in != 0) members.push_back(i);
-  }
-  finish();
-  return out;
-}
 
 std::string_view MemoryKindName(uint8_t kind) {
   static constexpr std::string_view kNames[] = {"unknown", "pageable", "pinned",        "device",
@@ -382,7 +301,7 @@ std::string KernelDetails(const GpuLaunch& launch) {
   return text;
 }
 
-XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device) {
+XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device, const GpuCalls& calls) {
   XplaneCounts counts;
   const auto add = [&](uint64_t events) {
     if (events == 0) return;
@@ -398,30 +317,27 @@ XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device) {
     if (track.device == static_cast<int>(device)) samples += track.samples.size();
   }
   add(samples);
+  add(calls.OutsideOf(device).size());
   return counts;
 }
 
-absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, XSpaceWriter& writer) {
-  if (GpuPlaneCounts(timeline, device).planes == 0) return absl::OkStatus();
+absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, const FlowIds& flows,
+                           XSpaceWriter& writer) {
+  if (GpuPlaneCounts(timeline, device, calls).planes == 0) return absl::OkStatus();
   const GpuDevice& of = timeline.gpu_devices[device];
-  bool in_step = false;
-  for (const GpuStream& stream : timeline.gpu_streams) {
-    if (stream.device != device || in_step) continue;
-    in_step = std::any_of(stream.events.begin(), stream.events.end(), [&](const GpuEvent& event) {
-      return IsCompute(timeline, event) && calls.IsInStep(event.correlation);
-    });
-  }
-  PlaneBuilder plane(in_step ? of.number : kIdlePlaneIds + of.number % kIdlePlaneIds,
-                     in_step ? StrCat(kGpuPlane, of.number) : StrCat(kIdleGpuPlane, of.number, " (outside of steps)"));
+  const bool counted = calls.HasSteps(device);
+  PlaneBuilder plane(counted ? of.number : kIdlePlaneIds + of.number % kIdlePlaneIds,
+                     counted ? StrCat(kGpuPlane, of.number) : StrCat(kIdleGpuPlane, of.number, " (outside of steps)"));
   WriteFacts(of, plane);
   const bool shared = SharedByProcesses(timeline, device);
-  DeviceEventWriter events(timeline, &plane);
+  DeviceEventWriter events(timeline, calls, flows, &plane);
   for (const GpuStream& stream : timeline.gpu_streams) {
     if (stream.device != device || stream.events.empty()) continue;
     LineBuilder& line = plane.AddLine(stream.line_id, StreamName(timeline, stream, shared));
     line.ReserveEvents(stream.events.size(), 48);
     for (const GpuEvent& event : stream.events) events.Write(line, event);
   }
+  WriteOutside(calls.OutsideOf(device), plane);
   LineBuilder* counters = nullptr;
   struct Sample {
     int64_t time_ps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// GPU planes in the xplane output, and the links from calls on host lines to GPU planes and steps.
+// GPU planes in the xplane output.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_XPLANE_GPU_H_
@@ -12,45 +12,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "writer/outputs/flow_ids.h"
+#include "writer/outputs/gpu_calls.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xspace_builder.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
 
-// The calls of the counted plane, and the steps that contain them.
-class GpuCalls {
- public:
-  GpuCalls(const Timeline& timeline, const HostPlane& counted, const std::vector<StepEvent>& steps);
-
-  // The `_p` of the marker that contains this time; 0: none.
-  uint64_t MarkerAt(int64_t time_ps) const;
-  bool IsInStep(uint64_t correlation) const { return correlation < in_step_.size() && in_step_[correlation]; }
-
- private:
-  struct Marker {
-    int64_t start, end;
-  };
-  std::vector<Marker> markers_;
-  std::vector<bool> in_step_;
-};
-
-// Links a thread's calls to the steps. `_c` on a call would remove its arrow to the device, so an event around all
-// calls of a step carries it. Where two such events would overlap, the calls themselves carry it.
-struct LaunchBar {
-  int64_t start_ps = 0;
-  int64_t end_ps = 0;
-  uint64_t marker = 0;
-};
-struct ThreadSteps {
-  std::vector<LaunchBar> bars;  // in order, disjoint; properly nested with the thread's events
-  std::vector<uint32_t> tied;   // indexes of calls, ascending
-};
-ThreadSteps StepsOfThread(const Timeline& timeline, const Thread& thread, const GpuCalls& calls);
-
 // The lines and events that WriteGpuPlane writes for a device. Without lines it writes no plane.
-XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device);
-absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, XSpaceWriter& writer);
+XplaneCounts GpuPlaneCounts(const Timeline& timeline, uint32_t device, const GpuCalls& calls);
+absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuCalls& calls, const FlowIds& flows,
+                           XSpaceWriter& writer);
 
 // `CUDA error 2 (out of memory)`
 std::string CudaErrorText(int error);

@@ -40,7 +40,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     add_line(samples);
   }
   for (uint32_t device = 0; device < timeline.gpu_devices.size(); ++device) {
-    const XplaneCounts gpu = GpuPlaneCounts(timeline, device);
+    const XplaneCounts gpu = GpuPlaneCounts(timeline, device, calls);
     counts.planes += gpu.planes;
     counts.lines += gpu.lines;
     counts.events += gpu.events;
