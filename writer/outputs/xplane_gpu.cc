@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/outputs/kernel_operations.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {
@@ -28,23 +29,6 @@ std::string DeviceEventName(const std::string& name) {
   const size_t colon = name.find(':');
   misread = misread || (colon != std::string::npos && name.substr(colon, 2) != "::" && name.find(' ') > colon);
   return misread ? StrCat("kernel ", name) : name;
-}
-
-// For `void at::native::(anonymous namespace)::elementwise<4, float>(int)` the word `elementwise`, in the letters that
-// an operation's name may have.
-std::string OperationName(std::string_view kernel) {
-  std::string name(kernel);
-  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  for (size_t at; (at = name.find(kAnonymous)) != std::string::npos;) name.erase(at, kAnonymous.size());
-  name.resize(std::min(name.find_first_of("<("), name.size()));
-  if (const size_t blank = name.rfind(' '); blank != std::string::npos) name.erase(0, blank + 1);
-  if (const size_t scope = name.rfind("::"); scope != std::string::npos) name.erase(0, scope + 2);
-  for (char& c : name) {
-    const bool good =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-    if (!good) c = '_';
-  }
-  return name.empty() ? "kernel" : name;
 }
 
 std::string KindLabel(const GpuEvent& event) {
@@ -82,11 +66,13 @@ bool SharedByProcesses(const Timeline& timeline, uint32_t device) {
 
 class DeviceEventWriter {
  public:
-  DeviceEventWriter(const Timeline& timeline, const GpuCalls& calls, const FlowIds& flows, PlaneBuilder* plane)
+  DeviceEventWriter(const Timeline& timeline, uint32_t device, const GpuCalls& calls, const FlowIds& flows,
+                    PlaneBuilder* plane)
       : timeline_(timeline),
         calls_(calls),
         flows_(flows),
         plane_(plane),
+        operations_(timeline, device),
         event_ids_(timeline.strings.size()),
         kernel_ids_(timeline.strings.size()),
         operation_ids_(timeline.strings.size()),
@@ -116,11 +102,7 @@ class DeviceEventWriter {
         break;
     }
     if (event.kind != GpuEventKind::kGraph && event.graph != 0) line.Uint64(Stat::kCudaGraphId, event.graph);
-    if (event.operation != 0) {
-      uint32_t& operation = operation_ids_[event.operation];
-      if (operation == 0) operation = plane_->TextId(timeline_.strings.Get(event.operation));
-      line.Text(Stat::kTfOp, operation);
-    }
+    line.Text(Stat::kTfOp, event.operation != 0 ? OperationId(event.operation) : UnattributedId(event));
     if (event.flags != 0) Flags(line, event.flags);
     line.End();
   }
@@ -143,16 +125,36 @@ class DeviceEventWriter {
     uint32_t& details = launch_ids_[event.launch];
     if (details == 0) details = plane_->TextId(KernelDetails(timeline_.gpu_launches[event.launch]));
     line.Text(Stat::kKernelDetails, details);
-    // The table of operations counts a kernel without an operation as idle time.
-    if (event.operation == 0) {
-      uint32_t& operation = kernel_ids_[event.name];
-      if (operation == 0) {
-        operation =
-            plane_->TextId(StrCat("unattributed/", OperationName(timeline_.strings.Get(event.name)), ":Kernel"));
-      }
-      line.Text(Stat::kTfOp, operation);
-    }
     if (event.graph != 0) line.Uint64(Stat::kCudaGraphNodeId, event.value);
+  }
+
+  uint32_t OperationId(StringId operation) {
+    uint32_t& id = operation_ids_[operation];
+    if (id == 0) id = plane_->TextId(timeline_.strings.Get(operation));
+    return id;
+  }
+
+  // The table of operations counts work without an operation as idle time.
+  uint32_t UnattributedId(const GpuEvent& event) {
+    switch (event.kind) {
+      case GpuEventKind::kKernel: {
+        uint32_t& id = kernel_ids_[event.name];
+        if (id == 0) id = plane_->TextId(operations_.Of(event.name));
+        return id;
+      }
+      case GpuEventKind::kGraph:
+        return plane_->TextId("CudaGraphExec:Graph");
+      case GpuEventKind::kCopy:
+      case GpuEventKind::kSet:
+        break;
+    }
+    uint32_t& id = copy_ids_[event.copy_kind];
+    if (id == 0) {
+      // `MemcpyHToD (to array)` is a copy to the device.
+      const std::string_view name = GpuCopyName(event.copy_kind);
+      id = plane_->TextId(StrCat(name.substr(0, name.find(' ')), ":Memory"));
+    }
+    return id;
   }
 
   static std::string CopyDetails(const GpuEvent& event) {
@@ -181,7 +183,9 @@ class DeviceEventWriter {
   const GpuCalls& calls_;
   const FlowIds& flows_;
   PlaneBuilder* plane_;
+  const KernelOperations operations_;
   std::vector<uint32_t> event_ids_, kernel_ids_, operation_ids_, launch_ids_;
+  uint32_t copy_ids_[UINT8_MAX + 1] = {};
   size_t shared_details_ = 0;
 };
 
@@ -330,7 +334,7 @@ absl::Status WriteGpuPlane(const Timeline& timeline, uint32_t device, const GpuC
                      counted ? StrCat(kGpuPlane, of.number) : StrCat(kIdleGpuPlane, of.number, " (outside of steps)"));
   WriteFacts(of, plane);
   const bool shared = SharedByProcesses(timeline, device);
-  DeviceEventWriter events(timeline, calls, flows, &plane);
+  DeviceEventWriter events(timeline, device, calls, flows, &plane);
   for (const GpuStream& stream : timeline.gpu_streams) {
     if (stream.device != device || stream.events.empty()) continue;
     LineBuilder& line = plane.AddLine(stream.line_id, StreamName(timeline, stream, shared));
