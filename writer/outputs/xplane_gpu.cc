@@ -31,6 +31,14 @@ std::string DeviceEventName(const std::string& name) {
   return misread ? StrCat("kernel ", name) : name;
 }
 
+// The reader takes kernels for 16-bit ones by the words `half` and `fp16` in the name, or by `half` in the stat
+// `shape`.
+bool IsBrainFloat(std::string_view kernel) {
+  return kernel.find("bf16") != std::string_view::npos || kernel.find("bfloat16") != std::string_view::npos ||
+         kernel.find("BFloat16") != std::string_view::npos;
+}
+constexpr std::string_view kCountsAsHalf = "bf16 (half precision)";
+
 std::string KindLabel(const GpuEvent& event) {
   switch (event.kind) {
     case GpuEventKind::kKernel:
@@ -73,6 +81,7 @@ class DeviceEventWriter {
         flows_(flows),
         plane_(plane),
         operations_(timeline, device),
+        precisions_(timeline.strings.size()),
         event_ids_(timeline.strings.size()),
         kernel_ids_(timeline.strings.size()),
         operation_ids_(timeline.strings.size()),
@@ -126,6 +135,11 @@ class DeviceEventWriter {
     if (details == 0) details = plane_->TextId(KernelDetails(timeline_.gpu_launches[event.launch]));
     line.Text(Stat::kKernelDetails, details);
     if (event.graph != 0) line.Uint64(Stat::kCudaGraphNodeId, event.value);
+    Precision& precision = precisions_[event.name];
+    if (precision == Precision::kNotKnown) {
+      precision = IsBrainFloat(timeline_.strings.Get(event.name)) ? Precision::kBrainFloat : Precision::kByName;
+    }
+    if (precision == Precision::kBrainFloat) line.Text(Stat::kShape, plane_->TextId(kCountsAsHalf));
   }
 
   uint32_t OperationId(StringId operation) {
@@ -179,11 +193,14 @@ class DeviceEventWriter {
     if (flags & GpuEvent::kApproximate) line.InlineText(Stat::kTiming, "approximate: from CUDA events");
   }
 
+  enum class Precision : uint8_t { kNotKnown, kByName, kBrainFloat };
+
   const Timeline& timeline_;
   const GpuCalls& calls_;
   const FlowIds& flows_;
   PlaneBuilder* plane_;
   const KernelOperations operations_;
+  std::vector<Precision> precisions_;  // by name
   std::vector<uint32_t> event_ids_, kernel_ids_, operation_ids_, launch_ids_;
   uint32_t copy_ids_[UINT8_MAX + 1] = {};
   size_t shared_details_ = 0;

@@ -814,6 +814,20 @@ TEST(GpuBuilder, Steps_CallsAcrossTheirBorder_AreTied) {
   ExpectOutputs(timeline);
 }
 
+// Without it, TensorBoard's overview advises a training in bf16 to compute in 16 bits.
+TEST(GpuBuilder, KernelOfBrainFloat_CountsAsHalfPrecision) {
+  for (const auto& [name, is_half] : {std::pair("sm90_xmma_gemm_bf16bf16_bf16f32", true), {"gemm_f32f32", false}}) {
+    SpoolMaker spool = GpuProcess();
+    spool.GpuName(GpuNameKind::kKernel, 9, name);
+    spool.Api(kLaunchCallback, kMainTid, Gpu(9 * kMs), kMs, 3);
+    spool.Kernel(0, 7, 9, Gpu(10 * kMs), Gpu(12 * kMs), 3).GpuClock(50 * kMs, Gpu(50 * kMs), 100).EndChunk();
+    spool.End(101 * kMs);
+    StringSink sink;
+    ASSERT_TRUE(WriteXplane(Build(spool), sink).ok());
+    EXPECT_EQ(sink.bytes().find("bf16 (half precision)") != std::string::npos, is_half) << name;
+  }
+}
+
 TEST(GpuBuilder, Summary_HasTotalsOfTheGpu) {
   const Timeline timeline = Build(GpuTraining());
   SummaryOptions options;
