@@ -48,14 +48,14 @@ def simple(name="h", count=3, length=10, marker="train", stats=None):
     return space
 
 
-def gpu_rank(name, offset=0, duration=3, space=None, device=0, base=0):
+def gpu_rank(name, offset=0, duration=3, space=None, device=0, base=0, level=1):
     space = space or Space(name)
     plane = next((p for p in space.planes if p.name == "/host:CPU"), None) or space.plane("/host:CPU")
     main = plane.line(100 + device, "main")
     stream = space.plane(f"/device:GPU:{device}", device).line(7, "Stream #7(Compute)")
     for i in range(4):
         at = offset + i * 12 * MS
-        main.event("train", at, 10 * MS, {"_r": 1, "step_num": i})
+        main.event("train", at, 10 * MS, {"_r": level, "step_num": i})
         link = {"correlation_id": U(base + i + 1)}
         main.event("cudaLaunchKernel", at + MS, MS, dict(link, device_id=device))
         stream.event("gemm", at + 3 * MS, duration * MS, dict(link, kernel_details="regs:1"))
@@ -299,6 +299,78 @@ def test_copies_with_tf_op_have_rows_and_stay_input(opened):
     data = opened(space)
     assert {key[1] for key in tool_data.op_rows(data) if key[0] == "Device"} == {"a/MemcpyHToD", "a/gemm"}
     assert all(step["infeedTimeMs"] == pytest.approx(1) for step in steps_of(data).values())
+
+
+def outside_of_steps(space, spans, separate):
+    """After the work of each of four steps, 2 ms of work that was launched between the steps."""
+    (host_plane, gpu_plane) = space.planes
+    main, stream = host_plane.lines[0], gpu_plane.lines[0]
+    line = gpu_plane.line(1999999, "outside of steps")
+    for i in range(4):
+        at = i * 12 * MS
+        if not separate:
+            link = {"correlation_id": U(100 + i)}
+            main.event("cudaLaunchKernel", at + 10 * MS + NS, MS, link)
+            stream.event("eval", at + 8 * MS, 2 * MS, dict(link, kernel_details="regs:1"))
+            continue
+        flow = 9 << 58 | (1 << 31 | 100 + i) << 2
+        main.event("cudaLaunchKernel", at + 10 * MS + NS, MS, {"flow": U(flow | 2)})
+        stream.event("eval", at + 8 * MS, 2 * MS, {"flow": U(flow | 1), "kernel_details": "regs:1"})
+        if spans:
+            line.event("outside of steps", at + 8 * MS - 1, 2 * MS + 1, {"_r": 1, "step_num": i + 1})
+    return space
+
+
+def test_work_outside_of_steps_counts_for_the_step_before_it(opened):
+    steps = steps_of(opened(outside_of_steps(gpu_rank("h"), spans=False, separate=False))).values()
+    assert [step["deviceComputeTimeMs"] for step in steps] == [5] * 4
+    assert [step["stepTimeMs"] for step in steps] == [7] * 4
+
+
+def test_an_arrow_instead_of_a_number_is_not_counted_but_lengthens_the_step(opened):
+    steps = steps_of(opened(outside_of_steps(gpu_rank("h"), spans=False, separate=True))).values()
+    assert [step["deviceComputeTimeMs"] for step in steps] == [3] * 4
+    assert [step["stepTimeMs"] for step in steps] == [7] * 4
+
+
+def test_a_root_of_a_lower_level_on_the_device_ends_the_step_before_it(opened):
+    data = opened(outside_of_steps(gpu_rank("h", level=2), spans=True, separate=True))
+    steps = steps_of(data)
+    assert list(steps) == ["0", "1", "2", "3"]
+    assert all(step["deviceComputeTimeMs"] == 3 and step["stepTimeMs"] == 3 for step in steps.values())
+    events, _ = data.trace_events("h")
+    out = {event["bind_id"]: event for event in events if event.get("flow_out")}
+    evals = [event for event in events if event["name"] == "eval"]
+    assert len(evals) == 4 and all(out[event["bind_id"]]["name"] == "cudaLaunchKernel" for event in evals)
+    assert {event["cat"] for event in evals} == {"gpu_launch"}
+
+
+def test_a_sample_of_memory_lengthens_the_step_before_it(opened):
+    space = gpu_rank("h")
+    space.planes[1].line(2000000, "_counters_").event("GPU memory in use", 8 * MS, 0, {"bytes": 1.0})
+    assert [step["stepTimeMs"] for step in steps_of(opened(space)).values()] == [5, 3, 3, 3]
+
+
+def test_shape_makes_a_kernel_one_of_16_bits(opened):
+    space = gpu_rank("h")
+    stream = space.planes[1].lines[0]
+    for i in range(4):
+        at = i * 12 * MS + 3 * MS
+        stats = {"correlation_id": U(i + 1), "kernel_details": "regs:1", "shape": Ref("bf16 (half precision)")}
+        stream.event("gemm_bf16", at + 3 * MS, MS, stats)
+    shown = tool_data.properties(opened(space).overview())
+    assert shown["device_compute_16bit_percent"] == "25.0%" and shown["device_compute_32bit_percent"] == "75.0%"
+
+
+def test_kernels_of_one_operation_count_as_one(opened):
+    """The occurrences of an operation are not the sum of those of its kernels."""
+    space = gpu_rank("h")
+    stream = space.planes[1].lines[0]
+    for i in range(6):
+        name = f"kernel<{i // 2}>"
+        stream.event(name, (60 + i) * MS, MS, {"correlation_id": U(50), "kernel_details": "regs:1", "tf_op": Ref("k:Kernel")})
+    row = tool_data.op_rows(opened(space))["Device", "k"]
+    assert row["occurrences"] == 2 and row["total_self_time"] == 6000
 
 
 def test_a_row_says_how_many_lines_it_has(opened):
