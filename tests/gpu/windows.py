@@ -13,6 +13,11 @@ def at_pace(check, seconds):
     return [check.machine.program("tests/gpu/endings"), "return", str(int(seconds * 1000)), "100000", "800"]
 
 
+def paced(check):
+    """Whether the program's pace is the same over the run. Beside other programs, the simulator's is not."""
+    return not check.machine.simulated
+
+
 def captures(check):
     """SIGUSR1 three times, each after the one before is written; a fourth while a window is open is counted, not lost."""
     seconds, length_s = check.pick((12, 1.0), (5, 0.5))
@@ -48,10 +53,13 @@ def captures(check):
         rows.append((run.name, f"{wall_s:.3f}", ran.kernels(), round(expected), ran.dropped()))
     check.table("Captures one after the other", ["run", "seconds", "kernels", "at the program's pace", "dropped"], rows)
     expect(len(rows) == 3, f"{len(rows)} captures were written, 3 asked for: {ran.tail()}")
-    for _, wall_s, kernels, expected, _ in rows:
+    for _, wall_s, kernels, expected, dropped in rows:
         expect(float(wall_s) >= 0.8 * length_s, f"a capture of {wall_s} s")
-        expect(0.7 * expected <= kernels <= 1.3 * expected, f"{kernels} kernels in {wall_s} s, {expected} at the pace")
-    return ", ".join(f"{kernels} kernels in {wall_s} s" for _, wall_s, kernels, _, _ in rows)
+        expect(kernels > 0 and dropped == 0, f"{kernels} kernels, {dropped} dropped records")
+        if paced(check):
+            near = 0.7 * expected <= kernels <= 1.3 * expected
+            expect(near, f"{kernels} kernels in {wall_s} s, {expected} at the pace")
+    return ", ".join(f"{kernels} kernels in {wall_s} s" for _, wall_s, kernels, *_ in rows)
 
 
 def flight_recorder(check):
@@ -66,10 +74,12 @@ def flight_recorder(check):
     per_second = ran.fact("kernels") / (ran.fact("elapsed_ns") / 1e9)
     expected = per_second * last_s
     check.facts.update(shown=len(shown), span_s=span_s, expected=expected)
-    expect(
-        0.8 * expected <= len(shown) <= 1.6 * expected,
-        f"{len(shown)} kernels of the last {last_s} s, {expected:.0f} at the pace",
-    )
+    # The window may be longer by a segment, never by the whole run.
+    expect(span_s <= 1.6 * last_s, f"the kernels cover {span_s} s, not the last {last_s} s")
+    expect(len(shown) < ran.fact("kernels"), "the profile shows the kernels of the whole run")
+    if paced(check):
+        near = 0.8 * expected <= len(shown) <= 1.6 * expected
+        expect(near, f"{len(shown)} kernels of the last {last_s} s, {expected:.0f} at the pace")
     return f"{len(shown)} kernels over {span_s:.2f} s, of {ran.fact('kernels')}"
 
 
