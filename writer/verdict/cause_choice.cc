@@ -289,12 +289,23 @@ class Chooser {
     if (!in_.gpu.any()) return;
     const double steps = static_cast<double>(std::max<uint64_t>(verdict_.steps, 1));
     size_t syncs = 0;
-    for (const WaitSlice& wait : in_.time.waits()) syncs += IsSync(wait.kind);
+    int64_t waited_ps = 0, idle_waited_ps = 0;
+    for (const WaitSlice& wait : in_.time.waits()) {
+      if (!IsSync(wait.kind)) continue;
+      ++syncs;
+      std::array<int64_t, kStepParts> parts{};
+      in_.gpu.Add(wait.start_ps, wait.end_ps, &parts);
+      waited_ps += wait.end_ps - wait.start_ps;
+      idle_waited_ps += parts[static_cast<size_t>(StepPart::kLaunch)];
+    }
+    // Most of the waiting is for work that the GPU has not begun: it is not the GPU that computes.
+    const bool begins_late = idle_waited_ps > waited_ps / 2;
     const double idle = 1 - ShareOf(in_.gpu.busy_ps());
     const double mean_kernel =
         in_.gpu.kernels() == 0 ? 0 : static_cast<double>(in_.gpu.kernel_ps()) / static_cast<double>(in_.gpu.kernels());
     const bool per_step = verdict_.steps > 0;
-    if (idle >= kIdleGpu && (!per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps)) {
+    const bool often = !per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps;
+    if (idle >= kIdleGpu && (often || begins_late)) {
       // Includes the host's time between consecutive calls, as for launches.
       candidates_.push_back(
           {Cause::kSync, StepPart::kKernels, BackToBackPs(IsSync), [](const AccountRow& row) {

@@ -604,6 +604,15 @@ TEST(Verdict, SynchronizationAfterEachKernel_IsSync) {
   });
   maker.Expect(Cause::kSync, StepPart::kKernels, 0.6);
 }
+// As a training on an H200: one wait in each step, and the GPU begins late in it.
+TEST(Verdict, WaitForAnIdleGpu_IsSync) {
+  OnGpu maker;
+  maker.EachStep(90 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kGpuSync, at, 90 * kMs, maker.in_main);
+    maker.Work(GpuEventKind::kKernel, at + 76 * kMs, 14 * kMs);
+  });
+  maker.Expect(Cause::kSync, StepPart::kKernels, 0.9);
+}
 // An asynchronous copy, and an event that the GPU waits for: the host waits for neither.
 TEST(Verdict, AsynchronousCalls_AreNoSynchronization) {
   OnGpu maker;
