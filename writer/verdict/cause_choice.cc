@@ -293,9 +293,11 @@ class Chooser {
     for (const WaitSlice& wait : in_.time.waits()) {
       if (!IsSync(wait.kind)) continue;
       ++syncs;
+      waited_ps += wait.end_ps - wait.start_ps;
+      // While a copy waits, the CPU may prepare it.
+      if (wait.kind != WaitClass::kGpuWait) continue;
       std::array<int64_t, kStepParts> parts{};
       in_.gpu.Add(wait.start_ps, wait.end_ps, &parts);
-      waited_ps += wait.end_ps - wait.start_ps;
       idle_waited_ps += parts[static_cast<size_t>(StepPart::kLaunch)];
     }
     // Most of the waiting is for work that the GPU has not begun: it is not the GPU that computes.

@@ -636,6 +636,15 @@ TEST(Verdict, CopiesFromPageableMemory_AreNamed) {
   });
   maker.Expect(Cause::kPageableCopy, StepPart::kCopies, 0.6);
 }
+// The GPU is idle while the CPU prepares the copy: the program does not wait for work that begins late.
+TEST(Verdict, CopyThatTheCpuPrepares_IsNoSync) {
+  OnGpu maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kCopyIn, at, 60 * kMs, maker.in_main);
+    maker.Work(GpuEventKind::kCopy, at + 45 * kMs, 15 * kMs, /*source=*/1, 500 << 20);
+  });
+  maker.Expect(Cause::kPageableCopy, StepPart::kCopies, 0.6);
+}
 
 TEST(Verdict, TimeThatNothingExplains_IsUnknown) {
   Maker maker;
