@@ -124,8 +124,6 @@ double ErrorOfDifference(const Row& row) { return std::sqrt(VarianceOfMean(row.b
 double Change(const BlameRow& row) { return row.now - row.base; }
 bool IsLarger(const BlameRow& a, const BlameRow& b) { return std::abs(Change(a)) > std::abs(Change(b)); }
 
-std::vector<double> AllOf(size_t size, double value) { return std::vector<double>(size, value); }
-
 std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind, double base_step_s) {
   const double difference_s = comparison.difference_s.value_or(0);
   const bool in_time = kind != AmountKind::kAllocationSite;
@@ -147,8 +145,8 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
     if (!row.base_listed) row.error += base_floor;
     if (!row.now_listed) row.error += now_floor;
     if (in_time && difference_s != 0) row.share = Change(row) / difference_s;
-    p.push_back(WelchP(row.base_listed ? values.base : AllOf(values.base.size(), base_floor),
-                       row.now_listed ? values.now : AllOf(values.now.size(), now_floor),
+    p.push_back(WelchP(row.base_listed ? values.base : std::vector(values.base.size(), base_floor),
+                       row.now_listed ? values.now : std::vector(values.now.size(), now_floor),
                        (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
     out.push_back(std::move(row));
   }

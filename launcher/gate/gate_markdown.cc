@@ -76,13 +76,11 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
   const Unit unit = UnitOf(kind);
   for (const BlameRow* row : BlameOf(comparison, kind, kMostOfAKind)) {
     if (part_of_step ? std::abs(row->share.value_or(0)) < kLeastShare : !row->significant) continue;
-    const std::string share = row->share.has_value() && std::isfinite(*row->share)
-                                  ? absl::StrFormat("%.0f %%", std::clamp(*row->share, -9.99, 9.99) * 100)
-                                  : "-";
+    const std::string share = ShareText(*row);
     part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ",
                                row->base_listed ? ValueText(unit, row->base) : "-", " | ",
-                               row->now_listed ? ValueText(unit, row->now) : "-", " | ", share, " | ", Code(row->name),
-                               row->significant ? "" : " (not significant)", " |"));
+                               row->now_listed ? ValueText(unit, row->now) : "-", " | ", share.empty() ? "-" : share,
+                               " | ", Code(row->name), row->significant ? "" : " (not significant)", " |"));
   }
   const double least_s = kLeastShare * std::abs(comparison.difference_s.value_or(0));
   if (part_of_step && !part.rows.empty() && std::abs(comparison.unexplained_s.value_or(0)) > least_s) {

@@ -51,11 +51,12 @@ std::string_view GateStateName(GateState state);  // `passes`, `fails`, `cannot_
 // The recommended next step; empty: none.
 std::string NextLine(const Comparison& comparison);
 
-std::string ValueText(Unit unit, double value);                // `31.2 ms`, `1.20 GiB`, `108`
-std::string SignedValueText(Unit unit, double value);          // `+1.30 ms`
-std::string SignedPercent(double share);                       // `+4.1 %`, `-0.3 %`
-std::string SignedInterval(double low, double high);           // `-0.4 to +0.8 %`
-std::string ChangeText(const QuantityResult& quantity);        // `+4.1 % (+3.2 to +5.0 %)`, `from 0`; empty: not known
+std::string ValueText(Unit unit, double value);          // `31.2 ms`, `1.20 GiB`, `108`
+std::string SignedValueText(Unit unit, double value);    // `+1.30 ms`
+std::string SignedPercent(double share);                 // `+4.1 %`, `-0.3 %`
+std::string SignedInterval(double low, double high);     // `-0.4 to +0.8 %`
+std::string ChangeText(const QuantityResult& quantity);  // `+4.1 % (+3.2 to +5.0 %)`, `from 0`; empty: not known
+std::string ShareText(const BlameRow& row);  // `85 %`; empty: the row is not in seconds, or there is no difference
 std::string_view RuleStateName(RuleResult::State state);       // `holds`, `fails`, `cannot_tell`
 std::string_view AmountKindTitle(AmountKind kind);             // `parts of the step`, `kernels`, ...
 Unit UnitOf(AmountKind kind);                                  // unit of an amount per step

@@ -59,12 +59,6 @@ class Lines {
   std::string text_;
 };
 
-// `85 %`; empty: the row is not in seconds, or there is no difference.
-std::string ShareText(const BlameRow& row) {
-  if (!row.share.has_value() || !std::isfinite(*row.share)) return "";
-  return absl::StrFormat("%.0f %%", std::clamp(*row.share, -9.99, 9.99) * 100);
-}
-
 // True: the mean of all steps changes otherwise than the typical step, for instance by pauses.
 bool IsOtherDifference(const Comparison& comparison) {
   const QuantityResult* step = StepTime(comparison);

@@ -220,6 +220,11 @@ std::string ChangeText(const QuantityResult& quantity) {
   return StrCat(text, " (", SignedInterval(*quantity.low, *quantity.high), ")");
 }
 
+std::string ShareText(const BlameRow& row) {
+  if (!row.share.has_value() || !std::isfinite(*row.share)) return "";
+  return absl::StrFormat("%.0f %%", std::clamp(*row.share, -9.99, 9.99) * 100);
+}
+
 std::string_view RuleStateName(RuleResult::State state) {
   switch (state) {
     case RuleResult::State::kHolds:
