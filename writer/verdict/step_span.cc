@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 namespace tbprof {
 namespace {
@@ -156,6 +157,39 @@ class LoopFinder {
   const PythonThread& thread_;
 };
 
+// A program that is the interpreter runs no Python before its first module and after its last: the interpreter starts,
+// and at the end collects and frees all objects.
+bool IsInterpreter(const Process& process) {
+  const std::string_view path = process.executable;
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("python") || name.starts_with("pypy");
+}
+
+// The start of the time without Python at the end of `runs`; `end`: there is none.
+int64_t EndOfPython(const PythonThread& python, int64_t end) {
+  for (auto run = python.runs.rbegin(); run != python.runs.rend() && run->stack == 0; ++run) end = run->from_ps;
+  return end;
+}
+
+// The time of `whole` in which the program's own work can be. Time without Python between two imports is import, too:
+// libraries are loaded.
+std::vector<TimeSpan> WithoutImports(const PythonThread& python, const PythonTags& tags, bool of_interpreter,
+                                     TimeSpan whole) {
+  if (std::ranges::all_of(python.runs, [](const PythonRun& run) { return run.stack == 0; })) return {whole};
+  std::vector<TimeSpan> spans;
+  bool works = !of_interpreter || whole.start_ps == 0;  // started before the recording
+  int64_t from = whole.start_ps;
+  for (const PythonRun& run : python.runs) {
+    if (run.stack == 0 && of_interpreter) continue;
+    const bool is_import = tags.TagOf(run.stack) == PythonTag::kImport;
+    if (is_import && works) spans.push_back({from, run.from_ps});
+    if (!is_import && !works) from = run.from_ps;
+    works = !is_import;
+  }
+  if (works) spans.push_back({from, of_interpreter ? EndOfPython(python, whole.end_ps) : whole.end_ps});
+  return spans;
+}
+
 StepSpan SpanOfMainThread(const Timeline& timeline, const PythonTags& tags) {
   StepSpan span;
   span.thread = MainThread(timeline);
@@ -173,19 +207,17 @@ StepSpan SpanOfMainThread(const Timeline& timeline, const PythonTags& tags) {
   }
   span.loop = {};
   const Thread& thread = timeline.threads[span.thread];
-  int64_t start = std::max<int64_t>(thread.start_ps, 0);
-  if (python != nullptr) {
-    for (const PythonRun& run : python->runs) {
-      if (tags.TagOf(run.stack) == PythonTag::kImport) start = std::max(start, run.to_ps);
-    }
-  }
+  const int64_t start = std::max<int64_t>(thread.start_ps, 0);
   const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
-  if (end <= start) {
+  const bool of_interpreter = IsInterpreter(timeline.processes[thread.process]);
+  span.spans = python == nullptr ? std::vector<TimeSpan>{{start, end}}
+                                 : WithoutImports(*python, tags, of_interpreter, {start, end});
+  std::erase_if(span.spans, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
+  if (span.spans.empty()) {
     span.reason = "the main thread did nothing but import";
     return span;
   }
   span.basis = VerdictBasis::kMainThread;
-  span.spans = {{start, end}};
   return span;
 }
 

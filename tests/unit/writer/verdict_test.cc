@@ -691,5 +691,51 @@ TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   EXPECT_EQ(verdict.loop.last, 11);
 }
 
+// The interpreter starts, imports, works, imports once more, works, and at its end collects and frees all objects.
+class OnePass : public Maker {
+ public:
+  OnePass() {
+    timeline.steps.clear();
+    timeline.step_source = StepSource::kWholeCapture;
+    timeline.processes[0].executable = "/usr/bin/python3.12";
+    timeline.threads[main].start_ps = 10 * kMs;
+    const uint32_t loading = Stack(0, "<frozen importlib._bootstrap>", "_find_and_load", 1);
+    Run(main, 500 * kMs, 1000 * kMs, loading, interpreter);
+    Run(main, 1500 * kMs, 500 * kMs, 0, interpreter);
+    Run(main, 2000 * kMs, 500 * kMs, loading, interpreter, true);
+    Run(main, 2500 * kMs, 1000 * kMs, in_main, library);
+    Run(main, 3500 * kMs, 200 * kMs, loading, interpreter);
+    Run(main, 3700 * kMs, 300 * kMs, in_main, interpreter);
+    Run(main, 4000 * kMs, 1000 * kMs, 0, interpreter, true);
+  }
+};
+
+TEST(Verdict, ImportsAndTheEndOfPython_AreNotTheProgramsWork) {
+  OnePass maker;
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kMainThread);
+  EXPECT_EQ(verdict.total_ps, 1300 * kMs);
+  EXPECT_EQ(verdict.part_ps[static_cast<size_t>(StepPart::kGarbageCollection)], 0);
+  EXPECT_EQ(CauseName(verdict.cause), "operations");
+  EXPECT_NEAR(verdict.share, 1000.0 / 1300, 0.02);
+}
+
+TEST(Verdict, EmbeddedPython_WorkAfterItCounts) {
+  OnePass maker;
+  maker.timeline.processes[0].executable = "/usr/local/bin/simulate";
+  const Verdict verdict = maker.Make();
+  // All but the three times of import.
+  EXPECT_EQ(verdict.total_ps, maker.timeline.duration_ps - 10 * kMs - 1700 * kMs);
+}
+
+TEST(Verdict, ImportsAlone_AreNoWork) {
+  OnePass maker;
+  std::vector<PythonRun>& runs = maker.timeline.python.threads[maker.main].runs;
+  std::erase_if(runs, [&](const PythonRun& run) { return run.stack == maker.in_main; });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kNone);
+  EXPECT_EQ(verdict.reason, "the main thread did nothing but import");
+}
+
 }  // namespace
 }  // namespace tbprof
