@@ -396,7 +396,8 @@ constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
     {"logdir", "DIR", "./tbprof-logs", "Directory that TensorBoard is pointed at; made if missing",
-     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge | kForReport | kForAb,
+     kForOutput | kForCheck | kForConfig | kForDoctor | kForCapture | kForMerge | kForReport | kForCompare | kForAb |
+         kForBaseline,
      SetPath<&Options::logdir>, InProject::kOnlyBelow},
     {"run", "NAME", "", "Name of the run in TensorBoard; without it, the job's number or the local time",
      kForOutput | kForConfig | kForCapture | kForMerge | kForReport, SetRun, InProject::kAllowed},
@@ -521,8 +522,8 @@ constexpr OptionRow kRows[] = {
     {"python", "PATH", "", "Python in which TensorBoard is looked for; by default the command's, else the active one",
      kForDoctor, SetPath<&Options::python>},
     {"base", "WHAT", "",
-     "compare: a profile, summary.json, run, log directory (all its runs) or baseline:NAME, repeatable; ab: the "
-     "command",
+     "compare: a profile, summary.json, run (directory or name), log directory (all its runs) or baseline:NAME, "
+     "repeatable; ab: the command",
      kForCompare | kForAb, SetTexts<&Options::base_runs>, InProject::kNever, nullptr, true},
     {"new", "WHAT", "", "The new side, likewise", kForCompare | kForAb, SetTexts<&Options::new_runs>, InProject::kNever,
      nullptr, true},

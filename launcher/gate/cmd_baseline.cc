@@ -14,6 +14,7 @@
 #include "launcher/gate/gate_output.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
 
 namespace tbprof {
 namespace {
@@ -142,10 +143,12 @@ int Save(const Options& options) {
   if (options.operands.size() < 3) return Fail("baseline save takes a name and at least one run", kExitUsage);
   const std::string& name = options.operands[1];
   const std::optional<int64_t> rank = options.rank >= 0 ? std::optional(options.rank) : std::nullopt;
+  const absl::StatusOr<std::string> logdir = NormaliseLogdir(options.logdir, WorkingDirectory());
+  if (!logdir.ok()) return FailWith(logdir.status(), kExitUsage);
   Terminal terminal(options);
   Side side;
   for (size_t i = 2; i < options.operands.size(); ++i) {
-    absl::StatusOr<RunNumbers> run = ReadRunNumbers(options.operands[i], rank);
+    absl::StatusOr<RunNumbers> run = ReadRunNumbers(options.operands[i], rank, *logdir);
     if (!run.ok()) return FailWith(run.status(), kExitUsage);
     if (!run->unfit.empty()) {
       return Fail(PrintableUtf8(StrCat(options.operands[i], ": not saved: ", run->unfit)), kExitUsage);

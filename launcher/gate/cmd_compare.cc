@@ -13,6 +13,7 @@
 #include "launcher/gate/gate_end.h"
 #include "launcher/gate/sides.h"
 #include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
 
 namespace tbprof {
 namespace {
@@ -40,9 +41,11 @@ int CommandCompare(const Options& options) {
   Terminal terminal(options);
   if (!CanEndGate(options, &terminal)) return kExitGateFailed;
   const std::optional<int64_t> rank = options.rank >= 0 ? std::optional(options.rank) : std::nullopt;
-  absl::StatusOr<Side> base_side = ReadSide(base, rank, options.store);
+  const absl::StatusOr<std::string> logdir = NormaliseLogdir(options.logdir, WorkingDirectory());
+  if (!logdir.ok()) return Fail(std::string(logdir.status().message()));
+  absl::StatusOr<Side> base_side = ReadSide(base, rank, options.store, *logdir);
   if (!base_side.ok()) return Fail(PrintableUtf8(std::string(base_side.status().message())));
-  absl::StatusOr<Side> new_side = ReadSide(now, rank, options.store);
+  absl::StatusOr<Side> new_side = ReadSide(now, rank, options.store, *logdir);
   if (!new_side.ok()) return Fail(PrintableUtf8(std::string(new_side.status().message())));
   CompareOptions compare;
   compare.margin = options.margin;

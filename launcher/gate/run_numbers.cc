@@ -13,6 +13,7 @@
 #include "launcher/report/report_source.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
+#include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
 namespace {
@@ -192,14 +193,15 @@ bool IsSameRun(const RunNumbers& a, const RunNumbers& b) {
 }
 
 bool IsListFull(const RunNumbers& run, AmountKind kind) {
-  constexpr ptrdiff_t kMostLines = 20, kMostRows = 200;
   if (kind == AmountKind::kPart) return false;
   const bool of_lines = kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine;
-  return std::ranges::count(run.amounts, kind, &Amount::kind) >= (of_lines ? kMostLines : kMostRows);
+  const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
+  return rows >= (of_lines ? kSummaryLinesOfPhase : kSummaryRows);
 }
 
-absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank) {
-  absl::StatusOr<ReportSource> source = FindSource(path, "", "");
+absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank,
+                                          const std::string& logdir) {
+  absl::StatusOr<ReportSource> source = FindSource(path, logdir, "");
   if (!source.ok()) return source.status();
   if (source->kind == SourceKind::kProfile && source->summaries.size() > 1) source->summaries.resize(1);
   RunNumbers numbers = Choose(*source, rank);

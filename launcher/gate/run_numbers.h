@@ -92,9 +92,10 @@ bool IsSameRun(const RunNumbers& a, const RunNumbers& b);
 // least of them. A summary lists 20 lines of a thread, and 200 rows of other kinds.
 bool IsListFull(const RunNumbers& run, AmountKind kind);
 
-// `path`: a summary.json, a profile, a run's directory, or a log directory (its newest run). Without `rank`: the
-// numbers of the slowest rank.
-absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank);
+// `path`: a summary.json, a profile, a run's directory, a log directory (its newest run), or the name of a run in
+// `logdir`, if that is not empty. Without `rank`: the numbers of the slowest rank.
+absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank,
+                                          const std::string& logdir = "");
 
 }  // namespace tbprof
 

@@ -53,7 +53,7 @@ absl::Status AddRuns(const std::vector<std::string>& paths, std::optional<int64_
 }  // namespace
 
 absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank,
-                              const std::string& store) {
+                              const std::string& store, const std::string& logdir) {
   Side side;
   for (const std::string& path : paths) {
     const size_t before = side.runs.size();
@@ -68,7 +68,7 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::option
       if (side.runs.size() > before) continue;
       return absl::NotFoundError(StrCat(PrintableUtf8(path), ": no run in it has ended and is no capture"));
     }
-    absl::StatusOr<RunNumbers> run = ReadRunNumbers(path, rank);
+    absl::StatusOr<RunNumbers> run = ReadRunNumbers(path, rank, logdir);
     if (!run.ok()) return run.status();
     side.runs.push_back(*std::move(run));
   }

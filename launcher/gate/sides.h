@@ -19,9 +19,10 @@
 namespace tbprof {
 
 // A log directory stands for all of its runs that have ended and are not captures. `baseline:NAME` stands for the runs
-// of that baseline in `store`. The runs are sorted by start time.
+// of that baseline in `store`. A name that is no path stands for that run in `logdir`, if that is not empty. The runs
+// are sorted by start time.
 absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::optional<int64_t> rank,
-                              const std::string& store);
+                              const std::string& store, const std::string& logdir = "");
 
 }  // namespace tbprof
 

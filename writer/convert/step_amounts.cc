@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "writer/timeline/summary_limits.h"
+
 namespace tbprof {
 namespace {
-
-constexpr size_t kMostOperations = 200;
 
 struct KindName {
   ConservedKind kind;
@@ -88,7 +88,7 @@ class Measurer {
       amounts_.operations.push_back(operation);
     }
     std::ranges::stable_sort(amounts_.operations, std::greater<>(), &StepOperation::self_ps);
-    if (amounts_.operations.size() > kMostOperations) amounts_.operations.resize(kMostOperations);
+    if (amounts_.operations.size() > kSummaryRows) amounts_.operations.resize(kSummaryRows);
     if (calls > 0 && !sampled) amounts_.counts.push_back({"operations", calls});
   }
 

@@ -16,13 +16,13 @@
 #include "writer/outputs/summary_steps.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/timeline/python_place.h"
+#include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxSites = 200;
 constexpr size_t kMaxFrames = 32;
 constexpr size_t kMaxProcesses = 1000;
 
@@ -90,7 +90,7 @@ Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
   // If records are missing, `allocations`, `releases`, `calls` and `bytes` are lower bounds.
   const bool known = heap.lost == 0;
   Json sites = Json::array();
-  for (size_t i = 0; i < std::min(kMaxSites, heap.sites.size()); ++i) {
+  for (size_t i = 0; i < std::min(kSummaryRows, heap.sites.size()); ++i) {
     const HeapSite& site = heap.sites[i];
     sites.push_back({{"call_site", timeline.strings.Get(site.site)}});
     AddHeapNumbers(site, known, &sites.back());
@@ -113,7 +113,7 @@ Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
               {"sites", std::move(sites)}};
   Json lines = Json::array();
   for (const HeapSite& line : HeapByPythonLine(heap, /*all=*/false)) {
-    if (lines.size() == kMaxSites) break;
+    if (lines.size() == kSummaryRows) break;
     lines.push_back({{"python", timeline.strings.Get(line.python)}});
     AddHeapNumbers(line, known, &lines.back());
   }
@@ -124,7 +124,7 @@ Json ExactHeapJson(const Timeline& timeline, const ExactHeap& heap) {
 Json GpuJson(const Timeline& timeline, const GpuDevice& device) {
   const double whole = static_cast<double>(timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps);
   Json kernels = Json::array();
-  for (size_t i = 0; i < std::min(kMaxSites, device.kernel_totals.size()); ++i) {
+  for (size_t i = 0; i < std::min(kSummaryRows, device.kernel_totals.size()); ++i) {
     const GpuKernelTotal& kernel = device.kernel_totals[i];
     const auto mangled = timeline.mangled_names.find(kernel.name);
     kernels.push_back(
@@ -270,7 +270,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
 
 Json WaitSites(const Timeline& timeline) {
   Json out = Json::array();
-  for (size_t i = 0; i < std::min(kMaxSites, timeline.wait_sites.size()); ++i) {
+  for (size_t i = 0; i < std::min(kSummaryRows, timeline.wait_sites.size()); ++i) {
     const CallSiteTotal& site = timeline.wait_sites[i];
     out.push_back({{"call_site", timeline.strings.Get(site.site)},
                    {"operation", TypeName(timeline, site.type)},
@@ -284,7 +284,7 @@ Json WaitSites(const Timeline& timeline) {
 
 Json AllocationSites(const Timeline& timeline) {
   Json out = Json::array();
-  for (size_t i = 0; i < std::min(kMaxSites, timeline.allocation_sites.size()); ++i) {
+  for (size_t i = 0; i < std::min(kSummaryRows, timeline.allocation_sites.size()); ++i) {
     const AllocationSiteTotal& site = timeline.allocation_sites[i];
     Json frames = Json::array();
     for (size_t frame = 0; frame < std::min(kMaxFrames, site.frames.size()); ++frame) {
@@ -306,7 +306,7 @@ Json AllocationSites(const Timeline& timeline) {
 void AddPythonLines(const Timeline& timeline, Json* out) {
   Json waits = Json::array();
   for (const PythonLineWait& line : WaitsByPythonLine(timeline)) {
-    if (waits.size() == kMaxSites) break;
+    if (waits.size() == kSummaryRows) break;
     waits.push_back({{"python", timeline.strings.Get(line.python)},
                      {"calls", line.calls},
                      {"total_s", Seconds(line.total_ps)},
@@ -315,7 +315,7 @@ void AddPythonLines(const Timeline& timeline, Json* out) {
   (*out)["waits_by_python_line"] = std::move(waits);
   Json allocations = Json::array();
   for (const PythonLineAllocations& line : AllocationsByPythonLine(timeline)) {
-    if (allocations.size() == kMaxSites) break;
+    if (allocations.size() == kSummaryRows) break;
     allocations.push_back(
         {{"python", timeline.strings.Get(line.python)}, {"samples", line.samples}, {"bytes_estimate", line.bytes}});
   }

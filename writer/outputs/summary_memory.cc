@@ -10,6 +10,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/native_place.h"
+#include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
 namespace {
@@ -17,7 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostProcesses = 16;
-constexpr size_t kMostRows = 200;
 constexpr int64_t kLeastPeak = 1 << 20;
 constexpr double kLeastShare = 0.05;  // least share of the peak for the largest place to be named
 constexpr std::string_view kLabel = "memory: ";
@@ -143,7 +143,7 @@ Json RowsJson(const Timeline& timeline, const std::vector<HeldBytes>& rows, int6
   Json json = Json::array();
   int64_t rest = whole;
   for (const HeldBytes& row : HeldByLine(timeline, rows)) {
-    if (json.size() == kMostRows) break;
+    if (json.size() == kSummaryRows) break;
     json.push_back(RowJson(timeline, row, estimated));
     rest -= std::clamp<int64_t>(row.bytes, -(int64_t{1} << 60), int64_t{1} << 60);
   }

@@ -15,6 +15,7 @@
 #include "writer/convert/sample_phases.h"
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_native.h"
+#include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
 namespace {
@@ -22,7 +23,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostFunctions = 50;
-constexpr size_t kMostLinesOfPhase = 20;
 constexpr size_t kMostGroups = 100;
 constexpr size_t kMostProcesses = 1000;
 constexpr size_t kMostFrames = 64;
@@ -105,7 +105,7 @@ Json PhasesJson(const Timeline& timeline, const PythonSums& sums, const NativeSu
                    {"samples", totals.all.samples},
                    {"wall_s", Seconds(totals.all.wall_ps)},
                    {"on_cpu_s", Seconds(totals.all.on_cpu_ps)},
-                   {"top_lines", LinesJson(timeline, totals.lines, kMostLinesOfPhase, &native_sums, &native)}});
+                   {"top_lines", LinesJson(timeline, totals.lines, kSummaryLinesOfPhase, &native_sums, &native)}});
   }
   return out;
 }

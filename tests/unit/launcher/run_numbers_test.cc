@@ -195,5 +195,18 @@ TEST_F(RunNumbersTest, ReadSide_LogDirectory_HasAllWholeRunsThatEnded) {
   EXPECT_THAT(side->runs[1].path, HasSubstr("late"));
 }
 
+TEST_F(RunNumbersTest, ReadSide_NameOfARun_IsFoundInTheLogDirectory) {
+  Write("logs/plugins/profile/first/vm.summary.json", MakeRun());
+  Write("logs/plugins/profile/second/vm.summary.json", MakeRun());
+  const std::string logdir = directory_ + "/logs";
+  const absl::StatusOr<Side> side = ReadSide({"second"}, std::nullopt, "", logdir);
+  ASSERT_TRUE(side.ok()) << side.status();
+  ASSERT_EQ(side->runs.size(), 1u);
+  EXPECT_EQ(side->runs[0].path, "second");
+  EXPECT_THAT(std::string(ReadSide({"third"}, std::nullopt, "", logdir).status().message()),
+              HasSubstr("no such run below " + logdir));
+  EXPECT_FALSE(ReadSide({"second"}, std::nullopt, "").ok()) << "without a log directory";
+}
+
 }  // namespace
 }  // namespace tbprof
