@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
+#include "launcher/base/wrapped_lines.h"
 #include "launcher/gate/gate_output.h"
 #include "writer/base/utf8.h"
 
@@ -28,21 +29,8 @@ class Lines {
   void AddRow(const std::string& numbers, std::string_view name) {
     Put(StrCat(numbers, FitColumns(name, kGateColumns - std::min(kGateColumns - 1, Utf8Columns(numbers)))));
   }
-  // Prints at most kMostWrapped lines, broken at blanks.
   void AddWrapped(std::string_view text) {
-    std::string rest(text);
-    for (size_t count = 1; !rest.empty(); ++count) {
-      const std::string indent(count > 1 ? 6 : 0, ' ');
-      size_t cut = std::string::npos;
-      if (count < kMostWrapped && Utf8Columns(rest) + indent.size() > kGateColumns) {
-        for (size_t at = rest.find(' '); at != std::string::npos; at = rest.find(' ', at + 1)) {
-          if (Utf8Columns(rest.substr(0, at)) + indent.size() > kGateColumns) break;
-          cut = at;
-        }
-      }
-      Add(StrCat(indent, rest.substr(0, cut)));
-      rest = cut == std::string::npos ? "" : rest.substr(cut + 1);
-    }
+    for (const std::string& line : WrappedLines(text, kGateColumns, kMostWrapped)) Add(line);
   }
   // A command is not cut: a part of it is another command.
   void AddWhole(std::string_view line) { StrAppend(&text_, WithoutCommands(line), "\n"); }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
+#include "launcher/base/wrapped_lines.h"
 #include "launcher/report/report_output.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
@@ -30,25 +31,8 @@ std::string Row(const std::string& numbers, std::string_view name) {
   return StrCat(numbers, FitColumns(name, kReportColumns > used + 1 ? kReportColumns - used : 1, /*keep_end=*/false));
 }
 
-// Adds at most `most` lines, broken at blanks.
 void AddWrapped(std::string_view text, size_t most, std::vector<std::string>* lines) {
-  std::string rest(text);
-  for (size_t count = 1; !rest.empty(); ++count) {
-    const std::string indented = count > 1 ? StrCat("      ", rest) : rest;
-    size_t best = std::string::npos;
-    if (count < most && Utf8Columns(indented) > kReportColumns) {
-      for (size_t at = rest.find(' '); at != std::string::npos; at = rest.find(' ', at + 1)) {
-        if (Utf8Columns(rest.substr(0, at)) + (count > 1 ? 6 : 0) > kReportColumns) break;
-        best = at;
-      }
-    }
-    if (best == std::string::npos) {
-      lines->push_back(FitColumns(indented, kReportColumns));
-      return;
-    }
-    lines->push_back(StrCat(count > 1 ? "      " : "", rest.substr(0, best)));
-    rest = rest.substr(best + 1);
-  }
+  for (std::string& line : WrappedLines(text, kReportColumns, most)) lines->push_back(std::move(line));
 }
 
 void AddLine(std::string_view text, Table* table) { table->lines.push_back(FitColumns(text, kReportColumns)); }
