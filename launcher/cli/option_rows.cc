@@ -464,7 +464,8 @@ constexpr OptionRow kRows[] = {
      "Largest profile file of each rank; above it the shortest events are counted but not drawn", kForAll,
      SetSize<&Options::max_profile_size, 64 << 10, kNoLimit>},
     {"step-marker", "REGEX", "",
-     "Annotations (NVTX), else kernels, whose names match are the steps; by default annotations like `step 12`",
+     "Annotations (NVTX), else kernels, whose names match are the steps, else a loop with that line of Python "
+     "(train.py:42); by default annotations like `step 12`",
      kForOutput | kForConfig, SetStepMarker, InProject::kAllowed},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; by default, tbprof chooses",
      kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},

@@ -45,8 +45,12 @@ void ChooseSteps(const StepRequest& request, Timeline* timeline) {
   MarkedSteps marked = FindMarkedSteps(*timeline, request.process, request.marker);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kMarked, timeline);
   if (!request.marker.empty()) {
+    InferredSteps at_line;
+    if (!request.events_cut) at_line = StepsAtLine(*timeline, request.process, StepNames(request.marker));
+    if (!at_line.steps.empty()) return Show(std::move(at_line), StepSource::kInferred, timeline);
     timeline->warnings.push_back(
-        StrCat("no steps: no annotation and no kernel matches --step-marker=", ValidUtf8(request.marker)));
+        StrCat("no steps: no annotation, no kernel and no line that repeats matches --step-marker=",
+               ValidUtf8(request.marker)));
   }
   marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);

@@ -37,7 +37,9 @@ Section Lead(const Timeline& timeline, size_t columns) {
   }
   out.push_back({std::move(verdict), Style::kHeading});
   const std::string steps = StepsText(timeline);
-  out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps});
+  // Names the option with which they become known.
+  const bool whole = timeline.step_source == StepSource::kWholeCapture;
+  out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps, Style::kPlain, whole});
   out.push_back({StrCat(BlockerLabel(timeline), VerdictBlocker(timeline))});
   return out;
 }
@@ -109,7 +111,9 @@ std::vector<std::string> FullSummary(const Timeline& timeline, const std::vector
                                      const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
   std::vector<std::string> out;
-  for (const Line& line : Lead(timeline, columns)) out.push_back(FitColumns(line.text, columns));
+  for (const Line& line : Lead(timeline, columns)) {
+    out.push_back(line.whole ? line.text : FitColumns(line.text, columns));
+  }
   for (std::string& line : SummaryText(timeline, files, options)) out.push_back(std::move(line));
   return out;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "writer/base/stable_hash.h"
 #include "writer/base/summary_format.h"
@@ -98,6 +99,26 @@ Source FromLaunches(StepDetection found, uint32_t thread) {
   return source;
 }
 
+Source FromLines(const PythonSteps& steps) {
+  Source source;
+  source.found = steps.found;
+  source.thread = steps.thread;
+  source.name = steps.found.source;
+  source.around = steps.around;
+  return source;
+}
+
+// How the user can choose a loop that has this line: `train.py:42 fit`. Empty if a shell or a regular expression would
+// interpret the place.
+std::string AdviceFor(const std::string& line) {
+  const std::string place = line.substr(0, line.rfind(' '));
+  constexpr std::string_view kPlain = "_-./:";
+  const bool is_plain = std::ranges::all_of(place, [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || kPlain.find(c) != std::string_view::npos;
+  });
+  return is_plain ? StrCat("; if it is the step: --step-marker=", place) : "";
+}
+
 // Returns whether steps that were found in calls can be those of a training. If not, writes the reason to `unknown`,
 // unless it has one already.
 bool IsOfATraining(const Timeline& timeline, uint32_t process, double most, Source* source, std::string* unknown) {
@@ -131,15 +152,14 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   StepDoubt doubt = DoubtOf(evidence);
   if (doubt == StepDoubt::kNone && steps.one_line && steps.outside > kMostOutsideOfOneLine)
     doubt = StepDoubt::kSmallPart;
-  source->found = steps.found;
-  source->thread = steps.thread;
-  source->name = steps.found.source;
-  source->around = steps.around;
+  *source = FromLines(steps);
   if (!framework || steps.called_by_library) {
     source->found.confidence = std::min(source->found.confidence, kMostFromCalls);
   }
   if (doubt == StepDoubt::kNone && source->found.confidence >= kLeastShown) return true;
-  if (unknown->empty()) *unknown = doubt != StepDoubt::kNone ? std::string(TextOf(doubt)) : TooUnsure(source->found);
+  if (!unknown->empty()) return false;
+  *unknown = doubt != StepDoubt::kNone ? std::string(TextOf(doubt)) : TooUnsure(source->found);
+  if (!steps.lines.empty()) *unknown += AdviceFor(steps.lines.front());
   return false;
 }
 
@@ -177,22 +197,8 @@ double FactorOfLoss(const Timeline& timeline, uint32_t process) {
   return lost > timeline.records / kMuchLoss ? kAfterMuchLossFactor : kAfterLossFactor;
 }
 
-}  // namespace
-
-InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
+InferredSteps Shown(const Timeline& timeline, uint32_t process, Source source) {
   InferredSteps inferred;
-  if (process >= timeline.processes.size()) return inferred;
-  const DeviceLaunches device = LaunchesOnDevices(timeline, process);
-  Source source;
-  if (!device.launches.empty()) {
-    source = FromLaunches(DetectStepsBetweenPauses(device.launches), device.thread);
-  } else {
-    OperationSteps operations = StepsOfOperations(timeline, process);
-    source.found = std::move(operations.found);
-    source.thread = operations.thread;
-    source.name = "repeated operations";
-    if (!Holds(source.found)) source = FromCalls(timeline, process);
-  }
   StepDetection& found = source.found;
   inferred.unknown = source.unknown;
   if (found.steps.empty()) return inferred;
@@ -224,6 +230,37 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
     inferred.steps.push_back(std::move(step));
   }
   return inferred;
+}
+
+}  // namespace
+
+InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
+  if (process >= timeline.processes.size()) return {};
+  const DeviceLaunches device = LaunchesOnDevices(timeline, process);
+  if (!device.launches.empty()) {
+    return Shown(timeline, process, FromLaunches(DetectStepsBetweenPauses(device.launches), device.thread));
+  }
+  OperationSteps operations = StepsOfOperations(timeline, process);
+  Source source;
+  source.found = std::move(operations.found);
+  source.thread = operations.thread;
+  source.name = "repeated operations";
+  if (!Holds(source.found)) source = FromCalls(timeline, process);
+  return Shown(timeline, process, std::move(source));
+}
+
+InferredSteps StepsAtLine(const Timeline& timeline, uint32_t process, const StepNames& names) {
+  if (process >= timeline.processes.size()) return {};
+  for (const PythonSteps& steps : DetectStepsInPython(timeline, process)) {
+    const bool wanted = std::ranges::any_of(steps.lines, [&](const std::string& line) { return names.Match(line); });
+    if (!wanted || steps.found.period_ps < kShortestFromLinesPs) continue;
+    // Samples show that the lines come again within what seems to be a step: it is several.
+    if (!steps.exact && steps.order != LineOrder::kOnce) continue;
+    Source source = FromLines(steps);
+    source.found.confidence = std::max(source.found.confidence, kLeastShown);
+    return Shown(timeline, process, std::move(source));
+  }
+  return {};
 }
 
 }  // namespace tbprof

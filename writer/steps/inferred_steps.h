@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "writer/steps/step_markers.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -28,6 +29,10 @@ inline constexpr double kLeastShown = 0.5;
 
 // The steps of `process`. The timeline must have all calls: after it was cut to its budget, calls do not repeat.
 InferredSteps InferSteps(const Timeline& timeline, uint32_t process);
+
+// The steps of a loop of Python that has a line whose text, such as `train.py:42 fit`, matches. The user has chosen
+// it, so it is shown even if what it does is unusual for steps.
+InferredSteps StepsAtLine(const Timeline& timeline, uint32_t process, const StepNames& names);
 
 }  // namespace tbprof
 

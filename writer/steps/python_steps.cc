@@ -102,9 +102,9 @@ std::vector<const DetectedStep*> RegularSteps(const StepDetection& found) {
   return regular;
 }
 
-// Returns the number of the loop's lines that occur in nearly each step.
-size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std::vector<LineVisit>& visits,
-                    const StepDetection& found, double* alike) {
+// Returns the loop's lines that occur in nearly each step.
+Lines LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std::vector<LineVisit>& visits,
+                   const StepDetection& found, double* alike) {
   const std::vector<const DetectedStep*> regular = RegularSteps(found);
   std::map<uint32_t, size_t> steps_with;
   std::vector<double> shares;
@@ -127,9 +127,11 @@ size_t LinesInSteps(const PythonPaths& paths, const PythonLoop& loop, const std:
     for (uint32_t line : in_loop) ++steps_with[line];
   }
   *alike = Median(std::move(shares));
-  return static_cast<size_t>(std::ranges::count_if(steps_with, [&](const auto& line) {
-    return static_cast<double>(line.second) >= kMostSteps * static_cast<double>(regular.size());
-  }));
+  Lines in_most;
+  for (const auto& [line, steps] : steps_with) {
+    if (static_cast<double>(steps) >= kMostSteps * static_cast<double>(regular.size())) in_most.push_back(line);
+  }
+  return in_most;
 }
 
 // Checks the steps against the samples.
@@ -237,6 +239,16 @@ std::string LineText(const Timeline& timeline, const PythonPaths& paths, const P
   return PythonFrameText(timeline, timeline.python.stacks[paths[most->first].stack]);
 }
 
+// Returns the texts of `lines`, then those of their callers.
+std::vector<std::string> TextsOf(const Timeline& timeline, const PythonPaths& paths, Lines lines) {
+  for (uint32_t path = lines.empty() ? 0 : paths[lines.front()].parent; path != 0; path = paths[path].parent) {
+    lines.push_back(path);
+  }
+  std::vector<std::string> texts;
+  for (uint32_t path : lines) texts.push_back(PythonFrameText(timeline, timeline.python.stacks[paths[path].stack]));
+  return texts;
+}
+
 PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const std::vector<LineVisit>& visits,
                     const PythonThread* samples, bool exact) {
   PythonSteps steps;
@@ -260,12 +272,12 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
     return steps;
   }
   if (!at_one_line) CutAtLoop(timeline, paths, loop, visits, &steps.found);
-  size_t lines = LinesInSteps(paths, loop, visits, steps.found, &steps.alike);
-  if (exact && !at_one_line && lines < 2 && take_one_line()) {
+  Lines lines = LinesInSteps(paths, loop, visits, steps.found, &steps.alike);
+  if (exact && !at_one_line && lines.size() < 2 && take_one_line()) {
     lines = LinesInSteps(paths, loop, visits, steps.found, &steps.alike);
   }
   const Judge judge(paths, loop, samples, steps.found);
-  steps.one_line = lines < 2;
+  steps.one_line = lines.size() < 2;
   steps.around = FindLoopAround(visits, steps.found.steps);
   // A single line may be visited only every few turns: weaker evidence is enough to doubt it.
   steps.order = judge.Order(steps.one_line ? 0 : 2);
@@ -274,11 +286,12 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
       std::ranges::find_if(visits, [&](const LineVisit& visit) { return PathInLoop(paths, loop, visit.path) != 0; });
   steps.called_by_library = CalledByLibrary(timeline, paths, in_loop->path);
   double& confidence = steps.found.confidence;
-  if (lines < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
+  if (lines.size() < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
   if (steps.one_line && steps.order == LineOrder::kAgain) confidence *= kOneLineOfSeveral;
   if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0)
     confidence = std::min(confidence, kMostFromSamples);
   confidence = std::min(confidence, kMostFromLines);
+  steps.lines = TextsOf(timeline, paths, std::move(lines));
   steps.found.source = StrCat(exact ? "Python line " : "sampled Python line ",
                               LineText(timeline, paths, loop, visits, steps.found.steps));
   return steps;

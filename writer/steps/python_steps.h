@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "writer/steps/step_detector.h"
@@ -32,7 +33,9 @@ enum class LineOrder : uint8_t {
 };
 
 struct PythonSteps {
-  StepDetection found;             // `source` names the line
+  StepDetection found;  // `source` names the line
+  // `train.py:42 fit`: the loop's lines that occur in nearly each step, then its callers.
+  std::vector<std::string> lines;
   uint32_t thread = 0;             // index into Timeline::threads
   bool exact = false;              // found by calls, not by samples
   bool one_line = false;           // no other line of the loop occurs in nearly each step

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/steps/python_steps.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "writer/base/median.h"
+#include "writer/convert/step_choice.h"
 #include "writer/steps/inferred_steps.h"
 #include "writer/steps/python_paths.h"
 
@@ -423,6 +425,52 @@ TEST_F(PythonStepsTest, NoLibraryThatTrains_IsUnknown) {
 }
 
 // A script calls a helper at one line for some time, and not after that.
+// What repeats is refused, but its line is named: the user knows whether it is the step.
+TEST_F(PythonStepsTest, LineThatTheUserChose_IsTheStep) {
+  timeline_.processes[0].library = NumericLibrary::kNone;
+  for (int i = 0; i < 60; ++i) Turn(20 * kMs);
+  Sample(10 * kMs);
+  const InferredSteps refused = Infer();
+  ASSERT_TRUE(refused.steps.empty());
+  EXPECT_THAT(refused.unknown, testing::EndsWith("; if it is the step: --step-marker=train.py:11"));
+  for (const char* chosen : {"train.py:13", "train.py:11 train", "train.py:90"}) {
+    const InferredSteps found = StepsAtLine(timeline_, 0, StepNames(chosen));
+    EXPECT_GE(found.steps.size(), 57u) << chosen;
+    EXPECT_NEAR(MedianMs(found), 20, 1) << chosen;
+    EXPECT_GE(found.confidence, kLeastShown) << chosen;
+    EXPECT_LT(found.confidence, 1) << "where the loop begins is inferred";
+    EXPECT_EQ(found.source, "Python line train.py:13 train");
+    ExpectBegins(found, kMs);
+  }
+  for (const char* other : {"train.py:12", "eval.py:13", "train.py:130"}) {
+    EXPECT_TRUE(StepsAtLine(timeline_, 0, StepNames(other)).steps.empty()) << other;
+  }
+}
+
+TEST_F(PythonStepsTest, StepMarkerOfALine_IsTakenWhereNothingHasThatName) {
+  timeline_.processes[0].library = NumericLibrary::kNone;
+  for (int i = 0; i < 60; ++i) Turn(20 * kMs);
+  Sample(10 * kMs);
+  timeline_.duration_ps = now_;
+  ChooseSteps({.process = 0, .marker = "train.py:12"}, &timeline_);
+  EXPECT_EQ(timeline_.step_source, StepSource::kWholeCapture);
+  EXPECT_THAT(timeline_.warnings, testing::ElementsAre(testing::HasSubstr("no line that repeats matches")));
+  timeline_.steps.clear();
+  timeline_.warnings.clear();
+  ChooseSteps({.process = 0, .marker = "train.py:13"}, &timeline_);
+  EXPECT_EQ(timeline_.step_source, StepSource::kInferred);
+  EXPECT_GE(timeline_.steps.size(), 57u);
+  EXPECT_TRUE(timeline_.warnings.empty());
+}
+
+TEST_F(PythonStepsTest, PathThatAShellWouldChange_IsNotSuggested) {
+  timeline_.processes[0].library = NumericLibrary::kNone;
+  loop_ = Function("train", "/home/me/train (copy).py");
+  for (int i = 0; i < 60; ++i) Turn(20 * kMs);
+  Sample(10 * kMs);
+  EXPECT_EQ(Infer().unknown, "the program loads no training library, so any loop may be one");
+}
+
 TEST_F(PythonStepsTest, SmallPartOfTheTime_IsUnknown) {
   for (int i = 0; i < 40; ++i) {
     Spend(Jitter(kMs), Line(12));
