@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <span>
 
 #include "writer/base/median.h"
@@ -17,6 +18,11 @@ constexpr double kLeastConcordance = 0.7;
 constexpr double kLeastDeviations = 6;
 // Memory of a cache that is full does not rise at the end: the slope of the second half, as a share of the whole slope.
 constexpr double kLeastLateShare = 0.25;
+// With so few jumps that have this share of the rise, memory does not grow with the steps. An even rise has at most
+// kFewJumps / (kLeastFloors - 1) in them.
+constexpr size_t kFewJumps = 3;
+constexpr double kMostInJumps = 0.8;
+static_assert(kFewJumps < kMostInJumps * (kLeastFloors - 1));
 
 // The median slope of all pairs of floors.
 double SlopeOf(std::span<const int64_t> floors) {
@@ -37,6 +43,16 @@ double ConcordanceOf(const std::vector<int64_t>& floors) {
     }
   }
   return static_cast<double>(rises) / static_cast<double>(pairs);
+}
+
+// Whether a few jumps make most of the rise: a program that builds one thing after another does not leak.
+bool IsStaircase(const std::vector<int64_t>& floors) {
+  std::vector<int64_t> jumps;
+  for (size_t i = 1; i < floors.size(); ++i) jumps.push_back(std::max<int64_t>(floors[i] - floors[i - 1], 0));
+  std::ranges::sort(jumps, std::greater());
+  int64_t largest = 0;
+  for (size_t i = 0; i < std::min(kFewJumps, jumps.size()); ++i) largest += jumps[i];
+  return static_cast<double>(largest) >= kMostInJumps * static_cast<double>(floors.back() - floors.front());
 }
 
 // The median distance of the floors from a line of that slope.
@@ -71,7 +87,7 @@ std::optional<bool> RisesSteadily(const std::vector<int64_t>& floors, int64_t le
   const double slope = SlopeOf(floors);
   const double rise = slope * static_cast<double>(floors.size() - 1);
   if (rise < static_cast<double>(least_bytes) || ConcordanceOf(floors) < kLeastConcordance) return false;
-  if (rise < kLeastDeviations * NoiseOf(floors, slope)) return false;
+  if (rise < kLeastDeviations * NoiseOf(floors, slope) || IsStaircase(floors)) return false;
   return SlopeOf(std::span(floors).subspan(floors.size() / 2)) >= kLeastLateShare * slope;
 }
 

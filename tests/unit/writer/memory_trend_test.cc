@@ -71,5 +71,15 @@ TEST(RisesSteadily, OneStepUp_IsNoRise) {
   EXPECT_EQ(RisesSteadily(floors, kMiB), false);
 }
 
+// Three models are trained one after another: memory rises twice, and a little within each.
+TEST(RisesSteadily, FewPlateaus_AreNoLeak) {
+  std::mt19937 random(5);
+  std::vector<int64_t> floors;
+  for (int64_t i = 0; i < 36; ++i) {
+    floors.push_back((100 + i / 9 * 40) * kMiB + i % 9 * kMiB / 64 + static_cast<int64_t>(random() % 1024));
+  }
+  EXPECT_EQ(RisesSteadily(floors, kMiB), false);
+}
+
 }  // namespace
 }  // namespace tbprof
