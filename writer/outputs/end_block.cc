@@ -128,6 +128,7 @@ std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<Pu
     if (lines.size() >= kMostLines) break;
     lines.push_back(std::move(line));
   }
+  if (lines.size() == kMostLines && lines.back().needs_rows) lines.pop_back();
   std::vector<std::string> out;
   for (const Line& line : lines) {
     const std::string text = line.whole ? line.text : FitColumns(line.text, columns);

@@ -26,7 +26,8 @@ enum class Style { kPlain, kHeading, kWarning, kError, kDim, kColumns };  // kCo
 struct Line {
   std::string text;
   Style style = Style::kPlain;
-  bool whole = false;  // paths and commands are never cut
+  bool whole = false;       // paths and commands are never cut
+  bool needs_rows = false;  // says nothing without the lines below it
 };
 using Section = std::vector<Line>;
 

@@ -222,7 +222,7 @@ Section PythonSection(const Timeline& timeline, size_t columns) {
   }
   Section out = {{StrCat("python      self  line (", OfRank(timeline, "rank ", ", "), "main thread, ",
                          in_steps ? "in regular steps: " : "", SamplesText(shown), ")"),
-                  Style::kHeading}};
+                  Style::kHeading, /*whole=*/false, /*needs_rows=*/true}};
   const NativeByLine native =
       DivideNativeByLine(timeline, {thread}, phases, in_steps ? std::optional(SamplePhase::kSteps) : std::nullopt);
   AddLines(timeline, sums, shown, native, columns, &out);
