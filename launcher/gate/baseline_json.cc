@@ -96,7 +96,8 @@ Json RunJson(const RunNumbers& run) {
               {"mean_step_s", Rounded(run.mean_step_s)},
               {"split_step_s", Rounded(run.split_step_s)},
               {"memory_peak_bytes", OrNull(run.memory_peak_bytes)},
-              {"wall_s", OrNull(run.wall_s)}};
+              {"wall_s", OrNull(run.wall_s)},
+              {"cpus_used", OrNull(run.cpus_used)}};
   out["steps_s"] = std::move(steps);
   out["counts"] = std::move(counts);
   out["amounts"] = AmountsJson(run);
@@ -172,6 +173,7 @@ class Reader {
     }
     return texts;
   }
+  bool Has(const char* name) const { return object_.find(name) != object_.end(); }
   const Parsed* Take(const char* name) {
     if (!fault_.empty()) return nullptr;
     const auto found = object_.find(name);
@@ -243,6 +245,7 @@ std::string ReadRun(const Parsed& json, const std::string& place, RunNumbers* ru
   run->split_step_s = reader.TakeNumber("split_step_s").value_or(0);
   run->memory_peak_bytes = reader.TakeNumber("memory_peak_bytes");
   run->wall_s = reader.TakeNumber("wall_s");
+  if (reader.Has("cpus_used")) run->cpus_used = reader.TakeNumber("cpus_used");  // older baselines lack it
   for (const Parsed& step : reader.TakeArray("steps_s", kMostBaselineSteps)) {
     run->steps_s.push_back(reader.NumberOf(step, "steps_s"));
   }

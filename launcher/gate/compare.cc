@@ -8,11 +8,13 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
 #include "launcher/gate/blame.h"
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/comparability.h"
 #include "writer/base/summary_format.h"
+#include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
 namespace {
@@ -216,6 +218,7 @@ class Comparing {
     if (!not_exact.empty()) {
       result.answer = Answer::kCannotTell;
       result.more_runs.reset();
+      result.low = result.high = std::nullopt;
       result.reason = not_exact;
     } else if (result.answer == Answer::kCannotTell && !by_timing) {
       result.reason = StrCat("not countable: it differs by ", HumanPercent(spread), " between runs of one side");
@@ -347,11 +350,52 @@ std::vector<RunValue> StepTimes(const Side& side, bool medians) {
   return values;
 }
 
+namespace {
+
+// If waits for a CPU have this share of the change, and the job used less than this share of the CPUs, the machine was
+// busy with other programs.
+constexpr double kStarvedShare = 0.2, kOwnCpus = 0.7;
+
+double MeanStarvation(const Side& side) {
+  double sum = 0;
+  for (const RunNumbers& run : side.runs) {
+    for (const Amount& amount : run.amounts) {
+      const bool starves = amount.kind == AmountKind::kPart && amount.name == StepPartName(StepPart::kStarvation);
+      if (starves) sum += amount.per_step;
+    }
+  }
+  return sum / static_cast<double>(side.runs.size());
+}
+
+// Why a change of the step time says nothing about the program: other programs used the CPUs. Empty: they did not, or
+// it is not known.
+std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
+  const QuantityResult& step = comparison.quantities.front();
+  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
+  if (!step.base.has_value() || !step.now.has_value()) return "";
+  const double starved = MeanStarvation(sides.now) - MeanStarvation(sides.base);
+  const double share = starved / (*step.now - *step.base);
+  if (!std::isfinite(share) || share < kStarvedShare) return "";
+  const Side& starving = starved > 0 ? sides.now : sides.base;
+  double used = 0, cpus = 0;
+  for (const RunNumbers& run : starving.runs) {
+    if (!run.cpus_used.has_value() || run.identity.cpus <= 0) return "";
+    used += *run.cpus_used;
+    cpus += static_cast<double>(run.identity.cpus);
+  }
+  if (used >= kOwnCpus * cpus) return "";
+  const auto runs = static_cast<double>(starving.runs.size());
+  return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)), " of the change, and the job used ",
+                absl::StrFormat("%.1f of %.0f CPUs", used / runs, cpus / runs), ": other programs had them");
+}
+
+}  // namespace
+
 void WithdrawTimes(const std::string& reason, Comparison* comparison) {
   comparison->answer = Answer::kCannotTell;
   comparison->reason = reason;
   for (QuantityResult& quantity : comparison->quantities) {
-    if (quantity.exact) continue;
+    if (quantity.exact || quantity.unit == Unit::kBytes) continue;
     quantity.answer = Answer::kCannotTell;
     quantity.reason = reason;
     quantity.low = quantity.high = std::nullopt;
@@ -374,6 +418,7 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
     Comparing(options, runs.ForWall(), &out).AddWall(comparable.no_wall);
     out.answer = out.quantities.front().answer;
     out.reason = out.quantities.front().reason;
+    if (const std::string why = WhyCpusDiffer(runs.times, out); !why.empty()) WithdrawTimes(why, &out);
   }
   out.no_totals = comparable.reason.empty() ? comparable.no_totals : comparable.reason;
   out.counted = std::move(runs.counts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/gate/fail_on.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "launcher/cli/options.h"
 #include "writer/base/parse_number.h"
 #include "writer/base/utf8.h"
+#include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
 namespace {
@@ -154,6 +156,13 @@ class RuleParser {
     const std::string_view rest = Strip(name.substr(colon + 1));
     if (rest.empty()) {
       return Fault(begin + colon + 1, StrCat("expected the name of a ", name.substr(0, colon), Got(begin + colon + 1)));
+    }
+    if (rule->kind == AmountKind::kPart) {
+      std::vector<std::string> parts;
+      for (size_t i = 0; i < kStepParts; ++i) parts.emplace_back(StepPartName(static_cast<StepPart>(i)));
+      if (std::ranges::find(parts, rest) == parts.end()) {
+        return Fault(begin + colon + 1, Unknown("part", rest, parts));
+      }
     }
     rule->name = PrintableUtf8(rest);
     unit_ = rule->kind == AmountKind::kAllocationSite ? Unit::kBytes : Unit::kSeconds;

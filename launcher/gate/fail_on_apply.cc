@@ -238,6 +238,7 @@ RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison) {
   result.of_answer = !rule.kind.has_value() && rule.name == "step_time";
   Judged judged;
   Unit unit = rule.kind.has_value() ? UnitOf(*rule.kind) : Unit::kSeconds;
+  std::string values;
   if (rule.kind.has_value()) {
     judged = JudgeAmount(rule, comparison);
   } else {
@@ -247,11 +248,15 @@ RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison) {
       judged.why = WhyNoQuantity(rule, comparison);
     } else {
       unit = found->unit;
+      // A person can judge what the rule cannot.
+      if (found->base.has_value() && found->now.has_value() && found->unit != Unit::kCount) {
+        values = StrCat(" (", ValueText(unit, *found->base), " -> ", ValueText(unit, *found->now), ")");
+      }
       judged = JudgeQuantity(rule, comparison, *found);
     }
   }
   if (!judged.range.has_value() || std::isnan(judged.range->low) || std::isnan(judged.range->high)) {
-    result.text = judged.why.empty() ? "not known" : judged.why;
+    result.text = StrCat(judged.why.empty() ? "not known" : judged.why, values);
     return result;
   }
   result.state = StateOf(rule, *judged.range);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/gate/gate_run.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,25 +10,48 @@
 #include "launcher/base/text.h"
 #include "launcher/gate/baseline_store.h"
 #include "launcher/gate/compare.h"
+#include "launcher/gate/fail_on.h"
 #include "launcher/gate/gate_end.h"
 #include "launcher/gate/gate_output.h"
 #include "launcher/gate/sides.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
+namespace {
+
+bool HasCount(const Side& base, const std::string& quantity) {
+  return std::ranges::any_of(base.runs, [&](const RunNumbers& run) {
+    return std::ranges::any_of(run.counts,
+                               [&](const Count& count) { return StrCat(count.name, "_per_step") == quantity; });
+  });
+}
+
+}  // namespace
 
 bool CanGateRun(const Options& options, Terminal* terminal) {
-  if (const absl::StatusOr<Side> base = LoadBaseline(options.store, options.baseline); !base.ok()) {
+  const absl::StatusOr<Side> base = LoadBaseline(options.store, options.baseline);
+  if (!base.ok()) {
     terminal->Error(StrCat("--baseline: ", PrintableUtf8(std::string(base.status().message()))));
     return false;
   }
-  return ReadRules(options, terminal).has_value();
+  const std::optional<std::vector<FailRule>> rules = ReadRules(options, terminal);
+  if (!rules.has_value()) return false;
+  for (const FailRule& rule : *rules) {
+    const bool is_known =
+        std::ranges::any_of(KnownQuantities(), [&](const KnownQuantity& known) { return known.name == rule.name; });
+    if (rule.kind.has_value() || is_known || HasCount(*base, rule.name)) continue;
+    terminal->Error(StrCat("--fail-on: no quantity `", rule.name, "`: neither tbprof nor the baseline has it"));
+    return false;
+  }
+  return true;
 }
 
 std::optional<bool> IsRunWorse(const Options& options, const std::string& run, Terminal* terminal) {
   const auto fail = [&](std::string_view why) -> std::optional<bool> {
     terminal->Error(StrCat("not compared with ", PrintableUtf8(options.baseline), ": ", why));
-    return std::nullopt;
+    if (!options.unclear_fails) return std::nullopt;
+    terminal->Error("gate: fails: the run was not compared (--unclear=fail)");
+    return true;
   };
   if (run.empty()) return fail("the run has no profile");
   absl::StatusOr<Side> base = LoadBaseline(options.store, options.baseline);

@@ -17,8 +17,8 @@ namespace tbprof {
 // Called before the command starts. False: the baseline or a rule cannot be read; the reason was printed.
 bool CanGateRun(const Options& options, Terminal* terminal);
 
-// `run`: directory of the run; empty: the run has no profile. True: the run is worse, or unclear with --unclear-fails.
-// std::nullopt: the comparison failed; the reason was printed.
+// `run`: directory of the run; empty: the run has no profile. True: the run is worse, or with --unclear=fail, it is
+// unclear or could not be compared. std::nullopt: it could not be compared; the reason was printed.
 std::optional<bool> IsRunWorse(const Options& options, const std::string& run, Terminal* terminal);
 
 }  // namespace tbprof

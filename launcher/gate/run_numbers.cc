@@ -114,6 +114,9 @@ RunNumbers NumbersOf(const Fields& root) {
   ReadAmounts(root, &numbers);
   numbers.start_unix_ns = root.Integer("start_unix_ns").value_or(0);
   numbers.memory_peak_bytes = MemoryPeak(root);
+  const std::optional<double> user = root.Number("user_cpu_s"), system = root.Number("system_cpu_s"),
+                              wall = root.Number("wall_s");
+  if (user.has_value() && system.has_value() && wall.value_or(0) > 0) numbers.cpus_used = (*user + *system) / *wall;
   numbers.wall_s = root.Has("totals_wall_s") ? root.Number("totals_wall_s") : root.Number("wall_s");
   return numbers;
 }
@@ -156,7 +159,11 @@ RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
     if (!chosen.has_value() || read->numbers.median_step_s > chosen->numbers.median_step_s) chosen = *std::move(read);
   }
   // A damaged summary could belong to the slowest rank.
-  if (!fault.empty()) return Unfit(fault);
+  if (!fault.empty()) {
+    RunNumbers damaged = Unfit(fault);
+    damaged.damaged = true;
+    return damaged;
+  }
   if (chosen.has_value()) return std::move(chosen->numbers);
   if (rank.has_value()) return Unfit(StrCat("no summary of rank ", *rank, " in it"));
   return Unfit(source.kind == SourceKind::kSpool ? "raw records: make a profile of them by `tbprof convert`"

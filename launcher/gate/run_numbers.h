@@ -64,6 +64,7 @@ struct RunNumbers {
   RunIdentity identity;
   int64_t start_unix_ns = 0;
   bool running = false;      // the command had not ended
+  bool damaged = false;      // the file cannot be read: `unfit` has the fault
   bool of_baseline = false;  // read from a baseline, which may have runs of other machines and options
   // Why the times (`no_times`) or the whole run (`unfit`) cannot be compared: one line; empty: comparable.
   std::string no_times, unfit;
@@ -78,6 +79,7 @@ struct RunNumbers {
   std::vector<Amount> amounts;
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
+  std::optional<double> cpus_used;  // CPU time of the command and its descendants, by its wall time
   std::vector<std::string> files;
 
   // The number of steps by which totals of the whole run are divided.

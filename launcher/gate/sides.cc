@@ -70,6 +70,7 @@ absl::StatusOr<Side> ReadSide(const std::vector<std::string>& paths, std::option
     }
     absl::StatusOr<RunNumbers> run = ReadRunNumbers(path, rank, logdir);
     if (!run.ok()) return run.status();
+    if (run->damaged) return absl::DataLossError(run->unfit);
     side.runs.push_back(*std::move(run));
   }
   if (side.runs.size() > kMostRuns) {

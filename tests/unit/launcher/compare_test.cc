@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "launcher/gate/blame.h"
+#include "launcher/gate/fail_on.h"
 #include "tests/unit/launcher/gate_simulation.h"
 
 namespace tbprof {
@@ -291,6 +292,41 @@ TEST(CompareTest, Compare_CountThatDoesNotRepeat_IsNotCountable) {
   EXPECT_FALSE(result.exact);
   EXPECT_EQ(result.answer, Answer::kCannotTell);
   EXPECT_THAT(result.reason, HasSubstr("not countable"));
+}
+
+// Half the steps: the start-up of the program is divided by half as many.
+TEST(CompareTest, Compare_OtherNumberOfSteps_NoRuleTakesTheCount) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 5, .change = 0});
+  double total = 400'000;
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    run->steps = is_new ? 100 : 200;
+    run->counts = {{"allocations", ++total / static_cast<double>(run->steps), CountBasis::kRun}};
+  });
+  const Comparison comparison = CompareSides(sides);
+  const QuantityResult* const count = Find(comparison, "allocations_per_step");
+  ASSERT_NE(count, nullptr);
+  EXPECT_FALSE(count->low.has_value());
+  const RuleResult rule = ApplyFailRule(*ParseFailRule("allocations_per_step>+1%"), comparison);
+  EXPECT_EQ(rule.state, RuleResult::State::kCannotTell);
+  EXPECT_THAT(rule.text, HasSubstr("not countable"));
+}
+
+TEST(CompareTest, Compare_OtherProgramsHadTheCpus_CannotTell) {
+  const auto compare = [](double cpus_used, double starved_share) {
+    std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.3});
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      run->identity.cpus = 2;
+      run->cpus_used = cpus_used;
+      run->amounts = {{AmountKind::kPart, "starvation", is_new ? starved_share * 0.3 * run->median_step_s / 1.3 : 0}};
+    });
+    return CompareSides(sides);
+  };
+  const Comparison busy = compare(0.6, 0.6);
+  EXPECT_EQ(busy.answer, Answer::kCannotTell);
+  EXPECT_THAT(busy.reason, HasSubstr("the job used 0.6 of 2 CPUs: other programs had them"));
+  EXPECT_EQ(ApplyFailRule(*ParseFailRule("step_time>+3%"), busy).state, RuleResult::State::kCannotTell);
+  EXPECT_EQ(compare(1.8, 0.6).answer, Answer::kWorse) << "the job uses up the CPUs itself";
+  EXPECT_EQ(compare(0.6, 0.1).answer, Answer::kWorse) << "most of it is other time";
 }
 
 // Where a loop's steps begin and end is found from records: the number of steps may differ by chance.

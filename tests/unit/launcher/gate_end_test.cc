@@ -5,6 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "launcher/cli/terminal.h"
+#include "launcher/gate/gate_run.h"
+
 namespace tbprof {
 namespace {
 
@@ -39,6 +44,16 @@ TEST(StateOfGate, OtherRules_StandBesideTheAnswer) {
       << "who asks for counts does not need times";
   EXPECT_EQ(StateOfGate(Make(Answer::kEquivalent, {{"kernels_per_step!=0%", State::kFails, "", false}}), false),
             kFails);
+}
+
+// A job that asked to fail when nothing can be told must not pass because there is nothing at all.
+TEST(IsRunWorse, RunWithoutAProfile_FailsIfUnclearFails) {
+  Options options;
+  options.baseline = "main";
+  Terminal terminal(options);
+  EXPECT_EQ(IsRunWorse(options, "", &terminal), std::nullopt);
+  options.unclear_fails = true;
+  EXPECT_EQ(IsRunWorse(options, "", &terminal), true);
 }
 
 }  // namespace

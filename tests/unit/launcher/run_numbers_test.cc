@@ -195,6 +195,16 @@ TEST_F(RunNumbersTest, ReadSide_LogDirectory_HasAllWholeRunsThatEnded) {
   EXPECT_THAT(side->runs[1].path, HasSubstr("late"));
 }
 
+TEST_F(RunNumbersTest, ReadSide_DamagedFile_IsAnError) {
+  const std::string whole = MakeRun().dump();
+  for (const std::string& text : {whole.substr(0, whole.size() / 2), std::string("{}")}) {
+    const std::string path = Write("damaged.json", text);
+    const absl::StatusOr<Side> side = ReadSide({path}, std::nullopt, "");
+    ASSERT_FALSE(side.ok()) << text;
+    EXPECT_THAT(std::string(side.status().message()), HasSubstr("damaged.json"));
+  }
+}
+
 TEST_F(RunNumbersTest, ReadSide_NameOfARun_IsFoundInTheLogDirectory) {
   Write("logs/plugins/profile/first/vm.summary.json", MakeRun());
   Write("logs/plugins/profile/second/vm.summary.json", MakeRun());
