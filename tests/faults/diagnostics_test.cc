@@ -28,11 +28,11 @@ TEST_P(StartedBy, EnvironmentWithoutPreload_IsNamed) {
   ASSERT_THAT(pair.profiled.summary["unrecorded"], SizeIs(1)) << pair.profiled.summary["unrecorded"];
   const nlohmann::json program = Unrecorded(pair.profiled, how == "system" ? "/bin/sh" : "/bin/true");
   ASSERT_FALSE(program.is_null()) << pair.profiled.summary["unrecorded"];
-  EXPECT_EQ(program["reason"], "environment without LD_PRELOAD");
+  EXPECT_EQ(program["reason"], "environment without tbprof's LD_PRELOAD");
   EXPECT_EQ(program["state"], "not_loaded");
   EXPECT_EQ(program["count"], 1);
   EXPECT_TRUE(pair.profiled.Said("1 command ran unrecorded: ")) << pair.profiled.AllSaid();
-  EXPECT_TRUE(pair.profiled.profile->HasWarning("environment without LD_PRELOAD"));
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("environment without tbprof's LD_PRELOAD"));
 }
 
 TEST_P(StartedBy, StaticProgram_IsNamed) {

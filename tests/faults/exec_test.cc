@@ -118,7 +118,7 @@ TEST(Exec, ChildWithoutOurEnvironment_IsReported) {
   const Pair pair =
       RunBoth(AsChild("env -i \"$1\" exit 6; env -i \"$1\" exit 7; echo $?", {Program("ends")}), RunOptions());
   ASSERT_TRUE(pair.Same());
-  EXPECT_TRUE(pair.profiled.profile->HasWarning("without LD_PRELOAD"));
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("without tbprof's LD_PRELOAD"));
 }
 
 // Ours preloaded by the user as well: by its own name the loader takes it once, a copy of it twice. One profile, and

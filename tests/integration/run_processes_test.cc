@@ -161,7 +161,7 @@ TEST(Exec, LostEnvironment_IsReported) {
   const Pair pair = RunBoth(Program("execs"), {"clean"});
   ASSERT_TRUE(pair.Same());
   EXPECT_TRUE(pair.profiled.profile->Named("usleep", "SayEnd").empty());
-  EXPECT_TRUE(pair.profiled.profile->HasWarning("without LD_PRELOAD")) << "never silently empty";
+  EXPECT_TRUE(pair.profiled.profile->HasWarning("without tbprof's LD_PRELOAD")) << "never silently empty";
 }
 
 TEST(Exec, Failed_ProgramContinues) {

@@ -254,7 +254,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
     const uint64_t from = exec.started_ticks;
     if (pid > 0 && (HasFrom(attached, pid, from) || HasFrom(inert, pid, from))) continue;
     if (exec.environment_lost) {
-      programs.Add(ProcessState::kNotLoaded, exec.path, "environment without LD_PRELOAD", pid);
+      programs.Add(ProcessState::kNotLoaded, exec.path, "environment without tbprof's LD_PRELOAD", pid);
       continue;
     }
     const std::string& reason = file_of(exec.path).not_loaded;

@@ -116,7 +116,7 @@ void AddEmptinessWarnings(const WarningsInput& input, const SpoolFacts& facts, T
     timeline->errors.push_back(StrCat("no process was recorded: ",
                                       facts.inert.empty() ? "the library was not loaded, or could not reach tbprof"
                                                           : "the library was loaded and had to stay out of the way"));
-  } else if (timeline->records == 0 && input.request.window != 0) {
+  } else if (timeline->records == 0 && input.request.window != 0 && facts.gaps.empty() && timeline->drops.empty()) {
     timeline->warnings.push_back("no traced events in this window: threads were computing or not running");
   }
 }
