@@ -172,7 +172,10 @@ class Measurement {
   }
 
   void AddCall(uint32_t thread, const EventType& type, const Event& event, Content* content) {
-    const CallKind kind = KindOf(type);
+    CallKind kind = KindOf(type);
+    // A pool's own thread asks again and again whether a worker has ended. Programs that start are found by their
+    // processes as well.
+    if (kind == CallKind::kProcess && !timeline_.threads[thread].is_main) kind = CallKind::kCount;
     const bool prints = kind == CallKind::kWrite && type.object == ObjectKind::kDescriptor &&
                         static_cast<int64_t>(event.object) <= kStandardError;
     if (kind != CallKind::kCount && !prints) content->kinds.set(static_cast<size_t>(kind));
