@@ -26,7 +26,7 @@ struct Known {
 constexpr Known kKnown[] = {
     {"/queue.py", "get", PythonTag::kQueueGet},
     {"/queue.py", "put", PythonTag::kQueuePut},
-    {"/queue.py", "join", PythonTag::kThread},
+    {"/queue.py", "join", PythonTag::kWorkers},
     {"/multiprocessing/queues.py", "put", PythonTag::kQueuePut},
     {"/multiprocessing/queues.py", "", PythonTag::kProcessGet},
     {"/multiprocessing/pool.py", "get", PythonTag::kProcessGet},
@@ -48,8 +48,10 @@ constexpr Known kKnown[] = {
     {"/concurrent/futures/", "as_completed", PythonTag::kFuture},
     {"/concurrent/futures/", "result_iterator", PythonTag::kFuture},
     {"/threading.py", "Barrier.", PythonTag::kBarrier},
-    {"/threading.py", "_wait_for_tstate_lock", PythonTag::kThread},
-    {"/threading.py", "join", PythonTag::kThread},
+    {"/threading.py", "_wait_for_tstate_lock", PythonTag::kWorkers},
+    {"/threading.py", "join", PythonTag::kWorkers},
+    {"/joblib/parallel.py", "_retrieve", PythonTag::kWorkers},
+    {"/joblib/parallel.py", "retrieve", PythonTag::kWorkers},
     {"/threading.py", "wait", PythonTag::kThread},
     {"/threading.py", "acquire", PythonTag::kThread},
     {"/torch/utils/data/", "", PythonTag::kLoader},
@@ -66,11 +68,16 @@ constexpr Known kKnown[] = {
     {"/subprocess.py", "", PythonTag::kChild},
     {"/logging/", "", PythonTag::kLogging},
     {"/logging/__init__.py", "", PythonTag::kLogging},
+    // What a progress bar iterates over runs below it, and is no logging.
+    {"/tqdm/contrib/", "", PythonTag::kNone},
+    {"/tqdm/", "__iter__", PythonTag::kNone},
+    {"/tqdm/", "__anext__", PythonTag::kNone},
     {"/tqdm/", "", PythonTag::kLogging},
     {"/torch/utils/tensorboard/", "", PythonTag::kLogging},
     {"/tensorboardX/", "", PythonTag::kLogging},
     {"/wandb/", "", PythonTag::kLogging},
     {"/loguru/", "", PythonTag::kLogging},
+    {"/rich/progress.py", "track", PythonTag::kNone},
     {"/rich/", "", PythonTag::kLogging},
     {"/socket.py", "", PythonTag::kNetwork},
     {"/ssl.py", "", PythonTag::kNetwork},
@@ -123,19 +130,31 @@ bool IsName(std::string_view qualified, std::string_view name) {
 bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // Functions of the program itself that save checkpoints, recognized by name. torch.utils.checkpoint is unrelated to
-// saving.
+// saving, and `save_embeddings` may compute what it saves.
 bool SavesCheckpoint(std::string_view qualified) {
-  if (LastName(qualified).starts_with("save")) return true;
   std::string name(qualified);
   for (char& letter : name) letter = absl::ascii_tolower(static_cast<unsigned char>(letter));
-  const bool is_state = Has(name, "checkpoint") || Has(name, "snapshot") || Has(name, "ckpt");
-  return is_state && (Has(name, "save") || Has(name, "write") || Has(name, "dump") || Has(name, "store"));
+  const std::string_view last = LastName(name);
+  if (last == "save") return true;
+  const auto has_any = [&](std::initializer_list<std::string_view> words) {
+    return std::ranges::any_of(words, [&](std::string_view word) { return Has(name, word); });
+  };
+  if (last.starts_with("save") && has_any({"model", "weights", "state", "optimizer"})) return true;
+  return has_any({"checkpoint", "snapshot", "ckpt"}) && has_any({"save", "write", "dump", "store"});
+}
+
+// The program's own files may have any name: `/home/rich/train.py`, `logging/setup.py`. Frameworks are also run from
+// their source trees.
+bool MayBeLibrary(PythonOrigin origin, std::string_view path) {
+  constexpr std::string_view kSourceTrees[] = {"/torch/", "/tensorflow/", "/jax/", "/triton/", "/numba/"};
+  return origin != PythonOrigin::kProgram ||
+         std::ranges::any_of(kSourceTrees, [&](std::string_view tree) { return path.starts_with(tree); });
 }
 
 PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
   if (origin == PythonOrigin::kImport) return PythonTag::kImport;
   for (const Known& known : kKnown) {
-    if (IsPath(file, known.path) && IsName(name, known.name)) return known.tag;
+    if (IsPath(file, known.path) && IsName(name, known.name) && MayBeLibrary(origin, known.path)) return known.tag;
   }
   return origin == PythonOrigin::kProgram && SavesCheckpoint(name) ? PythonTag::kCheckpoint : PythonTag::kNone;
 }

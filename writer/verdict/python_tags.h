@@ -21,7 +21,8 @@ enum class PythonTag : uint8_t {
   kQueuePut,    // put into a queue
   kProcessGet,  // data from another process: a queue, a pool, a connection
   kFuture,      // the result of a thread's or process's work
-  kThread,      // waits for another thread: join, Event, Condition, Semaphore
+  kThread,      // waits for another thread: Event, Condition, Semaphore
+  kWorkers,     // waits until its own threads or processes have ended their work
   kBarrier,     // a barrier of threads or processes
   kCollective,  // between the processes of a job
   kChild,       // a program that the process started

@@ -20,6 +20,8 @@ StepPart PartOfTag(PythonTag tag) {
       return StepPart::kNetwork;
     case PythonTag::kCompile:
       return StepPart::kCompile;
+    case PythonTag::kWorkers:
+      return StepPart::kLocks;
     case PythonTag::kNone:
     case PythonTag::kQueuePut:
     case PythonTag::kThread:
