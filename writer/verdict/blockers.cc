@@ -44,6 +44,12 @@ bool IsIdle(WaitClass kind) {
   return false;
 }
 
+// The thread passes on what another process has made.
+bool IsCourier(const PythonTags& tags, const WaitSlice& wait) {
+  return (wait.kind == WaitClass::kPipe || wait.kind == WaitClass::kSocket || wait.kind == WaitClass::kFileRead) &&
+         tags.TagOf(wait.stack) == PythonTag::kProcessGet;
+}
+
 // Share of the waits that end together with a call of the candidate (kJustBeforePs, kJustBehindPs), minus the share
 // that is expected by chance.
 double EndsTogether(const std::vector<WaitSlice>& waits, const std::vector<WaitSlice>& theirs, int64_t total_ps) {
@@ -90,7 +96,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   Account account(tags);
   int64_t waiting = 0, working = 0;
   for (const WaitSlice& slice : time.waits()) {
-    if (IsIdle(slice.kind)) continue;
+    if (IsIdle(slice.kind) || IsCourier(tags, slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
     waiting += slice.end_ps - slice.start_ps;

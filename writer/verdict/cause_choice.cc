@@ -237,6 +237,8 @@ class Chooser {
     Add(Cause::kPrefetchThread, StepPart::kInput, [](const AccountRow& row) {
       return row.part == StepPart::kInput && IsTag(row, {PythonTag::kQueueGet, PythonTag::kFuture});
     });
+    Add(Cause::kWorkers, StepPart::kLocks,
+        [](const AccountRow& row) { return row.part == StepPart::kLocks && row.tag == PythonTag::kWorkers; });
     // Waits for a condition or an event during which another thread is known to be busy.
     const Wanted waits = [](const AccountRow& row) {
       return row.part == StepPart::kLocks && row.tag == PythonTag::kThread;
@@ -268,7 +270,8 @@ class Chooser {
       others += waits >= kFewestWaitsOfOthers;
     }
     const Wanted waits = [](const AccountRow& row) {
-      return row.part == StepPart::kLocks && !IsSpecial(row) && !IsTag(row, {PythonTag::kThread, PythonTag::kQueuePut});
+      return row.part == StepPart::kLocks && !IsSpecial(row) &&
+             !IsTag(row, {PythonTag::kThread, PythonTag::kWorkers, PythonTag::kQueuePut});
     };
     if (ShareOf(Sum(waits)) < kLeastShare) return;
     if (others == 0 && !BlockerOf(waits, BlockerScope::kThreads).found) return;
@@ -372,7 +375,15 @@ class Chooser {
     verdict_.reason = verdict_.ShareOf(StepPart::kRest) > kMostUnknown
                           ? StrCat(HumanPercent(verdict_.ShareOf(StepPart::kRest)), " of the time is not explained by ",
                                    "what was recorded")
-                          : "no part of the time stands out";
+                          : ReasonOfLargestPart();
+  }
+
+  // A part can be large without a cause: the main thread waits for locks, and no thread is known to hold them.
+  std::string ReasonOfLargestPart() const {
+    const auto largest = std::ranges::max_element(verdict_.part_ps);
+    if (ShareOf(*largest) < kLeastShare) return "no part of the time stands out";
+    const auto part = static_cast<StepPart>(largest - verdict_.part_ps.begin());
+    return StrCat(HumanPercent(ShareOf(*largest)), " is ", StepPartTitle(part), ", and its cause was not recorded");
   }
 
   // Returns false if the row has neither a line nor a call to show.
@@ -419,7 +430,7 @@ class Chooser {
     }
   }
 
-  Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
+  std::vector<WaitSlice> WaitsOf(const Wanted& wanted) const {
     std::vector<WaitSlice> waits;
     for (const WaitSlice& wait : in_.time.waits()) {
       AccountRow row;
@@ -428,7 +439,45 @@ class Chooser {
       row.part = PartOfWait(in_.tags, wait);
       if (wanted(row)) waits.push_back(wait);
     }
-    return FindBlocker(timeline_, in_.tags, in_.classes, in_.span.thread, waits, scope);
+    return waits;
+  }
+
+  Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
+    return FindBlocker(timeline_, in_.tags, in_.classes, in_.span.thread, WaitsOf(wanted), scope);
+  }
+
+  // What holds the threads up for which the main thread waits: more of them would not help.
+  void AddFactOfWorkers(const Candidate& best) {
+    std::vector<TimeSpan> spans;
+    for (const WaitSlice& wait : WaitsOf(best.rows)) {
+      if (!spans.empty() && wait.start_ps < spans.back().end_ps) continue;
+      spans.push_back({wait.start_ps, wait.end_ps});
+    }
+    int64_t for_gil = 0, for_locks = 0, all = 0;
+    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
+      const Thread& other = timeline_.threads[i];
+      if (i == in_.span.thread || other.process != timeline_.threads[in_.span.thread].process || other.is_line)
+        continue;
+      const ThreadTime time(timeline_, in_.classes, i, spans);
+      int64_t ran = 0, gil = 0, locks = 0;
+      for (const auto& [stack, running] : time.running()) ran += running.on_cpu_ps;
+      for (const WaitSlice& wait : time.waits()) {
+        if (wait.kind == WaitClass::kGil) gil += wait.end_ps - wait.start_ps;
+        if (wait.kind == WaitClass::kLock) locks += wait.end_ps - wait.start_ps;
+      }
+      // Threads of a library that only wait are no workers.
+      if (ran * 20 < locks) continue;
+      all += ran + gil + locks;
+      for_gil += gil;
+      for_locks += locks;
+    }
+    if (all <= 0 || (for_gil + for_locks) * 5 < all) return;
+    std::string waits;
+    for (const auto& [ps, what] : {std::pair{for_gil, " for the GIL"}, std::pair{for_locks, " for locks"}}) {
+      const double share = static_cast<double>(ps) / static_cast<double>(all);
+      if (share >= 0.05) StrAppend(&waits, waits.empty() ? " " : " and ", HumanPercent(share), what);
+    }
+    verdict_.facts.insert(verdict_.facts.begin(), StrCat("its threads wait", waits));
   }
 
   void AddWhere(const Candidate& best) {
@@ -438,12 +487,15 @@ class Chooser {
       AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
     }
     const bool waits = best.cause == Cause::kGil || best.cause == Cause::kPrefetchThread ||
-                       best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy;
+                       best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy ||
+                       best.cause == Cause::kWorkers;
     if (!waits) return;
-    const bool anybody = best.cause == Cause::kSlowLoader || best.part == StepPart::kInput;
+    const bool anybody =
+        best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.part == StepPart::kInput;
     const BlockerScope scope = anybody ? BlockerScope::kAll : BlockerScope::kThreads;
     const Blocker blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
+    blocked_by_process_ = blocker.other_process;
     if (best.cause == Cause::kPrefetchThread && blocker.other_process) verdict_.cause = Cause::kSlowLoader;
     int64_t sum = 0;
     for (const AccountRow& row : blocker.rows) sum += row.ps;
@@ -492,6 +544,7 @@ class Chooser {
                           HumanCount(static_cast<uint64_t>(in_.usage.minor_faults + in_.usage.major_faults)),
                           HumanCount(static_cast<uint64_t>(in_.usage.major_faults))));
     }
+    if (best.cause == Cause::kWorkers && !blocked_by_process_) AddFactOfWorkers(best);
     if (best.cause == Cause::kLockConvoy && convoy_threads_ > 0) {
       verdict_.facts.push_back(absl::StrFormat("%d threads wait for the same lock", convoy_threads_));
     }
@@ -511,6 +564,7 @@ class Chooser {
   Stragglers stragglers_;
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
+  bool blocked_by_process_ = false;
 };
 
 }  // namespace

@@ -118,18 +118,24 @@ bool SplitBlocked(const PythonTags& tags, const BlockedSamples& samples, int64_t
 void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, const BlockedSamples& samples,
                  int64_t starved, int64_t blocked, const UsageInSpans& usage, Account* account) {
   if (SplitBlocked(tags, samples, blocked, account)) blocked = 0;
-  int64_t on = 0, off = 0;
+  int64_t on = 0, off = 0, seen = 0;
   for (const auto& [stack, running] : rows) {
     on += running.on_cpu_ps;
     off += running.off_cpu_ps;
+    if (stack != 0) seen += running.on_cpu_ps;
   }
   const int64_t all = off > 0 ? off : std::max<int64_t>(on, 1);
+  // A thread that loses its CPU for less than a sampling interval is seen on the CPU.
+  const auto starved_share = [&](uint32_t stack, const RunningTime& running, double share) {
+    if (seen == 0) return share;
+    return stack == 0 ? 0 : static_cast<double>(running.on_cpu_ps) / static_cast<double>(seen);
+  };
   const double from_disk =
       blocked > 0 ? std::min(1.0, usage.major_faults * kDiskFaultPs / static_cast<double>(blocked)) : 0;
   for (const auto& [stack, running] : rows) {
     const int64_t weight = off > 0 ? running.off_cpu_ps : running.on_cpu_ps;
     const double share = static_cast<double>(weight) / static_cast<double>(all);
-    account->AddRunning(StepPart::kStarvation, stack, Part(starved, share));
+    account->AddRunning(StepPart::kStarvation, stack, Part(starved, starved_share(stack, running, share)));
     const StepPart known = PartOfRunning(tags.TagOf(stack));
     const int64_t reclaimed = known == StepPart::kRest ? Part(blocked, share * from_disk) : 0;
     account->AddRunning(StepPart::kReclaim, stack, reclaimed);
@@ -213,8 +219,9 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   for (const auto& [stack, running] : rows) {
     if (PartOfRunning(tags.TagOf(stack)) == StepPart::kRest) divided += Part(running.on_cpu_ps, scale);
   }
-  const bool sampled = points.Sum() > 0 && IsNativeSampled(timeline, thread);
-  if (!sampled && divided > gap / 20) {
+  const bool process_is_sampled = IsNativeSampled(timeline, thread);
+  const bool sampled = points.Sum() > 0 && process_is_sampled;
+  if (!process_is_sampled && divided > gap / 20) {
     limits->push_back("native stacks: not sampled, so Python and native code are one");
   }
   // Time in the kernel: new pages, and system calls that do not wait.

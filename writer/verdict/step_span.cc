@@ -50,6 +50,15 @@ StepSpan SpanOfSteps(const Timeline& timeline) {
   return span;
 }
 
+// The main thread of the command.
+uint32_t CommandThread(const Timeline& timeline) {
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& thread = timeline.threads[i];
+    if (thread.is_main && timeline.processes[thread.process].is_command) return i;
+  }
+  return kNoLine;
+}
+
 uint32_t MainThread(const Timeline& timeline) {
   // Chooses the process with the most samples on its main thread: the command itself may only start the process that
   // computes.
@@ -67,12 +76,7 @@ uint32_t MainThread(const Timeline& timeline) {
       best = thread.thread;
     }
   }
-  if (best != kNoLine) return best;
-  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    const Thread& thread = timeline.threads[i];
-    if (thread.is_main && timeline.processes[thread.process].is_command) return i;
-  }
-  return kNoLine;
+  return best != kNoLine ? best : CommandThread(timeline);
 }
 
 // Finds the time between the first and the last sample of the loop that takes most of the thread's samples: at the
@@ -190,9 +194,9 @@ std::vector<TimeSpan> WithoutImports(const PythonThread& python, const PythonTag
   return spans;
 }
 
-StepSpan SpanOfMainThread(const Timeline& timeline, const PythonTags& tags) {
+StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t main) {
   StepSpan span;
-  span.thread = MainThread(timeline);
+  span.thread = main;
   if (span.thread == kNoLine) {
     span.thread = 0;
     span.reason = "no thread was recorded";
@@ -214,6 +218,10 @@ StepSpan SpanOfMainThread(const Timeline& timeline, const PythonTags& tags) {
                                  : WithoutImports(*python, tags, of_interpreter, {start, end});
   std::erase_if(span.spans, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
   if (span.spans.empty()) {
+    // A script that also starts a short program of Python.
+    if (const uint32_t command = CommandThread(timeline); command != kNoLine && command != span.thread) {
+      return SpanOfThread(timeline, tags, command);
+    }
     span.reason = "the main thread did nothing but import";
     return span;
   }
@@ -234,7 +242,7 @@ StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags) {
     StepSpan span = SpanOfSteps(timeline);
     if (!span.spans.empty()) return span;
   }
-  return SpanOfMainThread(timeline, tags);
+  return SpanOfThread(timeline, tags, MainThread(timeline));
 }
 
 }  // namespace tbprof

@@ -86,6 +86,16 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   for (const EventType& type : timeline.types) of_type_.push_back(ClassOf(type));
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
+  has_peers_ = std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; });
+  for (const PythonFunction& function : timeline.python.functions) {
+    are_backward_.push_back(std::string_view(timeline.strings.Get(function.name)).ends_with("_engine_run_backward"));
+  }
+}
+
+bool WaitClasses::IsInBackward(uint32_t stack) const {
+  if (stack >= timeline_.python.stacks.size()) return false;
+  const uint32_t function = timeline_.python.stacks[stack].function;
+  return function < are_backward_.size() && are_backward_[function];
 }
 
 bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
@@ -96,9 +106,14 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     const std::string_view site = timeline_.strings.Get(event.call_site);
     const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
-    // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable.
-    const bool backward = has_backward_threads_ && is_condition && ContainsAny(site, {"libstdc++"});
-    if (backward || IsInComputing(site)) *kind = WaitClass::kPool;
+    // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable. Without a
+    // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo).
+    const bool of_cpp = is_condition && ContainsAny(site, {"libstdc++"});
+    if ((of_cpp && has_backward_threads_) || IsInComputing(site)) {
+      *kind = WaitClass::kPool;
+    } else if (of_cpp && has_peers_ && IsInBackward(event.python)) {
+      *kind = WaitClass::kCollective;
+    }
   } else if (*kind == WaitClass::kFile) {
     const bool writes = StartsWithAny(timeline_.types[event.type].name, {"write"});
     if (writes && (event.object == kStdout || event.object == kStderr)) *kind = WaitClass::kTerminal;
@@ -147,11 +162,16 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
   ForEachCall(timeline.threads[thread], take);
   // A poll of an event loop that is followed soon by a read from a socket was a wait for that socket. A poll that found
   // nothing was a sleep.
-  for (size_t i = 0; i + 1 < waits_.size(); ++i) {
+  for (size_t i = 0; i < waits_.size(); ++i) {
+    if (waits_[i].kind != WaitClass::kPoll) continue;
+    if (found_nothing[i]) {
+      waits_[i].kind = WaitClass::kSleep;
+      continue;
+    }
+    if (i + 1 == waits_.size() || waits_[i + 1].start_ps - waits_[i].end_ps >= kSoonPs) continue;
     const WaitSlice& next = waits_[i + 1];
-    if (waits_[i].kind != WaitClass::kPoll || next.kind != WaitClass::kSocket || found_nothing[i]) continue;
-    const bool soon = next.start_ps - waits_[i].end_ps < kSoonPs;
-    if (soon && ContainsAny(timeline.types[next.type].name, {"recv", "read"})) waits_[i].kind = WaitClass::kSocket;
+    const bool reads = ContainsAny(timeline.types[next.type].name, {"recv", "read"});
+    if (reads && (next.kind == WaitClass::kSocket || next.kind == WaitClass::kPipe)) waits_[i].kind = next.kind;
   }
 }
 

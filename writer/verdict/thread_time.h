@@ -39,7 +39,7 @@ enum class WaitClass : uint8_t {
   kGpuCopyAsync,
   kGpuMemory,  // cudaMalloc and similar calls
   kGpuOther,
-  kCollective,  // an NCCL call
+  kCollective,  // an NCCL call, or the backward pass waits for other ranks
 };
 
 // The part of a call that lies within one span.
@@ -66,8 +66,12 @@ class WaitClasses {
 
  private:
   const Timeline& timeline_;
+  bool IsInBackward(uint32_t stack) const;
+
   std::vector<int> of_type_;  // WaitClass; -1: none
   bool has_backward_threads_ = false;
+  bool has_peers_ = false;          // a process is one of several ranks
+  std::vector<bool> are_backward_;  // by function of Python: PyTorch's backward pass
 };
 
 class ThreadTime {

@@ -417,6 +417,114 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
   }
 }
 
+// A progress bar pulls the program's own generator: that work is no logging.
+TEST(Verdict, WorkBelowAProgressBar_IsTheProgramsOwn) {
+  for (const auto& [file, function] : {std::pair{"/x/site-packages/tqdm/std.py", "tqdm.__iter__"},
+                                       std::pair{"/x/site-packages/rich/progress.py", "Progress.track"}}) {
+    Maker maker;
+    const uint32_t bar = maker.Stack(maker.in_main, file, function, 1181);
+    const uint32_t parse = maker.Stack(bar, kOwn, "parse", 30);
+    maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, parse, maker.interpreter); });
+    maker.Expect(Cause::kPython, StepPart::kPython, 0.8);
+    Maker drawing;
+    const uint32_t refresh = drawing.Stack(drawing.Stack(drawing.in_main, file, function, 1190), file, "refresh", 1345);
+    drawing.EachStep(60 * kMs, [&](int64_t at) { drawing.Wait(drawing.main, kSync, at, 60 * kMs, refresh); });
+    drawing.Expect(Cause::kLogging, StepPart::kDisk, 0.6);
+  }
+}
+
+TEST(Verdict, OwnFilesAndFunctions_AreNotLibrariesOfThatName) {
+  const std::pair<const char*, const char*> kOwnFrames[] = {{"/home/rich/train.py", "parse"},
+                                                            {"/home/me/logging/parse.py", "parse"},
+                                                            {"/home/me/socket.py", "parse"},
+                                                            {"/home/me/vectors.py", "save_embeddings"}};
+  for (const auto& [file, function] : kOwnFrames) {
+    Maker maker;
+    const uint32_t own = maker.Stack(maker.in_main, file, function, 30);
+    maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, own, maker.interpreter); });
+    SCOPED_TRACE(file);
+    maker.Expect(Cause::kPython, StepPart::kPython, 0.8);
+  }
+}
+
+TEST(Verdict, JoinOfThreadsThatWaitForTheGil_NamesThemAndTheGil) {
+  Maker maker;
+  const uint32_t one = maker.Thread("one"), other = maker.Thread("other");
+  const uint32_t join = maker.Stack(maker.in_main, "/usr/lib/python3.12/threading.py", "Thread.join", 1149);
+  const uint32_t work = maker.Stack(0, "/home/me/work.py", "work", 7);
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 80 * kMs, join);
+    for (const auto& [thread, first] : {std::pair{one, true}, std::pair{other, false}}) {
+      const int64_t runs = first ? at : at + 40 * kMs, waits = first ? at + 40 * kMs : at;
+      if (first) maker.Run(thread, runs, 40 * kMs, work, maker.interpreter);
+      maker.Wait(thread, kCondition, waits, 40 * kMs, work, 0, "take_gil (ceval_gil.c:1)");
+      if (!first) maker.Run(thread, runs, 40 * kMs, work, maker.interpreter);
+    }
+  });
+  maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.8);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(maker.PlaceOf(verdict.where.back()), "work.py:7");
+  EXPECT_THAT(verdict.facts, testing::Contains("its threads wait 50 % for the GIL"));
+}
+
+// joblib asks its processes again and again whether they have ended.
+TEST(Verdict, SleepOfJoblib_WaitsForItsProcesses) {
+  Maker maker;
+  const uint32_t worker = maker.Thread("", true, maker.Process(101, 0));
+  const uint32_t retrieve =
+      maker.Stack(maker.in_main, "/x/site-packages/joblib/parallel.py", "Parallel._retrieve", 1800);
+  const uint32_t fit = maker.Stack(0, "/home/me/model.py", "fit", 12);
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 8; ++i) maker.Wait(maker.main, kNap, at + i * 10 * kMs, 10 * kMs, retrieve);
+    maker.Run(worker, at, 100 * kMs, fit, maker.library);
+  });
+  maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.8);
+  EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "model.py:12");
+}
+
+// The pool's own thread passes on what its processes have made.
+TEST(Verdict, PoolThatReadsAPipe_IsNotTheBlocker) {
+  Maker maker;
+  const uint32_t results = maker.Thread("Thread-3 (_handle_results)");
+  const uint32_t worker = maker.Thread("", true, maker.Process(101, 0));
+  const uint32_t next =
+      maker.Stack(maker.in_main, "/usr/lib/python3.12/multiprocessing/pool.py", "IMapIterator.next", 1);
+  const uint32_t recv = maker.Stack(0, "/usr/lib/python3.12/multiprocessing/connection.py", "Connection._recv", 395);
+  const uint32_t work = maker.Stack(0, "/home/me/work.py", "work", 9);
+  maker.timeline.blocked.push_back({.thread = results});
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 80 * kMs, next);
+    maker.Wait(results, kReceive, at, 80 * kMs, recv, 5);
+    maker.Run(worker, at, 60 * kMs, work, maker.library);
+  });
+  maker.Expect(Cause::kSlowLoader, StepPart::kInput, 0.8);
+  EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "work.py:9");
+}
+
+// A backward pass on the CPU waits for the gradients of the other ranks.
+TEST(Verdict, BackwardPassOfARank_WaitsForTheOthers) {
+  for (const int ranks : {1, 2}) {
+    Maker maker;
+    maker.timeline.processes[0].world_size = ranks;
+    const uint32_t backward =
+        maker.Stack(maker.in_main, "/x/site-packages/torch/autograd/graph.py", "_engine_run_backward", 829);
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kCondition, at, 80 * kMs, backward, 0x10,
+                 "std::condition_variable::wait(std::unique_lock<std::mutex>&) (libstdc++.so.6.0.30)");
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_NEAR(verdict.ShareOf(ranks > 1 ? StepPart::kCollectives : StepPart::kLocks), 0.8, 0.02);
+    EXPECT_EQ(CauseName(verdict.cause), ranks > 1 ? "collectives" : "unknown");
+    if (ranks == 1) EXPECT_EQ(verdict.reason, "80 % is locks, and its cause was not recorded");
+  }
+}
+
+TEST(Verdict, PollThatFindsNothing_Sleeps) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kPoll, at, 60 * kMs, maker.in_main); });
+  maker.Expect(Cause::kSleep, StepPart::kSleep, 0.6);
+}
+
 TEST(Verdict, Files_AdviceDependsOnTheCall) {
   for (const auto& [type, advice] : {std::pair{kSync, Advice::kSyncs}, {kPread, Advice::kReads}}) {
     Maker maker;
