@@ -62,13 +62,19 @@ double GeometricMean(const std::vector<RunValue>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-std::string UnclearReason(const Estimate& estimate, double margin, uint64_t base_runs, uint64_t now_runs) {
+std::string UnclearReason(const Estimate& estimate, double margin, double confidence, uint64_t base_runs,
+                          uint64_t now_runs) {
   if (!estimate.known) {
     return base_runs == 1 && now_runs == 1 ? "one run a side: how much runs differ by chance is not known"
                                            : "too few runs: how much they differ by chance is not known";
   }
   if (estimate.apart && estimate.trend) {
     return "the runs get slower or faster within the sides, which were not run alternately: as likely the machine";
+  }
+  const Interval interval = IntervalOf(estimate, confidence);
+  if (interval.low > -margin && interval.high < margin) {
+    return StrCat("the interval lies within ", HumanPercent(margin),
+                  "; after so few runs, equivalent needs a narrower one");
   }
   return StrCat("runs differ by ", HumanPercent(std::expm1(estimate.run_sd)),
                 estimate.paired ? " from pair to pair" : " by chance", ": too much to tell a change of ",
@@ -288,7 +294,7 @@ class Comparing {
     result.answer = decision.answer;
     result.more_runs = decision.more_runs;
     if (result.answer == Answer::kCannotTell) {
-      result.reason = UnclearReason(estimate, out_.margin, base.size(), now.size());
+      result.reason = UnclearReason(estimate, out_.margin, out_.confidence, base.size(), now.size());
     }
     if (is_step_time) Warn(estimate);
   }

@@ -294,6 +294,14 @@ TEST(CompareTest, Compare_CountThatDoesNotRepeat_IsNotCountable) {
   EXPECT_THAT(result.reason, HasSubstr("not countable"));
 }
 
+// An early look of several takes a small share of the error probability.
+TEST(CompareTest, Compare_IntervalWithinTheMarginAtAnEarlyLook_SaysSo) {
+  const Comparison comparison =
+      CompareSides(Sides({.run_sd = 0.008, .runs = 5, .change = 0}), {.margin = 0.03, .budget_share = 1e-4});
+  EXPECT_EQ(comparison.answer, Answer::kCannotTell);
+  EXPECT_THAT(comparison.reason, HasSubstr("the interval lies within 3.0 %"));
+}
+
 // Half the steps: the start-up of the program is divided by half as many.
 TEST(CompareTest, Compare_OtherNumberOfSteps_NoRuleTakesTheCount) {
   std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 5, .change = 0});
