@@ -140,10 +140,16 @@ void HostEvents::CountCut(ConservedKind kind) {
 
 void HostEvents::RememberCut(uint32_t line, const RawEvent& event) {
   const EventType& type = timeline_.types[event.type];
-  const bool is_batch = IsIteratorCall(type) || IsNextBatch(type);
-  if (!is_batch && !(timeline_.threads[line].is_main && IsWait(type.family))) return;
-  if (event.duration == 0 || cut_waits_ >= kMostCutWaits) return;
-  ++cut_waits_;
+  if (event.duration == 0) return;
+  const bool is_main = timeline_.threads[line].is_main;
+  if (is_main && type.family == EventFamily::kGpu) {
+    if (cut_gpu_calls_ >= kMostCutWaits) return;
+    ++cut_gpu_calls_;
+  } else {
+    const bool is_batch = IsIteratorCall(type) || IsNextBatch(type);
+    if ((!is_batch && !(is_main && IsWait(type.family))) || cut_waits_ >= kMostCutWaits) return;
+    ++cut_waits_;
+  }
   LineAt(line).cut_waits.push_back({event.start, event.duration, event.site, event.type});
 }
 

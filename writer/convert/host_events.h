@@ -100,7 +100,7 @@ class HostEvents {
   uint64_t instant_bytes_ = 0;
   uint64_t step_bytes_ = 0;
   uint64_t device_events_ = 0;
-  size_t cut_waits_ = 0;
+  size_t cut_waits_ = 0, cut_gpu_calls_ = 0;
   std::vector<bool> step_types_;
   LengthCut cuts_[kCuttables];  // in ticks
 };

@@ -160,8 +160,8 @@ struct TorchSampled {
   std::vector<TorchWeight> weights;  // in order of time; empty: all are recorded
 };
 
-// A wait of a main thread, or a batch of tf.data, that the budget left out of the events. It is kept since the waits of
-// the steps must not depend on which events are drawn.
+// A wait or GPU call of a main thread, or a batch of tf.data, that the budget left out of the events. It is kept since
+// the waits of the steps must not depend on which events are drawn.
 struct CutWait {
   int64_t start_ps = 0;
   int64_t duration_ps = 0;

@@ -304,7 +304,7 @@ class Chooser {
       idle_waited_ps += parts[static_cast<size_t>(StepPart::kLaunch)];
     }
     // Most of the waiting is for work that the GPU has not begun: it is not the GPU that computes.
-    const bool begins_late = idle_waited_ps > waited_ps / 2;
+    const bool begins_late = !in_.gpu.is_cut() && idle_waited_ps > waited_ps / 2;
     const double idle = 1 - ShareOf(in_.gpu.busy_ps());
     const double mean_kernel =
         in_.gpu.kernels() == 0 ? 0 : static_cast<double>(in_.gpu.kernel_ps()) / static_cast<double>(in_.gpu.kernels());

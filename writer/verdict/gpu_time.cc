@@ -64,6 +64,15 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
     });
   }
   busy_ = std::move(in_spans);
+  busy_ps_ = LengthOf(busy_);
+  is_cut_ = any_ && timeline.shortest_gpu_shown_ps > 0;
+  if (!is_cut_ || timeline.gpu_devices.size() != 1 || timeline.duration_ps <= 0) return;
+  const GpuDevice& device = timeline.gpu_devices.front();
+  const double share = static_cast<double>(LengthOf(spans)) / static_cast<double>(timeline.duration_ps);
+  const auto part = [&](auto total) { return static_cast<double>(total) * share; };
+  kernels_ = static_cast<uint64_t>(part(device.kernels));
+  kernel_ps_ = static_cast<int64_t>(part(device.kernel_ps - device.collective_ps));
+  busy_ps_ = static_cast<int64_t>(part(device.busy_ps));
 }
 
 void GpuTime::Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const {

@@ -22,10 +22,13 @@ class GpuTime {
   // Adds the GPU time in [start, end) to `parts`. Where activities overlap, kernels win over collectives, and
   // collectives over copies. Idle time is added to kLaunch.
   void Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const;
+  // Activities were left out of the timeline: where the GPU is idle is not known. With one GPU, kernels(), kernel_ps()
+  // and busy_ps() are the spans' share of the totals.
+  bool is_cut() const { return is_cut_; }
   // The numbers below are counted within the spans.
   uint64_t kernels() const { return kernels_; }
-  int64_t kernel_ps() const { return kernel_ps_; }     // sum over kernels
-  int64_t busy_ps() const { return LengthOf(busy_); }  // union of all GPU activity
+  int64_t kernel_ps() const { return kernel_ps_; }  // sum over kernels
+  int64_t busy_ps() const { return busy_ps_; }      // union of all GPU activity
   uint64_t pageable_copies() const { return pageable_copies_; }
   int64_t pageable_ps() const { return pageable_ps_; }
   uint64_t pageable_bytes() const { return pageable_bytes_; }
@@ -33,8 +36,8 @@ class GpuTime {
  private:
   std::vector<TimeSpan> computing_, collecting_, copying_, busy_;  // each in order, disjoint
   uint64_t kernels_ = 0, pageable_copies_ = 0, pageable_bytes_ = 0;
-  int64_t kernel_ps_ = 0, pageable_ps_ = 0;
-  bool any_ = false;
+  int64_t kernel_ps_ = 0, pageable_ps_ = 0, busy_ps_ = 0;
+  bool any_ = false, is_cut_ = false;
 };
 
 }  // namespace tbprof

@@ -66,6 +66,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const WaitClasses classes(timeline);
   const ThreadTime time(timeline, classes, span.thread, span.spans);
   const GpuTime gpu(timeline, process, span.spans);
+  if (gpu.is_cut()) {
+    verdict.limits.push_back("GPU work: the shortest was left out (--max-profile-size)");
+  }
   const UsageInSpans usage = UsageOf(timeline, span.thread, span.spans);
   Account account(tags);
   AddWaits(tags, time, gpu, &account);

@@ -123,6 +123,15 @@ TEST_F(HostEventsTest, CutWaitsOfMainThread_AreRemembered) {
   EXPECT_TRUE(timeline_.threads[1].cut_waits.empty());
 }
 
+TEST_F(HostEventsTest, CutGpuCallsOfMainThread_AreRemembered) {
+  timeline_.threads[0].is_main = true;
+  for (uint64_t i = 0; i < 5000; ++i) events_.Keep(i % 2, At(i * 1000, 1 + i % 400, kCall));
+  events_.Finish({});
+  EXPECT_LT(timeline_.threads[0].events.size(), 2500u);
+  EXPECT_EQ(timeline_.threads[0].cut_waits.size() + timeline_.threads[0].events.size(), 2500u);
+  EXPECT_TRUE(timeline_.threads[1].cut_waits.empty());
+}
+
 TEST_F(HostEventsTest, WorkOfDevices_GoesLast) {
   timeline_.gpu_streams.resize(1);
   GpuEvent kernel;

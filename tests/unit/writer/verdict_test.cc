@@ -722,6 +722,27 @@ TEST(Verdict, WaitForAnIdleGpu_IsSync) {
   maker.Expect(Cause::kSync, StepPart::kKernels, 0.9);
 }
 // An asynchronous copy, and an event that the GPU waits for: the host waits for neither.
+// The profile's size left out most of the kernels, and the launches among the calls: the totals have them.
+TEST(Verdict, ShortWorkThatIsNotDrawn_CountsByTheTotals) {
+  OnGpu maker;
+  maker.timeline.shortest_gpu_shown_ps = 5'000'000;
+  GpuDevice& device = maker.timeline.gpu_devices.emplace_back();
+  device.kernels = 100 * kSteps;
+  device.kernel_ps = device.kernels * 2'000'000;
+  device.busy_ps = device.kernel_ps;
+  tbprof::Thread& thread = maker.timeline.threads[maker.main];
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 100; ++i) {
+      thread.cut_waits.push_back({at + i * (kMs * 8 / 10), kMs * 78 / 100, 0, kLaunchCall});
+    }
+    maker.Work(GpuEventKind::kKernel, at, 6'000'000);
+  });
+  maker.Expect(Cause::kTinyKernels, StepPart::kLaunch, 0.78);
+  const Verdict verdict = maker.Make();
+  EXPECT_THAT(verdict.facts, testing::Contains(testing::HasSubstr("5000 kernels of 2.00 us")));
+  EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("--max-profile-size")));
+}
+
 TEST(Verdict, AsynchronousCalls_AreNoSynchronization) {
   OnGpu maker;
   maker.timeline.types[kCopyIn].name = "cudaMemcpyAsync";
