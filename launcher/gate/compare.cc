@@ -74,7 +74,7 @@ std::string UnclearReason(const Estimate& estimate, double margin, double confid
   const Interval interval = IntervalOf(estimate, confidence);
   if (interval.low > -margin && interval.high < margin) {
     return StrCat("the interval lies within ", HumanPercent(margin),
-                  "; after so few runs, equivalent needs a narrower one");
+                  "; after so few runs it must be narrower to be called equivalent");
   }
   return StrCat("runs differ by ", HumanPercent(std::expm1(estimate.run_sd)),
                 estimate.paired ? " from pair to pair" : " by chance", ": too much to tell a change of ",

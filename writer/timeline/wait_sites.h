@@ -28,6 +28,7 @@ void ForEachCall(const Thread& thread, Visit&& visit) {
     event.duration_ps = wait.duration_ps;
     event.call_site = wait.call_site;
     event.type = wait.type;
+    event.value = -1;  // not kept: 0 would mean a poll that found nothing
     visit(event);
   };
   auto cut = thread.cut_waits.begin();

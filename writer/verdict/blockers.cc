@@ -2,6 +2,7 @@
 #include "writer/verdict/blockers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tbprof {
 namespace {
@@ -131,13 +132,8 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
                     const std::vector<WaitSlice>& waits, BlockerScope scope) {
   Blocker blocker;
   std::vector<TimeSpan> spans;
-  for (const WaitSlice& wait : waits) {
-    if (!spans.empty() && wait.start_ps <= spans.back().end_ps) {
-      spans.back().end_ps = std::max(spans.back().end_ps, wait.end_ps);
-    } else {
-      spans.push_back({wait.start_ps, wait.end_ps});
-    }
-  }
+  for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
+  spans = Merged(std::move(spans));
   if (spans.empty()) return blocker;
   const uint32_t process = timeline.threads[thread].process;
   double best = 0;

@@ -449,10 +449,8 @@ class Chooser {
   // What holds the threads up for which the main thread waits: more of them would not help.
   void AddFactOfWorkers(const Candidate& best) {
     std::vector<TimeSpan> spans;
-    for (const WaitSlice& wait : WaitsOf(best.rows)) {
-      if (!spans.empty() && wait.start_ps < spans.back().end_ps) continue;
-      spans.push_back({wait.start_ps, wait.end_ps});
-    }
+    for (const WaitSlice& wait : WaitsOf(best.rows)) spans.push_back({wait.start_ps, wait.end_ps});
+    spans = Merged(std::move(spans));
     int64_t for_gil = 0, for_locks = 0, all = 0;
     for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
       const Thread& other = timeline_.threads[i];

@@ -519,6 +519,15 @@ TEST(Verdict, BackwardPassOfARank_WaitsForTheOthers) {
   }
 }
 
+// Whether a poll that was not drawn found something is not known.
+TEST(Verdict, PollThatIsNotDrawn_IsNoSleep) {
+  Maker maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.timeline.threads[maker.main].cut_waits.push_back({at, 60 * kMs, 0, kPoll});
+  });
+  EXPECT_EQ(maker.Make().ShareOf(StepPart::kSleep), 0);
+}
+
 TEST(Verdict, PollThatFindsNothing_Sleeps) {
   Maker maker;
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kPoll, at, 60 * kMs, maker.in_main); });
