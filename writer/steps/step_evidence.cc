@@ -173,9 +173,9 @@ class Measurement {
 
   void AddCall(uint32_t thread, const EventType& type, const Event& event, Content* content) {
     CallKind kind = KindOf(type);
-    // A pool's own thread asks again and again whether a worker has ended. Programs that start are found by their
-    // processes as well.
-    if (kind == CallKind::kProcess && !timeline_.threads[thread].is_main) kind = CallKind::kCount;
+    // A pool's own thread asks again and again whether a worker has ended.
+    const bool awaits = kind == CallKind::kProcess && type.name.starts_with("wait");
+    if (awaits && !timeline_.threads[thread].is_main) kind = CallKind::kCount;
     const bool prints = kind == CallKind::kWrite && type.object == ObjectKind::kDescriptor &&
                         static_cast<int64_t>(event.object) <= kStandardError;
     if (kind != CallKind::kCount && !prints) content->kinds.set(static_cast<size_t>(kind));
