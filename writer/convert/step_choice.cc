@@ -49,8 +49,10 @@ void ChooseSteps(const StepRequest& request, Timeline* timeline) {
     if (!request.events_cut) at_line = StepsAtLine(*timeline, request.process, StepNames(request.marker));
     if (!at_line.steps.empty()) return Show(std::move(at_line), StepSource::kInferred, timeline);
     timeline->warnings.push_back(
-        StrCat("no steps: no annotation, no kernel and no line that repeats matches --step-marker=",
-               ValidUtf8(request.marker)));
+        at_line.unknown.empty()
+            ? StrCat("no steps: no annotation, no kernel and no line that repeats matches --step-marker=",
+                     ValidUtf8(request.marker))
+            : StrCat("no steps by --step-marker=", ValidUtf8(request.marker), ": ", at_line.unknown));
   }
   marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);

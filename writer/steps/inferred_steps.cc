@@ -159,7 +159,8 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   if (doubt == StepDoubt::kNone && source->found.confidence >= kLeastShown) return true;
   if (!unknown->empty()) return false;
   *unknown = doubt != StepDoubt::kNone ? std::string(TextOf(doubt)) : TooUnsure(source->found);
-  if (!steps.lines.empty()) *unknown += AdviceFor(steps.lines.front());
+  // The choice of a loop does not make unsure turns right.
+  if (!steps.lines.empty() && steps.found.confidence >= kLeastShown) *unknown += AdviceFor(steps.lines.front());
   return false;
 }
 
@@ -256,9 +257,7 @@ InferredSteps StepsAtLine(const Timeline& timeline, uint32_t process, const Step
     if (!wanted || steps.found.period_ps < kShortestFromLinesPs) continue;
     // Samples show that the lines come again within what seems to be a step: it is several.
     if (!steps.exact && steps.order != LineOrder::kOnce) continue;
-    Source source = FromLines(steps);
-    source.found.confidence = std::max(source.found.confidence, kLeastShown);
-    return Shown(timeline, process, std::move(source));
+    return Shown(timeline, process, FromLines(steps));
   }
   return {};
 }

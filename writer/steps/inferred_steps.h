@@ -31,7 +31,8 @@ inline constexpr double kLeastShown = 0.5;
 InferredSteps InferSteps(const Timeline& timeline, uint32_t process);
 
 // The steps of a loop of Python that has a line whose text, such as `train.py:42 fit`, matches. The user has chosen
-// it, so it is shown even if what it does is unusual for steps.
+// it, so it is shown even if what it does is unusual for steps, but not if its turns are unsure. No steps and no
+// reason: no such line.
 InferredSteps StepsAtLine(const Timeline& timeline, uint32_t process, const StepNames& names);
 
 }  // namespace tbprof

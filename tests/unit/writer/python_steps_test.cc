@@ -463,6 +463,28 @@ TEST_F(PythonStepsTest, StepMarkerOfALine_IsTakenWhereNothingHasThatName) {
   EXPECT_TRUE(timeline_.warnings.empty());
 }
 
+// The choice says which loop is meant, not that its turns are right.
+TEST_F(PythonStepsTest, ChosenLineWithUnsureTurns_HasNoSteps) {
+  timeline_.processes[0].library = NumericLibrary::kNone;
+  int unsure = 0;
+  for (int tenths = 1; tenths < 30; ++tenths) {
+    timeline_.threads[0].events.clear();
+    now_ = 0;
+    for (int i = 0; i < 8 + tenths; ++i) {
+      Spend(Jitter(5 * kMs, tenths / 30.0), Line(13));
+      Call(kWait, Jitter(15 * kMs, tenths / 30.0), Line(13));
+    }
+    timeline_.duration_ps = now_;
+    const std::vector<PythonSteps> found = DetectStepsInPython(timeline_, 0);
+    if (found.empty() || found[0].found.confidence >= kLeastShown) continue;
+    ++unsure;
+    const InferredSteps chosen = StepsAtLine(timeline_, 0, StepNames("train.py:13"));
+    EXPECT_TRUE(chosen.steps.empty()) << tenths;
+    EXPECT_THAT(chosen.unknown, testing::HasSubstr("has a confidence of 0."));
+  }
+  EXPECT_GT(unsure, 0);
+}
+
 TEST_F(PythonStepsTest, PathThatAShellWouldChange_IsNotSuggested) {
   timeline_.processes[0].library = NumericLibrary::kNone;
   loop_ = Function("train", "/home/me/train (copy).py");
