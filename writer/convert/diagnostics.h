@@ -32,7 +32,8 @@ using ExamineProgram = std::function<ProgramFile(const std::string& path)>;
 std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t open, uint64_t close, bool complete,
                                               const ExamineProgram& examine);
 
-// `3 commands ran unrecorded: env (environment without tbprof's LD_PRELOAD), ./static (static program)`; empty for none.
+// `3 commands ran unrecorded: env (environment without tbprof's LD_PRELOAD), ./static (static program)`; empty for
+// none.
 std::string UnrecordedText(const std::vector<UnrecordedProgram>& programs);
 
 // Notes on activity that the hooks cannot see in processes with these modules. `families`: the recorded ones.

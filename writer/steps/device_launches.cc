@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/base/saturating.h"
 #include "writer/base/stable_hash.h"
 
 namespace tbprof {
@@ -34,7 +35,7 @@ class WorkOfCalls {
       for (const GpuEvent& event : stream.events) {
         Work& of_call = work_[event.correlation];
         if (of_call.first == nullptr) of_call.first = &event;
-        of_call.device_ps += event.duration_ps;
+        AddSaturating(&of_call.device_ps, event.duration_ps);
       }
     }
   }
@@ -100,7 +101,7 @@ OfThread Measure(const Timeline& timeline, const Thread& thread, const WorkOfCal
   for (const Event& event : thread.events) {
     const Work* of_call = work.Of(event);
     if (of_call == nullptr) continue;
-    measured.device_ps += of_call->device_ps;
+    AddSaturating(&measured.device_ps, of_call->device_ps);
     measured.all.Add(event.start_ps);
     const GpuEvent& first = *of_call->first;
     if (first.graph != 0) {

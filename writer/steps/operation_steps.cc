@@ -277,18 +277,20 @@ std::vector<size_t> ThoseThatBegin(const std::vector<size_t>& at, const Operatio
 StepDetection FromOneFunction(const Operations& operations) {
   struct Executions {
     std::vector<size_t> at;  // indexes of operations
-    int64_t duration_ps = 0;
+    double duration_ps = 0;
     std::vector<int64_t> durations;
   };
   absl::flat_hash_map<uint64_t, Executions> functions;
-  int64_t of_functions = 0, of_all = 0;
+  // The product of a median and a count may exceed any integer.
+  double of_functions = 0, of_all = 0;
   const Executions* most = nullptr;
   for (size_t i = 0; i < operations.all.size(); ++i) {
     const StepLaunch& operation = operations.all[i];
     const int64_t duration_ps = operation.end_ps - operation.start_ps;
     if ((operation.flags & StepLaunch::kExecutable) == 0) {
       // Making an iterator starts the loader's threads; it is not work of a step.
-      if (!std::ranges::binary_search(operations.iterators, operation.start_ps)) of_all += duration_ps;
+      const bool makes_iterator = std::ranges::binary_search(operations.iterators, operation.start_ps);
+      if (!makes_iterator) of_all += static_cast<double>(duration_ps);
       continue;
     }
     Executions& function = functions[operation.symbol];
@@ -297,7 +299,8 @@ StepDetection FromOneFunction(const Operations& operations) {
   }
   for (auto& [symbol, function] : functions) {
     // The first execution may take a hundred times as long, since it builds what the others run: uses the median.
-    function.duration_ps = Median(function.durations) * std::ssize(function.durations);
+    function.duration_ps =
+        static_cast<double>(Median(function.durations)) * static_cast<double>(function.durations.size());
     of_functions += function.duration_ps;
     of_all += function.duration_ps;
     // Ties are broken by position: the iteration order of a hash table is not deterministic.
@@ -327,11 +330,10 @@ StepDetection FromOneFunction(const Operations& operations) {
   const auto count = static_cast<double>(starts.size());
   const auto regular =
       static_cast<double>(std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind));
-  const auto work = static_cast<double>(most->duration_ps);
+  const double work = most->duration_ps;
   found.confidence = (1 - std::exp(-count / 4)) *
                      std::min({1.0, regular / count, static_cast<double>(alike) / (count - 1)}) *
-                     (work / static_cast<double>(std::max<int64_t>(of_functions, 1))) *
-                     std::min(1.0, 2 * work / static_cast<double>(std::max<int64_t>(of_all, 1)));
+                     (work / std::max(of_functions, 1.0)) * std::min(1.0, 2 * work / std::max(of_all, 1.0));
   found.cut_known = batches * 10 >= starts.size() * 9;
   if (found.period_ps < kShortestStepPs) found.steps.clear();
   return found;

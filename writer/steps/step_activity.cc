@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "writer/base/median.h"
+#include "writer/base/saturating.h"
 #include "writer/base/stable_hash.h"
 #include "writer/steps/clock_waits.h"
 
@@ -83,7 +84,7 @@ std::vector<Calls> CallsOfThreads(const Timeline& timeline, uint32_t process) {
     const int64_t longest_range = (thread.end_ps - thread.start_ps) / 20;
     for (const Event& event : thread.events) {
       const EventType& type = timeline.types[event.type];
-      if (WaitsForAClock(type, event)) clock_ps += event.duration_ps;
+      if (WaitsForAClock(type, event)) AddSaturating(&clock_ps, event.duration_ps);
       if (event.start_ps < free_from || !IsActivity(type, event)) continue;
       if (type.family == EventFamily::kAnnotation && event.duration_ps > longest_range) continue;
       free_from = event.start_ps + event.duration_ps;

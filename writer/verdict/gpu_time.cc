@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "writer/base/saturating.h"
+
 namespace tbprof {
 namespace {
 
@@ -39,7 +41,7 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
         (collective ? collecting_ : computing_).push_back(span);
         if (common > 0 && !collective) {
           ++kernels_;
-          kernel_ps_ += common;
+          AddSaturating(&kernel_ps_, common);
         }
         continue;
       }
@@ -47,7 +49,7 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
       const bool pageable = event.source_kind == kPageable || event.destination_kind == kPageable;
       if (event.kind == GpuEventKind::kCopy && pageable && common > 0) {
         ++pageable_copies_;
-        pageable_ps_ += common;
+        AddSaturating(&pageable_ps_, common);
         pageable_bytes_ += event.value;
       }
     }
