@@ -3,9 +3,10 @@
 #
 # Runs the fuzzers of tests/fuzz, built with Clang, AddressSanitizer and UBSan in build-fuzz.
 #
-#   scripts/fuzz.sh [--seconds N] [--tbprof PATH] [TARGET...]
+#   scripts/fuzz.sh [--seconds N] [--seed N] [--tbprof PATH] [TARGET...]
 #
 #   --seconds N    how long each target runs (60)
+#   --seed N       the same changes to the same inputs each time; else other ones
 #   --tbprof PATH  the program that makes the seeds: small spools of real runs (build/bin/tbprof), and of a simulated
 #                  training, and of programs with PyTorch's and TensorFlow's libraries, where its build tree has them
 #   TARGET         segment, spool, options, ...: a file tests/fuzz/TARGET_fuzzer.cc; default: all
@@ -17,6 +18,7 @@
 
 DIR=$TBPROF_ROOT/build-fuzz
 seconds=60
+seed=0
 tbprof=$TBPROF_ROOT/build/bin/tbprof
 targets=()
 while (($#)); do
@@ -24,6 +26,11 @@ while (($#)); do
     --seconds)
       [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || usage_error "--seconds needs a number"
       seconds=$2
+      shift
+      ;;
+    --seed)
+      [[ ${2:-} =~ ^[0-9]+$ ]] || usage_error "--seed needs a number"
+      seed=$2
       shift
       ;;
     --tbprof)
@@ -154,7 +161,7 @@ for target in "${targets[@]}"; do
   say "$target: $seconds s"
   # Inputs of up to 128 KiB: a chunk with its frame.
   if ! TMPDIR=$scratch ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    "$DIR/${target}_fuzzer" -max_total_time="$seconds" -max_len=131072 -timeout=60 -rss_limit_mb=2048 \
+    "$DIR/${target}_fuzzer" -max_total_time="$seconds" -seed="$seed" -max_len=131072 -timeout=60 -rss_limit_mb=2048 \
     -malloc_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$DIR/findings/$target-" "${dictionary[@]}" \
     "${directories[@]}" >"$log" 2>&1 </dev/null; then
     status=1

@@ -553,6 +553,11 @@ std::string Difference(const std::string& bare, const std::string& profiled) {
 
 }  // namespace
 
+int Repetitions(int usual) {
+  const char* const wanted = getenv("TBPROF_TEST_REPETITIONS");
+  return wanted == nullptr ? usual : atoi(wanted);
+}
+
 testing::AssertionResult SameOutput(const RunResult& bare, const RunResult& profiled) {
   if (bare.status != profiled.status) {
     return testing::AssertionFailure() << "wait status " << bare.status << " bare, " << profiled.status

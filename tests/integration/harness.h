@@ -193,6 +193,9 @@ struct Pair {
   // Same status, stdout, stderr; a profile is there.
   testing::AssertionResult Same() const;
 };
+// How often a test that looks for rare faults repeats what it does: TBPROF_TEST_REPETITIONS, else `usual`.
+int Repetitions(int usual);
+
 testing::AssertionResult SameOutput(const RunResult& bare, const RunResult& profiled);
 Pair RunBoth(const std::vector<std::string>& command, const RunOptions& options = {});
 Pair RunBoth(const std::string& program, const std::vector<std::string>& arguments = {},

@@ -10,10 +10,9 @@ namespace {
 
 using CudaDriversLoad = Cuda;
 
-constexpr int kRuns = 50;
-
 // One thread for each mode, each with its own runs.
-TEST_F(CudaDriversLoad, Neighbour_FiftyRuns_OutputIsTheBareOne) {
+TEST_F(CudaDriversLoad, Neighbour_ManyRuns_OutputIsTheBareOne) {
+  const int runs = Repetitions(15);
   for (const Neighbour& neighbour : Neighbours()) {
     const RunResult bare = RunBare(neighbour.command, OptionsOf(neighbour, "auto", true));
     ASSERT_EQ(bare.code(), 0) << neighbour.name << bare.err;
@@ -21,7 +20,7 @@ TEST_F(CudaDriversLoad, Neighbour_FiftyRuns_OutputIsTheBareOne) {
     std::vector<std::thread> threads;
     for (const std::string mode : {"auto", "cupti", "hooks"}) {
       threads.emplace_back([&, mode] {
-        for (int i = 0; i < kRuns; ++i) {
+        for (int i = 0; i < runs; ++i) {
           const RunResult run = RunUnderTbprof(neighbour.command, OptionsOf(neighbour, mode, i % 2 == 0));
           const testing::AssertionResult is_same = SameOutput(bare, run);
           EXPECT_TRUE(is_same) << neighbour.name << " --cuda=" << mode;
@@ -30,7 +29,7 @@ TEST_F(CudaDriversLoad, Neighbour_FiftyRuns_OutputIsTheBareOne) {
       });
     }
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(same, 3 * kRuns) << neighbour.name;
+    EXPECT_EQ(same, 3 * runs) << neighbour.name;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The end of an interpreter beside daemon threads, whose stacks are read all the time: it frees their states, and freed
-// memory is overwritten. Tests each version; TBPROF_PYTHON_ENDS=300 sets the number of ends.
+// memory is overwritten. Tests each version; TBPROF_TEST_REPETITIONS sets the number of ends.
 #include <sched.h>
 
 #include <cstdlib>
@@ -49,8 +49,7 @@ time.sleep(0.01)
 )";
 
 TEST_P(PythonEnds, AmidThreadsWhoseStacksAreRead_IsNoFault) {
-  const char* const wanted = getenv("TBPROF_PYTHON_ENDS");
-  const std::string ends = wanted == nullptr ? "40" : wanted;
+  const std::string ends = std::to_string(Repetitions(15));
   const TemporaryDirectory directory;
   WriteFile(directory / "ends.py", kProgram);
   RunOptions options;
