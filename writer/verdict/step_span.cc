@@ -229,6 +229,17 @@ StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t
   return span;
 }
 
+// A module that is first needed between two steps, or in one turn of a loop.
+void LeaveOutImports(const Timeline& timeline, const PythonTags& tags, StepSpan* span) {
+  const PythonThread* const python = timeline.python.OfThread(span->thread);
+  if (python == nullptr) return;
+  const TimeSpan whole = span->spans.front();
+  std::vector<TimeSpan> rest = WithoutImports(*python, tags, /*of_interpreter=*/false, whole);
+  for (TimeSpan& of : rest) of = {std::max(of.start_ps, whole.start_ps), std::min(of.end_ps, whole.end_ps)};
+  std::erase_if(rest, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
+  if (!rest.empty()) span->spans = std::move(rest);
+}
+
 }  // namespace
 
 int64_t LengthOf(const std::vector<TimeSpan>& spans) {
@@ -238,11 +249,14 @@ int64_t LengthOf(const std::vector<TimeSpan>& spans) {
 }
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags) {
+  StepSpan span;
   if (timeline.step_source != StepSource::kNone && timeline.step_source != StepSource::kWholeCapture) {
-    StepSpan span = SpanOfSteps(timeline);
-    if (!span.spans.empty()) return span;
+    span = SpanOfSteps(timeline);
   }
-  return SpanOfThread(timeline, tags, MainThread(timeline));
+  if (span.spans.empty()) span = SpanOfThread(timeline, tags, MainThread(timeline));
+  if (span.basis == VerdictBasis::kTraining || span.basis == VerdictBasis::kLoop)
+    LeaveOutImports(timeline, tags, &span);
+  return span;
 }
 
 }  // namespace tbprof

@@ -866,6 +866,21 @@ TEST(Verdict, EmbeddedPython_WorkAfterItCounts) {
   EXPECT_EQ(verdict.total_ps, maker.timeline.duration_ps - 10 * kMs - 1700 * kMs);
 }
 
+TEST(Verdict, ImportBetweenSteps_IsNotOfTheTimeFromTheFirstToTheLast) {
+  Maker maker;
+  const uint32_t loading = maker.Stack(0, "<frozen importlib._bootstrap>", "_find_and_load", 1);
+  for (Step& step : maker.timeline.steps) step.end_ps = step.start_ps + kStep / 2;
+  for (int i = 0; i < kSteps; ++i) {
+    maker.Run(maker.main, i * kStep, kStep / 2, maker.in_main, maker.library);
+    const bool loads = i == kSteps / 2;
+    maker.Run(maker.main, i * kStep + kStep / 2, kStep / 2, loads ? loading : maker.in_main, maker.interpreter);
+  }
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kTraining);
+  // One gap is import, and the last is behind the last step.
+  EXPECT_EQ(verdict.total_ps, (kSteps - 1) * kStep);
+}
+
 TEST(Verdict, ImportsAlone_AreNoWork) {
   OnePass maker;
   std::vector<PythonRun>& runs = maker.timeline.python.threads[maker.main].runs;
