@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/base/paths.h"
 
+#include <cstdlib>
+#include <memory>
+
 #include "launcher/base/text.h"
 
 namespace tbprof {
@@ -26,6 +29,11 @@ bool EndsWithPath(std::string_view path, std::string_view end) {
 
 bool IsWithin(std::string_view path, std::string_view directory) {
   return path == directory || directory.empty() || path.starts_with(StrCat(directory, "/"));
+}
+
+std::string RealPath(const std::string& path) {
+  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
+  return real == nullptr ? "" : real.get();
 }
 
 }  // namespace tbprof

@@ -16,6 +16,8 @@ std::string JoinPath(std::string_view directory, std::string_view name);
 bool EndsWithPath(std::string_view path, std::string_view end);
 // True: `path` is `directory` or below it.
 bool IsWithin(std::string_view path, std::string_view directory);
+// Without links; empty: the path does not exist or may not be read.
+std::string RealPath(const std::string& path);
 
 }  // namespace tbprof
 

@@ -6,10 +6,12 @@
 #ifndef TBPROF_LAUNCHER_BASE_SCOPED_H_
 #define TBPROF_LAUNCHER_BASE_SCOPED_H_
 
+#include <dirent.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace tbprof {
@@ -36,6 +38,11 @@ class ScopedFd {
  private:
   int fd_ = -1;
 };
+
+struct CloseDirectory {
+  void operator()(DIR* directory) const { closedir(directory); }
+};
+using ScopedDirectory = std::unique_ptr<DIR, CloseDirectory>;
 
 class ScopedMapping {
  public:

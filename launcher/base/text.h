@@ -52,6 +52,8 @@ inline std::string UpperCase(std::string_view text) {
 // does not wait for a FIFO and does not read a device.
 std::string ReadText(const std::string& path);
 
+inline std::string ToText(const absl::Status& status) { return std::string(status.message()); }
+
 inline absl::Status InvalidArgument(std::string_view message) {
   return absl::InvalidArgumentError(absl::string_view(message.data(), message.size()));
 }

@@ -11,7 +11,7 @@
 namespace tbprof {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kSchema = 2;
 constexpr size_t kMaxShownRuns = 20;
@@ -50,8 +50,8 @@ std::string Listed(const std::vector<std::string>& words, size_t limit) {
   return text.empty() ? "none" : text;
 }
 
-Json Texts(const std::vector<std::string>& texts) {
-  Json array = Json::array();
+OrderedJson Texts(const std::vector<std::string>& texts) {
+  OrderedJson array = OrderedJson::array();
   for (const std::string& text : texts) array.push_back(ValidUtf8(text));
   return array;
 }
@@ -136,13 +136,13 @@ std::string ReportText(const LogdirReport& report) {
 }
 
 std::string ReportJson(const LogdirReport& report) {
-  Json out;
+  OrderedJson out;
   out["schema"] = kSchema;
   out["logdir"] = ValidUtf8(report.logdir);
   out["result"] = LowerCase(ResultName(report));
   out["exit_status"] = report.ExitStatus();
-  Json runs = Json::array();
-  Json old_runs = Json::array();
+  OrderedJson runs = OrderedJson::array();
+  OrderedJson old_runs = OrderedJson::array();
   bool active = false;
   for (const ProfileRun& run : report.profile_runs) {
     if (run.shown_old) old_runs.push_back(ValidUtf8(run.name));
@@ -157,28 +157,29 @@ std::string ReportJson(const LogdirReport& report) {
   }
   out["profile"] = {{"active", active}, {"plugin_fails", report.plugin_fails}, {"runs", std::move(runs)}};
   out["profile_before_2_20_3"] = {{"runs", std::move(old_runs)}};
-  Json events = Json::array();
+  OrderedJson events = OrderedJson::array();
   for (const EventsRun& run : report.events_runs) {
     events.push_back({{"name", ValidUtf8(run.name)},
                       {"listed", run.listed},
                       {"files", run.files},
                       {"tags", run.tags},
                       {"values", run.values},
-                      {"lowest_step", run.has_steps ? Json(run.lowest_step) : Json()},
-                      {"highest_step", run.has_steps ? Json(run.highest_step) : Json()}});
+                      {"lowest_step", run.has_steps ? OrderedJson(run.lowest_step) : OrderedJson()},
+                      {"highest_step", run.has_steps ? OrderedJson(run.highest_step) : OrderedJson()}});
   }
   out["events"] = {{"runs", std::move(events)}};
-  Json findings = Json::array();
+  OrderedJson findings = OrderedJson::array();
   for (const LogdirFinding& finding : report.findings) {
-    findings.push_back({{"level", LowerCase(LevelName(finding.level))},
-                        {"id", std::string(finding.id)},
-                        {"where", ValidUtf8(finding.where)},
-                        {"what", ValidUtf8(finding.what)},
-                        {"fix", finding.fix.empty() ? Json() : Json(ValidUtf8(finding.fix))},
-                        {"command", finding.command.empty() ? Json() : Json(ValidUtf8(finding.command))}});
+    findings.push_back(
+        {{"level", LowerCase(LevelName(finding.level))},
+         {"id", std::string(finding.id)},
+         {"where", ValidUtf8(finding.where)},
+         {"what", ValidUtf8(finding.what)},
+         {"fix", finding.fix.empty() ? OrderedJson() : OrderedJson(ValidUtf8(finding.fix))},
+         {"command", finding.command.empty() ? OrderedJson() : OrderedJson(ValidUtf8(finding.command))}});
   }
   out["findings"] = std::move(findings);
-  out["next"] = report.Worst() == FindingLevel::kNote ? Json("tbprof doctor") : Json();
+  out["next"] = report.Worst() == FindingLevel::kNote ? OrderedJson("tbprof doctor") : OrderedJson();
   out["scan"] = {{"directories", report.directories},
                  {"entries", report.entries},
                  {"events_files", report.events_files},

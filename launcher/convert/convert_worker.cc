@@ -43,7 +43,7 @@
 namespace tbprof {
 namespace {
 
-constexpr off_t kMaxSummaryBytes = 64 << 20;
+constexpr off_t kMostSummaryBytes = 64 << 20;
 constexpr rlim_t kMaxAddressSpace = 4ull << 30;
 
 void Say(const nlohmann::json& message) {
@@ -103,7 +103,7 @@ void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const
     const ScopedFd file(openat(shared->get(), name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
     struct stat facts;
     if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode) ||
-        facts.st_size > kMaxSummaryBytes) {
+        facts.st_size > kMostSummaryBytes) {
       return;
     }
     std::string text(static_cast<size_t>(facts.st_size), '\0');

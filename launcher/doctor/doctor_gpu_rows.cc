@@ -18,10 +18,6 @@ namespace {
 
 using Result = std::optional<Finding>;
 
-Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
-Finding Warn(std::string found, std::string fix) { return {DoctorVerdict::kWarn, std::move(found), std::move(fix)}; }
-Finding Fail(std::string found, std::string fix) { return {DoctorVerdict::kFail, std::move(found), std::move(fix)}; }
-
 // `13.0.2 (/usr/local/cuda)`; empty: none.
 std::string Toolkit(const Environment& environment) {
   std::string home(Lookup(environment, "CUDA_HOME").value_or(Lookup(environment, "CUDA_PATH").value_or("")));

@@ -49,11 +49,6 @@ using Result = std::optional<Finding>;
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
-Finding Note(std::string found, std::string fix) { return {DoctorVerdict::kNote, std::move(found), std::move(fix)}; }
-Finding Warn(std::string found, std::string fix) { return {DoctorVerdict::kWarn, std::move(found), std::move(fix)}; }
-Finding Fail(std::string found, std::string fix) { return {DoctorVerdict::kFail, std::move(found), std::move(fix)}; }
-
 std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
   return text.substr(0, text.find('\n'));

@@ -33,6 +33,17 @@ struct Finding {
   std::string fix;  // the remedy; empty: none needed
 };
 
+inline Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
+inline Finding Note(std::string found, std::string fix) {
+  return {DoctorVerdict::kNote, std::move(found), std::move(fix)};
+}
+inline Finding Warn(std::string found, std::string fix) {
+  return {DoctorVerdict::kWarn, std::move(found), std::move(fix)};
+}
+inline Finding Fail(std::string found, std::string fix) {
+  return {DoctorVerdict::kFail, std::move(found), std::move(fix)};
+}
+
 struct DoctorContext {
   const Options& options;
   const Environment& environment;

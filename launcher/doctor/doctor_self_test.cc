@@ -22,9 +22,6 @@
 namespace tbprof {
 namespace {
 
-Finding Pass(std::string found) { return {DoctorVerdict::kPass, std::move(found), ""}; }
-Finding Fail(std::string found, std::string fix) { return {DoctorVerdict::kFail, std::move(found), std::move(fix)}; }
-
 // Runs tbprof with these arguments in the directory. Returns its standard error, and the exit status in *status; -1: it
 // did not end in time.
 std::string RunOurselves(const std::vector<std::string>& words, const Environment& environment,

@@ -12,13 +12,13 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostParts = 6;
-constexpr size_t kMostOfAKind = 3;
-constexpr size_t kMostQuantities = 12;
+constexpr size_t kShownOfAKind = 3;
+constexpr size_t kShownQuantities = 12;
 constexpr size_t kMostRules = 30;
 constexpr size_t kMostWarnings = 8;
 constexpr size_t kMostWrapped = 3;
 // Parts with a smaller share of the difference are not shown.
-constexpr double kLeastShare = 0.05;
+constexpr double kLeastShownShare = 0.05;
 // If the differences of the mean and of the typical step differ by a larger share, a line explains it.
 constexpr double kOtherDifference = 0.5;
 
@@ -71,8 +71,8 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
   for (const AmountKind kind : kAmountKinds) {
     const bool part = kind == AmountKind::kPart;
     bool heading = true;
-    for (const BlameRow* row : BlameOf(comparison, kind, part ? kMostParts : kMostOfAKind)) {
-      const bool counts = part ? std::abs(row->share.value_or(0)) >= kLeastShare : row->significant;
+    for (const BlameRow* row : BlameOf(comparison, kind, part ? kMostParts : kShownOfAKind)) {
+      const bool counts = part ? std::abs(row->share.value_or(0)) >= kLeastShownShare : row->significant;
       if (!counts) continue;
       if (first) AddBlameHeading(comparison, lines);
       if (heading && !part) lines->Add(StrCat("    ", AmountKindTitle(kind)));
@@ -87,7 +87,7 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
   }
   if (first || !comparison.unexplained_s.has_value()) return;
   const double unexplained_s = *comparison.unexplained_s;
-  if (std::abs(unexplained_s) < kLeastShare * std::abs(comparison.difference_s.value_or(0))) return;
+  if (std::abs(unexplained_s) < kLeastShownShare * std::abs(comparison.difference_s.value_or(0))) return;
   lines->Add(
       absl::StrFormat("   %10s %29s  not explained by any part", SignedValueText(Unit::kSeconds, unexplained_s), ""));
 }
@@ -95,13 +95,13 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
 void AddQuantities(const Comparison& comparison, Lines* lines) {
   const std::vector<const QuantityResult*> changed = ChangedQuantities(comparison);
   if (!changed.empty()) lines->Add("changed:      base        new   change");
-  for (size_t i = 0; i < std::min(changed.size(), kMostQuantities); ++i) {
+  for (size_t i = 0; i < std::min(changed.size(), kShownQuantities); ++i) {
     const QuantityResult& quantity = *changed[i];
     lines->AddRow(absl::StrFormat("        %10s %10s   ", ValueText(quantity.unit, quantity.base.value_or(0)),
                                   ValueText(quantity.unit, quantity.now.value_or(0))),
                   StrCat(ChangeText(quantity), "  ", quantity.name));
   }
-  lines->AddLeftOut(changed.size(), kMostQuantities, "changed");
+  lines->AddLeftOut(changed.size(), kShownQuantities, "changed");
 }
 
 void AddRules(const Comparison& comparison, Lines* lines) {

@@ -23,7 +23,7 @@ using NoncentralT = boost::math::non_central_t_distribution<double, Policy>;
 
 // Clocks and counters are not finer than this share of a step; runs that agree more closely do so by chance.
 constexpr double kLeastSd = 1e-4;
-constexpr uint64_t kMostRuns = 10'000;
+constexpr uint64_t kMostRunsToAdvise = 10'000;
 constexpr double kManyDegrees = 1e6;  // Student's t is the normal distribution
 constexpr size_t kFewestForTrend = 6, kFewestForWarming = 5;
 // Distance of the first run from the other runs of its side, in standard deviations.
@@ -311,8 +311,8 @@ std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double marg
   const double sure_level = SureLevel(disturbed);
   uint64_t enough = 2;
   while (!IsEnough(enough, change_log, run_sd, margin, paired, sure_level)) {
-    if (enough >= kMostRuns) return std::nullopt;
-    enough = std::min(enough * 2, kMostRuns);
+    if (enough >= kMostRunsToAdvise) return std::nullopt;
+    enough = std::min(enough * 2, kMostRunsToAdvise);
   }
   uint64_t too_few = enough / 2;
   while (enough - too_few > 1) {

@@ -9,15 +9,15 @@
 namespace tbprof {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 template <typename Value>
-Json OrNull(const std::optional<Value>& value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
+OrderedJson OrNull(const std::optional<Value>& value) {
+  return value.has_value() ? OrderedJson(*value) : OrderedJson(nullptr);
 }
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+OrderedJson OrNull(const std::string& text) { return text.empty() ? OrderedJson(nullptr) : OrderedJson(text); }
 
-Json PlaceJson(const VerdictPlace& place) {
+OrderedJson PlaceJson(const VerdictPlace& place) {
   return {{"role", place.role},           {"file", OrNull(place.file)},
           {"line", OrNull(place.line)},   {"function", OrNull(place.function)},
           {"doing", OrNull(place.doing)}, {"share", OrNull(place.share)},
@@ -25,10 +25,10 @@ Json PlaceJson(const VerdictPlace& place) {
           {"callers", place.callers}};
 }
 
-Json VerdictJson(const Report& report) {
+OrderedJson VerdictJson(const Report& report) {
   const VerdictAnswer& verdict = report.verdict;
   if (!verdict.known) return nullptr;
-  Json where = Json::array(), parts = Json::array();
+  OrderedJson where = OrderedJson::array(), parts = OrderedJson::array();
   for (const VerdictPlace& place : verdict.where) where.push_back(PlaceJson(place));
   for (const VerdictPart& part : verdict.parts) {
     parts.push_back({{"part", part.name}, {"title", part.title}, {"share", part.share}, {"s", OrNull(part.seconds)}});
@@ -47,7 +47,7 @@ Json VerdictJson(const Report& report) {
           {"limits", verdict.limits}};
 }
 
-Json StepsJson(const StepsAnswer& steps) {
+OrderedJson StepsJson(const StepsAnswer& steps) {
   return {{"known", steps.known},
           {"unknown_because", OrNull(steps.unknown_because)},
           {"source", OrNull(steps.source)},
@@ -61,7 +61,7 @@ Json StepsJson(const StepsAnswer& steps) {
 }
 
 template <typename Row>
-Json ThreadsJson(const ThreadRows<Row>& threads) {
+OrderedJson ThreadsJson(const ThreadRows<Row>& threads) {
   return {{"process", threads.process},
           {"threads", threads.threads},
           {"main", threads.main},
@@ -72,10 +72,10 @@ Json ThreadsJson(const ThreadRows<Row>& threads) {
           {"samples", threads.samples}};
 }
 
-Json PythonJson(const Report& report) {
-  Json out = Json::array();
+OrderedJson PythonJson(const Report& report) {
+  OrderedJson out = OrderedJson::array();
   for (const PythonThreads& threads : report.python) {
-    Json group = ThreadsJson(threads), lines = Json::array();
+    OrderedJson group = ThreadsJson(threads), lines = OrderedJson::array();
     group["wall_s"] = threads.seconds;
     group["on_cpu_s"] = threads.on_cpu_s;
     for (const PythonRow& row : threads.rows) {
@@ -94,10 +94,10 @@ Json PythonJson(const Report& report) {
   return out;
 }
 
-Json NativeJson(const Report& report) {
-  Json out = Json::array();
+OrderedJson NativeJson(const Report& report) {
+  OrderedJson out = OrderedJson::array();
   for (const NativeThreads& threads : report.native) {
-    Json group = ThreadsJson(threads), functions = Json::array();
+    OrderedJson group = ThreadsJson(threads), functions = OrderedJson::array();
     group["cpu_s"] = threads.seconds;
     for (const NativeRow& row : threads.rows) {
       functions.push_back({{"function", row.function},
@@ -113,16 +113,16 @@ Json NativeJson(const Report& report) {
   return out;
 }
 
-Json KernelsJson(const std::vector<KernelRow>& rows) {
-  Json out = Json::array();
+OrderedJson KernelsJson(const std::vector<KernelRow>& rows) {
+  OrderedJson out = OrderedJson::array();
   for (const KernelRow& row : rows) {
     out.push_back({{"name", row.name}, {"calls", row.calls}, {"total_s", row.total_s}, {"bytes", OrNull(row.bytes)}});
   }
   return out;
 }
 
-Json GpusJson(const Report& report) {
-  Json out = Json::array();
+OrderedJson GpusJson(const Report& report) {
+  OrderedJson out = OrderedJson::array();
   for (const GpuAnswer& gpu : report.gpus) {
     out.push_back({{"number", gpu.number},
                    {"name", OrNull(gpu.name)},
@@ -139,8 +139,8 @@ Json GpusJson(const Report& report) {
   return out;
 }
 
-Json MemoryJson(const MemoryAnswer& memory) {
-  Json totals = Json::array(), processes = Json::array(), allocations = Json::array();
+OrderedJson MemoryJson(const MemoryAnswer& memory) {
+  OrderedJson totals = OrderedJson::array(), processes = OrderedJson::array(), allocations = OrderedJson::array();
   for (const NamedBytes& total : memory.totals) totals.push_back({{"name", total.name}, {"bytes", total.bytes}});
   for (const ProcessMemory& row : memory.processes) {
     processes.push_back({{"process", row.process},
@@ -156,8 +156,8 @@ Json MemoryJson(const MemoryAnswer& memory) {
   return {{"totals", std::move(totals)}, {"processes", std::move(processes)}, {"allocations", std::move(allocations)}};
 }
 
-Json RanksJson(const Report& report) {
-  Json out = Json::array();
+OrderedJson RanksJson(const Report& report) {
+  OrderedJson out = OrderedJson::array();
   for (const RankAnswer& rank : report.ranks) {
     out.push_back({{"rank", OrNull(rank.rank)},
                    {"host", OrNull(rank.host)},
@@ -172,9 +172,9 @@ Json RanksJson(const Report& report) {
   return out;
 }
 
-Json ProfileJson(const Report& report) {
+OrderedJson ProfileJson(const Report& report) {
   if (!report.profile.has_value()) return nullptr;
-  Json planes = Json::array();
+  OrderedJson planes = OrderedJson::array();
   for (const PlaneAnswer& plane : report.profile->planes) {
     planes.push_back({{"name", plane.name},
                       {"lines", plane.lines},
@@ -187,8 +187,8 @@ Json ProfileJson(const Report& report) {
           {"planes", std::move(planes)}};
 }
 
-Json WaitsJson(const Report& report) {
-  Json waits = Json::array();
+OrderedJson WaitsJson(const Report& report) {
+  OrderedJson waits = OrderedJson::array();
   for (const WaitRow& row : report.waits) {
     waits.push_back({{"operation", row.operation},
                      {"call_site", OrNull(row.call_site)},
@@ -204,7 +204,7 @@ Json WaitsJson(const Report& report) {
 }  // namespace
 
 std::string ReportAsJson(const Report& report) {
-  Json out = {
+  OrderedJson out = {
       {"report_schema_version", kReportSchemaVersion},
       {"source", {{"path", report.path}, {"kind", SourceKindName(report.kind)}, {"details_of", OrNull(report.file)}}},
       {"complete", OrNull(report.complete)},
@@ -232,7 +232,7 @@ std::string ReportAsJson(const Report& report) {
   out["warnings"] = report.warnings;
   out["not_recorded"] = report.not_recorded;
   out["notes"] = report.notes;
-  return out.dump(2, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) + "\n";
+  return out.dump(2, ' ', /*ensure_ascii=*/false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace tbprof

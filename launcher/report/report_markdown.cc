@@ -31,8 +31,6 @@ std::string Plain(std::string_view text) {
   return out;
 }
 
-std::string Percent(double share) { return HumanPercent(std::clamp(share, 0.0, 9.99)); }
-
 std::string PlaceText(const VerdictPlace& place) {
   std::string text = place.file.empty()
                          ? Code(place.function)

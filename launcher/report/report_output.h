@@ -34,6 +34,8 @@ std::string ReportAsMarkdown(const Report& report, size_t tokens);
 std::string StepsLine(const Report& report);
 // `input 62 %, operations 30 %`; empty: no split.
 std::string SplitLine(const VerdictAnswer& verdict);
+// At most 999 %.
+std::string Percent(double share);
 // The lead of the end block: verdict, steps, blocker, split, next.
 std::vector<std::string> LeadLines(const Report& report);
 // `rank 3, `, or `host NAME, ` without a rank number, if there are several ranks; else empty.

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kProfileSuffix = ".xplane.pb";
+constexpr std::string_view kProfileEnding = ".xplane.pb";
 constexpr size_t kMostSummaries = 4096;
 // Limit for faults in a report, one line each; further ones are usually the same.
 constexpr size_t kMostFaults = 8;
@@ -33,7 +33,7 @@ absl::StatusOr<Json> ReadSummary(const std::string& path) {
 
 std::string StemOf(std::string_view profile) {
   std::string_view name = BaseName(profile);
-  if (name.ends_with(kProfileSuffix)) name.remove_suffix(kProfileSuffix.size());
+  if (name.ends_with(kProfileEnding)) name.remove_suffix(kProfileEnding.size());
   return PrintableUtf8(name);
 }
 

@@ -24,8 +24,6 @@ struct Table {
   size_t left_out = 0;
 };
 
-std::string Percent(double share) { return HumanPercent(std::clamp(share, 0.0, 9.99)); }
-
 std::string Row(const std::string& numbers, std::string_view name) {
   const size_t used = Utf8Columns(numbers);
   return StrCat(numbers, FitColumns(name, kReportColumns > used + 1 ? kReportColumns - used : 1, /*keep_end=*/false));

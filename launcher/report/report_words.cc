@@ -44,6 +44,8 @@ std::string StepsLine(const Report& report) {
   return StrCat(text, "found by ", steps.source, ")");
 }
 
+std::string Percent(double share) { return HumanPercent(std::clamp(share, 0.0, 9.99)); }
+
 std::string SplitLine(const VerdictAnswer& verdict) {
   std::string text;
   for (const VerdictPart& part : verdict.parts) {

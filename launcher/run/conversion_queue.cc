@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kMaxConversions = 2;  // at the same time
 
-std::string ToText(const absl::Status& status) { return std::string(status.message()); }
-
 }  // namespace
 
 // Records that are not on the disk within kPatienceMs are missing in this profile.

@@ -14,11 +14,7 @@
 #include "writer/base/utf8.h"
 
 namespace tbprof {
-namespace {
-
-std::string ToText(const absl::Status& status) { return std::string(status.message()); }
-
-}  // namespace
+namespace {}  // namespace
 
 void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate) {
   session->FindSpool();

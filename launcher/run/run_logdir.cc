@@ -20,8 +20,6 @@ namespace {
 // the kernel threads that complete writes were seen without a CPU for a minute.
 constexpr int kDiskPatience = 10;
 
-std::string ToText(const absl::Status& status) { return std::string(status.message()); }
-
 }  // namespace
 
 absl::Status RunLogdir::Choose() {

@@ -23,8 +23,6 @@
 namespace tbprof {
 namespace {
 
-std::string ToText(const absl::Status& status) { return std::string(status.message()); }
-
 // Whether the user named a part of the run: all its PyTorch operations are recorded instead of samples.
 bool IsAskedFor(const Window& window) {
   return window.kind == Window::Kind::kRange || window.kind == Window::Kind::kSteps || window.is_triggered();

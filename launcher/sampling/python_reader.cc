@@ -12,7 +12,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxOutside = 400;  // frames; one read has 1000 ranges for 2 copies of frames, chunks and states
-constexpr size_t kMaxChunks = 64;
+constexpr size_t kMostChunks = 64;
 constexpr size_t kMaxCopyBytes = 2 << 20;
 constexpr size_t kKeptChunkBytes = 8 << 10;
 constexpr size_t kKeptFrames = 32;  // earlier frames outside of the chunks that the last stack lacks
@@ -23,7 +23,7 @@ constexpr int kMaxAttempts = 40;
 constexpr int kMaxTorn = 20;
 constexpr int kTornBeforeCut = 2;
 constexpr uint32_t kFramesToCheck = 64;
-constexpr size_t kPage = 4096;
+constexpr size_t kReadBytes = 4096;
 constexpr size_t kStackReach = 16 << 10;
 
 size_t EndOf(uint16_t offset, size_t size) { return offset == kNoPythonMember ? 0 : offset + size; }
@@ -35,7 +35,7 @@ int64_t ContextSwitches() {
   return int64_t{used.ru_nvcsw} + used.ru_nivcsw;
 }
 
-bool IsPointer(uint64_t value) { return value >= kPage && value % 8 == 0 && value < uint64_t{1} << 56; }
+bool IsPointer(uint64_t value) { return value >= kReadBytes && value % 8 == 0 && value < uint64_t{1} << 56; }
 
 }  // namespace
 
@@ -160,7 +160,7 @@ void PythonReader::AddToPage(uint64_t address, size_t size, bool once) {
   const auto page = std::find_if(regions_.begin(), regions_.end(), [&](const Region& region) {
     // A stack is mapped without gaps, so its structures may share a range across pages.
     if (once) return region.once && region.address < address + kStackReach && address < region.address + kStackReach;
-    return !region.once && region.address / kPage == address / kPage;
+    return !region.once && region.address / kReadBytes == address / kReadBytes;
   });
   if (page == regions_.end()) {
     regions_.push_back({address, size, once});
@@ -250,7 +250,7 @@ bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
   const uint64_t top = Load<uint64_t>(state + 8);
   std::vector<std::pair<uint64_t, size_t>> chunks;
   bool complete = true;
-  for (size_t used = 0; chunk != 0 && chunks.size() < kMaxChunks;) {
+  for (size_t used = 0; chunk != 0 && chunks.size() < kMostChunks;) {
     if (!IsPointer(chunk)) break;
     PythonChunk header;
     if (const uint8_t* known = Find(copy, chunk, sizeof(header))) {
@@ -264,7 +264,7 @@ bool PythonReader::FindChunks(const uint8_t* copy, Thread* thread) {
     if (size > header.size || size > kMaxCopyBytes) break;
     // Adds room for further calls: up to the size at the last sample, else 512 bytes within the page, which is mapped.
     if (chunks.empty()) {
-      size = std::min<uint64_t>({size + 512, (size + kPage - 1) / kPage * kPage, header.size});
+      size = std::min<uint64_t>({size + 512, (size + kReadBytes - 1) / kReadBytes * kReadBytes, header.size});
       const auto& before = thread->places.chunks;
       if (!before.empty() && before[0].first == chunk &&
           before[0].second <= std::min<uint64_t>(header.size, kKeptChunkBytes)) {

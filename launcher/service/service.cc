@@ -36,7 +36,7 @@ struct Address {
   int family = AF_UNSPEC;
 };
 
-absl::StatusOr<Address> AddressOf(const std::string& host, int port) {
+absl::StatusOr<Address> ResolvedAddress(const std::string& host, int port) {
   Address address;
   auto* const v4 = reinterpret_cast<sockaddr_in*>(&address.storage);
   auto* const v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Listen(const std::vector<std::
     int error = 0;
     bool again = false;
     for (const std::string& host : hosts) {
-      absl::StatusOr<Address> address = AddressOf(host, service->port_);
+      absl::StatusOr<Address> address = ResolvedAddress(host, service->port_);
       if (!address.ok()) return address.status();
       ScopedFd listener;
       error = ListenOn(*address, &listener);

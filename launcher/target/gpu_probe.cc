@@ -24,6 +24,7 @@
 #include "cupti/library.h"
 #include "launcher/base/deadline.h"
 #include "launcher/base/paths.h"
+#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "wire/clock.h"
 #include "wire/cupti_names.h"
@@ -36,21 +37,11 @@ namespace {
 constexpr size_t kMaxAnswer = 256 << 10;
 constexpr int kMaxDevices = 64;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-using Listing = std::unique_ptr<DIR, CloseDirectory>;
-
 // ---- versions from file names
 
 bool IsFile(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-}
-
-std::string RealPath(const std::string& path) {
-  char real[PATH_MAX];
-  return realpath(path.c_str(), real) != nullptr ? real : "";
 }
 
 struct ReadVersion {
@@ -78,7 +69,7 @@ ReadVersion VersionOf(std::string_view text, int major) {
 // `libcudart.so.12.8.90`.
 ReadVersion VersionByNames(const std::string& library, int major, const std::string& packages,
                            std::string_view package) {
-  const Listing listing(packages.empty() ? nullptr : opendir(packages.c_str()));
+  const ScopedDirectory listing(packages.empty() ? nullptr : opendir(packages.c_str()));
   while (const dirent* entry = listing == nullptr ? nullptr : readdir(listing.get())) {
     const std::string_view name = entry->d_name;
     if (!name.starts_with(package) || !name.ends_with(".dist-info")) continue;
@@ -107,7 +98,7 @@ std::string LibrariesHere() {
     const std::string place = RealPath(entry.empty() ? "." : std::string(entry));
     if (place.empty()) continue;
     if (entry.starts_with('/') && (here == "/" || !IsWithin(place, here))) continue;
-    const Listing listing(opendir(place.c_str()));
+    const ScopedDirectory listing(opendir(place.c_str()));
     while (const dirent* file = listing == nullptr ? nullptr : readdir(listing.get())) {
       const std::string_view name = file->d_name;
       constexpr std::string_view kOfProcessors[] = {"glibc-hwcaps", "tls", "haswell", "x86_64", "avx512_1"};

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "launcher/base/paths.h"
 #include "launcher/base/text.h"
 #include "launcher/target/library_check.h"
 #include "wire/gpu_bridge.h"
@@ -19,11 +20,6 @@
 
 namespace tbprof {
 namespace {
-
-std::string RealPath(const std::string& path) {
-  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
-  return real == nullptr ? "" : real.get();
-}
 
 // After an upgrade during a run the link is `... (deleted)`: the directory then contains the new program and the
 // libraries that belong to it.

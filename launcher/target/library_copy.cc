@@ -19,6 +19,8 @@
 #include <set>
 #include <utility>
 
+#include "launcher/base/paths.h"
+#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "wire/gpu_bridge.h"
 #include "wire/rendezvous.h"
@@ -31,16 +33,6 @@ constexpr size_t kRandom = 6;
 constexpr uint64_t kCapSetUid = 7;
 // Sweep holds a descriptor for each copy; further copies are left to the next launcher.
 constexpr size_t kMostSwept = 64;
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-using Listing = std::unique_ptr<DIR, CloseDirectory>;
-
-std::string RealPath(const std::string& path) {
-  const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), &free);
-  return real == nullptr ? "" : real.get();
-}
 
 // Returns `/`, `/a`, `/a/b` for `/a/b`.
 std::vector<std::string> Ancestors(const std::string& path) {
@@ -104,7 +96,7 @@ void AppendNames(std::string_view text, std::set<std::string, std::less<>>* name
 
 // The copies that another process has in its environment or of which it maps a file. nullopt: /proc cannot be read.
 std::optional<std::set<std::string, std::less<>>> NeededCopies() {
-  const Listing listing(opendir("/proc"));
+  const ScopedDirectory listing(opendir("/proc"));
   if (listing == nullptr) return std::nullopt;
   std::set<std::string, std::less<>> names;
   bool any = false;
@@ -203,7 +195,7 @@ void LibraryCopy::Sweep() {
     std::string name;
     ScopedFd locked;
   };
-  std::vector<Listing> places;
+  std::vector<ScopedDirectory> places;
   std::vector<Leftover> leftovers;
   for (const std::string& path : Places()) {
     DIR* const place = places.emplace_back(opendir(path.c_str())).get();

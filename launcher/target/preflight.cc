@@ -44,15 +44,11 @@ std::vector<std::string_view> PathElements(const Environment& environment) {
   return Split(Lookup(environment, "PATH").value_or("/bin:/usr/bin"), ':');
 }
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-
 std::string NearestCommand(const std::string& name, const Environment& environment) {
   std::set<std::string> names;
   for (std::string_view element : PathElements(environment)) {
     if (element.empty()) continue;
-    const std::unique_ptr<DIR, CloseDirectory> directory(opendir(std::string(element).c_str()));
+    const ScopedDirectory directory(opendir(std::string(element).c_str()));
     if (directory == nullptr) continue;
     while (const dirent* entry = readdir(directory.get())) {
       if (names.size() == kMaxNamesSearched) break;

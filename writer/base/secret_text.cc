@@ -17,7 +17,7 @@ constexpr size_t kLongestHarmless = 4096;
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool IsQuote(char c) { return c == '"' || c == '\'' || c == '`'; }
-bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
+bool IsLetterOrDigit(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
 bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(),
                                       [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); });
@@ -96,7 +96,7 @@ std::string MaskKnownTokens(std::string_view text) {
   constexpr std::string_view kBegin = "-----BEGIN ", kKey = "PRIVATE KEY-----";
   Masked masked(text);
   for (size_t at = 0; at < text.size(); ++at) {
-    if (at > 0 && (IsAlnum(text[at - 1]) || text[at - 1] == '_')) continue;
+    if (at > 0 && (IsLetterOrDigit(text[at - 1]) || text[at - 1] == '_')) continue;
     if (text.substr(at).starts_with(kBegin) && text.substr(at, 64).find(kKey) != std::string_view::npos) {
       const size_t end = text.find("-----END ", at);
       masked.Mask(at, end == std::string_view::npos ? text.size() : end);
@@ -124,7 +124,7 @@ std::string MaskBearers(std::string_view text) {
   constexpr size_t kShortest = 8;
   Masked masked(text);
   for (size_t at = 0; at + kShortest < text.size(); ++at) {
-    if ((text[at] != 'B' && text[at] != 'b') || (at > 0 && IsAlnum(text[at - 1]))) continue;
+    if ((text[at] != 'B' && text[at] != 'b') || (at > 0 && IsLetterOrDigit(text[at - 1]))) continue;
     const std::string_view rest = text.substr(at);
     const bool bearer = rest.starts_with("Bearer ") || rest.starts_with("bearer ");
     if (!bearer && !rest.starts_with("Basic ")) continue;
@@ -148,7 +148,7 @@ struct Pair {
   bool starts_text = false;  // the name, with its leading dashes, begins the text
 };
 
-bool IsNameCharacter(char c) { return IsAlnum(c) || c == '_' || c == '-' || c == '.'; }
+bool IsNameCharacter(char c) { return IsLetterOrDigit(c) || c == '_' || c == '-' || c == '.'; }
 
 bool FindName(std::string_view text, size_t sign, Pair* pair) {
   size_t end = sign;

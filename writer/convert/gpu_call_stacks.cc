@@ -14,17 +14,17 @@ constexpr double kEntryNs = 1000;
 // The error between the clocks of hooks and calls is less than this.
 constexpr double kClockNs = 300;
 
-struct Call {
+struct StackCall {
   uint64_t start, end;  // ticks
   size_t index;         // in HostEvents::Of
 };
 
-std::vector<Call> CallsOf(const std::vector<RawEvent>& events, const std::vector<EventType>& types) {
-  std::vector<Call> calls;
+std::vector<StackCall> CallsOf(const std::vector<RawEvent>& events, const std::vector<EventType>& types) {
+  std::vector<StackCall> calls;
   for (size_t i = 0; i < events.size(); ++i) {
     if (types[events[i].type].value == ValueKind::kCorrelation) calls.push_back({events[i].start, events[i].end(), i});
   }
-  std::ranges::sort(calls, {}, &Call::start);
+  std::ranges::sort(calls, {}, &StackCall::start);
   return calls;
 }
 
@@ -45,7 +45,7 @@ void GpuCallStacks::Finish(HostEvents* events, Timeline* timeline) {
   const auto entry = static_cast<uint64_t>(kEntryNs / ns_per_tick),
              clock = static_cast<uint64_t>(kClockNs / ns_per_tick);
   for (auto& [line, stacks] : lines_) {
-    const std::vector<Call> calls = CallsOf(events->Of(line), timeline->types);
+    const std::vector<StackCall> calls = CallsOf(events->Of(line), timeline->types);
     std::ranges::stable_sort(stacks, {}, &CallStack::ticks);
     auto call = calls.begin();
     for (const CallStack& stack : stacks) {

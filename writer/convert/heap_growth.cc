@@ -7,7 +7,9 @@ namespace tbprof {
 namespace {
 
 // Sums wrap, because a hostile target may report any size.
-int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t PlusWrapped(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
 
 }  // namespace
 
@@ -21,8 +23,8 @@ void HeapGrowth::Add(uint32_t site, uint64_t ticks, int64_t bytes, int64_t block
   const uint32_t latest = latest_[site];
   if (latest != 0 && entries_[latest - 1].part == part) {
     Entry& entry = entries_[latest - 1];
-    entry.bytes = Plus(entry.bytes, bytes);
-    entry.blocks = Plus(entry.blocks, blocks);
+    entry.bytes = PlusWrapped(entry.bytes, bytes);
+    entry.blocks = PlusWrapped(entry.blocks, blocks);
     return;
   }
   entries_.push_back({site, part, bytes, blocks});
@@ -47,8 +49,8 @@ std::vector<HeapGrowth::Change> HeapGrowth::Between(uint64_t from, uint64_t to) 
   for (const Entry& entry : entries_) {
     const uint64_t begin = open_ + entry.part * width_;
     if (begin < from || begin >= to) continue;
-    changes[entry.site].bytes = Plus(changes[entry.site].bytes, entry.bytes);
-    changes[entry.site].blocks = Plus(changes[entry.site].blocks, entry.blocks);
+    changes[entry.site].bytes = PlusWrapped(changes[entry.site].bytes, entry.bytes);
+    changes[entry.site].blocks = PlusWrapped(changes[entry.site].blocks, entry.blocks);
   }
   return changes;
 }

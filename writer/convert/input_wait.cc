@@ -23,7 +23,7 @@ constexpr int64_t kExplainedTimes = 2;
 // The longest call that finds its data; a longer call waits for them.
 constexpr int64_t kLongestReadPs = 1'000'000'000;
 
-int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
+int64_t EndOfWait(const Event& event) { return event.start_ps + event.duration_ps; }
 
 // A call that gives something away, or starts something: whatever it waits for, it is not input.
 bool GivesAway(const EventType& type) {
@@ -45,8 +45,8 @@ bool IsForTheStep(std::string_view site) {
 int64_t Overlap(const std::vector<TimeSpan>& intervals, const Event& wait) {
   auto at = std::ranges::lower_bound(intervals, wait.start_ps, {}, &TimeSpan::end_ps);
   int64_t sum = 0;
-  for (; at != intervals.end() && at->start_ps < EndOf(wait); ++at) {
-    sum += std::max<int64_t>(std::min(at->end_ps, EndOf(wait)) - std::max(at->start_ps, wait.start_ps), 0);
+  for (; at != intervals.end() && at->start_ps < EndOfWait(wait); ++at) {
+    sum += std::max<int64_t>(std::min(at->end_ps, EndOfWait(wait)) - std::max(at->start_ps, wait.start_ps), 0);
   }
   return sum;
 }
@@ -66,7 +66,7 @@ std::vector<TimeSpan> WorkForTheStep(const Timeline& timeline, uint32_t process,
     int64_t end = 0;
     for (const Event& event : timeline.threads[i].events) {
       if (!is_work[event.type] || event.start_ps < end || event.duration_ps <= 0) continue;
-      end = EndOf(event);
+      end = EndOfWait(event);
       work.push_back({event.start_ps, end});
     }
   }
@@ -113,7 +113,7 @@ class WaitFinder {
     const Kind kind = kinds_[event.type];
     // A nested call is part of the call that contains it.
     if (kind == Kind::kNothing || event.duration_ps <= 0 || event.start_ps < end_) return;
-    end_ = EndOf(event);
+    end_ = EndOfWait(event);
     switch (kind) {
       case Kind::kNothing:
       case Kind::kWork:
@@ -143,7 +143,7 @@ class WaitFinder {
   }
 
   void Add(const Event& event, WaitPurpose purpose) {
-    waits_.push_back({event.start_ps, EndOf(event), purpose, event.type, event.call_site});
+    waits_.push_back({event.start_ps, EndOfWait(event), purpose, event.type, event.call_site});
   }
 
   void AddFunction(const Event& event) {
@@ -152,10 +152,10 @@ class WaitFinder {
       return;
     }
     auto batch = std::ranges::lower_bound(batches_, event.start_ps, {}, &StepWait::end_ps);
-    for (; batch != batches_.end() && batch->start_ps < EndOf(event); ++batch) {
+    for (; batch != batches_.end() && batch->start_ps < EndOfWait(event); ++batch) {
       StepWait wait = *batch;
       wait.start_ps = std::max(wait.start_ps, event.start_ps);
-      wait.end_ps = std::min(wait.end_ps, EndOf(event));
+      wait.end_ps = std::min(wait.end_ps, EndOfWait(event));
       if (wait.end_ps > wait.start_ps) waits_.push_back(wait);
     }
   }

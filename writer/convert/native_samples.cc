@@ -15,7 +15,6 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 constexpr uint32_t kShortestPeriodUs = 10, kLongestPeriodUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
 // A note is added if more than 1/n of the samples were lost or cut.

@@ -18,7 +18,7 @@ constexpr size_t kMostProcesses = 16;
 constexpr size_t kMostThreads = 16;  // per process
 constexpr size_t kNotedThreads = 4;  // per process, in the profile's notes
 constexpr size_t kNotedFrames = 12;
-constexpr size_t kLongestName = 100;
+constexpr size_t kLongestThreadName = 100;
 
 // Whether the program had no chance to print a traceback.
 bool EndedWithoutTraceback(const Process& process) {
@@ -125,7 +125,7 @@ std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t mo
     if (frames > 0 && (origin == PythonOrigin::kStarter || origin == PythonOrigin::kImport)) continue;
     if (frames == most_frames) return text + " < ...";
     const int32_t line = python.stacks[stack].line;
-    StrAppend(&text, frames == 0 ? "" : " < ", PrintableUtf8(TruncateUtf8(name, kLongestName)), " (",
+    StrAppend(&text, frames == 0 ? "" : " < ", PrintableUtf8(TruncateUtf8(name, kLongestThreadName)), " (",
               PrintableUtf8(BaseName(file)), line >= 0 ? StrCat(":", line) : "", ")");
     ++frames;
   }

@@ -16,7 +16,6 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 // The interval of --sample-rate=100, for processes whose status has no interval.
 constexpr uint32_t kUsualIntervalUs = 10'000;
 constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
@@ -24,7 +23,7 @@ constexpr int64_t kPsPerUs = 1'000'000;
 constexpr double kLongestPs = 4e18;
 constexpr uint64_t kLostShareOfANote = 100;
 constexpr size_t kMostNames = 1 << 16;
-constexpr size_t kLongestName = 256;
+constexpr size_t kLongestWorkerName = 256;
 
 PythonSampling SamplingOf(uint16_t state) {
   switch (static_cast<PythonState>(state)) {
@@ -83,7 +82,7 @@ void PythonSamples::TakeName(const Frame& frame) {
     ++left_out_;
     return;
   }
-  names_[{owner, fact.tid}] = frame.payload.substr(sizeof(fact), kLongestName);
+  names_[{owner, fact.tid}] = frame.payload.substr(sizeof(fact), kLongestWorkerName);
 }
 
 // tids are reused: the name belongs to the latest thread with that tid.

@@ -7,11 +7,6 @@
 #include "writer/convert/thread_rows.h"
 
 namespace tbprof {
-namespace {
-
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
-
-}  // namespace
 
 void BlockedLines::Take(const Frame& frame) {
   if (frame.type != FrameType::kThreadBlocked) return;

@@ -13,7 +13,6 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 constexpr uint64_t kMostNs = uint64_t{1} << 62;
 constexpr uint64_t kPsPerNs = 1000;
 constexpr int64_t kPsPerUs = 1'000'000;

@@ -13,7 +13,7 @@ namespace {
 // Process, PyTorch's number of the forward operation's thread, its sequence number.
 using Key = std::tuple<uint32_t, uint64_t, int64_t>;
 
-struct Place {
+struct EventPlace {
   uint32_t thread = 0, event = 0;
 };
 
@@ -21,7 +21,7 @@ struct Place {
 // does. The forward operation is therefore the last one with a node's number, and, of nested ones with the same number,
 // the outermost.
 struct ForwardOperation {
-  Place place;
+  EventPlace place;
   int64_t start_ps = -1;
 };
 
@@ -29,7 +29,7 @@ struct ForwardOperation {
 
 TorchLinks::TorchLinks(const Timeline& timeline) {
   struct Node {
-    Place place;
+    EventPlace place;
     int64_t start_ps = 0, duration_ps = 0;
     Key key;
   };
@@ -47,12 +47,12 @@ TorchLinks::TorchLinks(const Timeline& timeline) {
       for (uint32_t j = 0; j < events.size(); ++j) {
         const EventType& type = timeline.types[events[j].type];
         if (type.value == ValueKind::kSequence && type.origin == origin && events[j].duration_ps > 0) {
-          visit(Place{i, j}, events[j]);
+          visit(EventPlace{i, j}, events[j]);
         }
       }
     }
   };
-  each(RangeOrigin::kTorchBackward, [&](const Place& place, const Event& event) {
+  each(RangeOrigin::kTorchBackward, [&](const EventPlace& place, const Event& event) {
     nodes.push_back({place, event.start_ps, event.duration_ps, key_of(place.thread, event)});
   });
   if (nodes.empty()) return;
@@ -69,7 +69,7 @@ TorchLinks::TorchLinks(const Timeline& timeline) {
     if (!added) first->second = std::min(first->second, node.start_ps);
   }
   absl::flat_hash_map<Key, int64_t> ends;
-  each(RangeOrigin::kTorchOperation, [&](const Place& place, const Event& event) {
+  each(RangeOrigin::kTorchOperation, [&](const EventPlace& place, const Event& event) {
     const Key key = key_of(place.thread, event);
     const auto operation = operations.find(key);
     if (operation == operations.end() || event.start_ps >= first_nodes[key]) return;

@@ -164,7 +164,7 @@ Section HeadlineSection(const Timeline& timeline, size_t columns) {
 
 namespace {
 
-std::string TypeName(const Timeline& timeline, uint16_t type) {
+std::string ShownTypeName(const Timeline& timeline, uint16_t type) {
   return type < timeline.types.size() ? PrintableUtf8(timeline.types[type].name) : "?";
 }
 
@@ -177,7 +177,7 @@ Section Waits(const Timeline& timeline, size_t columns) {
     if (out.size() > kTopRows) break;
     const std::string numbers = absl::StrFormat("      %10s%10s%10s  ", HumanTime(site.total_ps),
                                                 HumanTime(site.longest_ps), HumanCount(site.calls));
-    std::string where = TypeName(timeline, site.type);
+    std::string where = ShownTypeName(timeline, site.type);
     if (site.python != 0) StrAppend(&where, " in ", PrintableUtf8(timeline.strings.Get(site.python)));
     if (site.site != 0) {
       StrAppend(&where, site.python != 0 ? ", via " : " in ", PrintableUtf8(timeline.strings.Get(site.site)));

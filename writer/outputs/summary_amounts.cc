@@ -2,13 +2,12 @@
 #include "writer/outputs/summary_amounts.h"
 
 #include "writer/base/utf8.h"
+#include "writer/outputs/summary_values.h"
 
 namespace tbprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(ValidUtf8(text)); }
 
 }  // namespace
 

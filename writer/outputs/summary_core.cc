@@ -16,11 +16,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMostCoresListed = 16;
-constexpr size_t kMostThreads = 256;  // of a core file
-constexpr size_t kMostFrames = 64;    // of a stack
+constexpr size_t kMostThreads = 256;    // of a core file
+constexpr size_t kMostCoreFrames = 64;  // of a stack
 constexpr size_t kShownThreads = 4;
-constexpr size_t kShownFrames = 20;
-constexpr std::string_view kIndent = "      ";
+constexpr size_t kShownCoreFrames = 20;
+constexpr std::string_view kCoreIndent = "      ";
 
 std::string_view SourceName(CoreSource source) {
   switch (source) {
@@ -45,12 +45,12 @@ Json ThreadJson(const Timeline& timeline, const CoreThreadStacks& stacks) {
       complete = false;
       continue;
     }
-    if (++count > kMostFrames) continue;
+    if (++count > kMostCoreFrames) continue;
     native.push_back({{"function", ValidUtf8(timeline.strings.Get(stack.function))},
                       {"module", ValidUtf8(timeline.strings.Get(stack.module))},
                       {"site", ValidUtf8(timeline.strings.Get(stack.site))}});
   }
-  Json python = PythonFramesJson(timeline, stacks.python_stack, kMostFrames);
+  Json python = PythonFramesJson(timeline, stacks.python_stack, kMostCoreFrames);
   return {{"tid", stacks.tid},
           {"thread", ValidUtf8(thread.name)},
           {"main", thread.is_main},
@@ -84,12 +84,12 @@ void AddThread(const Timeline& timeline, const CoreThreadStacks& thread, size_t 
   const std::string head =
       StrCat(PythonThreadText(timeline.threads[thread.thread]), thread.got_signal ? " got the signal" : "");
   const bool in_python = thread.python_stack != 0;
-  const std::string python = SampledStackText(timeline, thread.python_stack, kShownFrames);
-  const std::string native = NativeStackText(timeline, thread.native_stack, kShownFrames, in_python);
+  const std::string python = SampledStackText(timeline, thread.python_stack, kShownCoreFrames);
+  const std::string native = NativeStackText(timeline, thread.native_stack, kShownCoreFrames, in_python);
   const auto add = [&](const std::string& text) { out->push_back({FitColumns(text, columns, /*keep_end=*/false)}); };
-  add(StrCat(kIndent, head, ": ", in_python ? python : native));
+  add(StrCat(kCoreIndent, head, ": ", in_python ? python : native));
   // For threads that did not get the signal, the Python stack already shows where they wait.
-  if (in_python && thread.got_signal && !native.empty()) add(StrCat(kIndent, kIndent, "in C: ", native));
+  if (in_python && thread.got_signal && !native.empty()) add(StrCat(kCoreIndent, kCoreIndent, "in C: ", native));
 }
 
 }  // namespace
@@ -99,12 +99,13 @@ Section CoreSection(const Timeline& timeline, size_t columns) {
   const CoreDump& core = timeline.cores[0];
   const std::string head = StrCat("core    ", CrashText(timeline, core));
   if (core.source != CoreSource::kRead) {
-    return {{head, Style::kHeading}, {StrCat(kIndent, UnreadCoreText(timeline, core)), Style::kPlain, /*whole=*/true}};
+    return {{head, Style::kHeading},
+            {StrCat(kCoreIndent, UnreadCoreText(timeline, core)), Style::kPlain, /*whole=*/true}};
   }
   Section out = {{StrCat(head, "; its stacks then, exact"), Style::kHeading}};
   const size_t shown = std::min(kShownThreads, core.threads.size());
   for (size_t i = 0; i < shown; ++i) AddThread(timeline, core.threads[i], columns, &out);
-  std::string rest = StrCat(kIndent, "from ", PrintableUtf8(core.path));
+  std::string rest = StrCat(kCoreIndent, "from ", PrintableUtf8(core.path));
   const uint64_t threads = std::max<uint64_t>(core.thread_count, core.threads.size());
   if (threads > shown) {
     StrAppend(&rest, "; ", Plural(threads - shown, "more thread", "more threads"),

@@ -14,6 +14,7 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
+#include "writer/outputs/summary_values.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/timeline/python_place.h"
 #include "writer/timeline/summary_limits.h"
@@ -25,8 +26,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxFrames = 32;
 constexpr size_t kMaxProcesses = 1000;
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
 Json KnownOrNull(bool known, const Json& value) { return known ? value : Json(nullptr); }
 

@@ -10,6 +10,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/native_place.h"
+#include "writer/outputs/summary_values.h"
 #include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
@@ -17,13 +18,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostProcesses = 16;
+constexpr size_t kMostListed = 16;
 constexpr int64_t kLeastPeak = 1 << 20;
 constexpr double kLeastShare = 0.05;  // least share of the peak for the largest place to be named
 constexpr std::string_view kLabel = "memory: ";
 constexpr size_t kNameColumns = 24;
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
 const PythonStack* FrameOf(const Timeline& timeline, const HeldBytes& row) {
   const std::vector<PythonStack>& stacks = timeline.python.stacks;
@@ -60,16 +59,14 @@ std::vector<const Process*> ByPeak(const Timeline& timeline) {
   return processes;
 }
 
-double ShareOf(int64_t bytes, int64_t whole) {
-  return whole > 0 ? std::min(static_cast<double>(bytes) / static_cast<double>(whole), 1.0) : 0;
-}
+double ShareOfPeak(int64_t bytes, int64_t peak) { return std::min(PartOf(bytes, peak), 1.0); }
 
 std::string Bytes(int64_t bytes) { return HumanBytes(static_cast<double>(std::max<int64_t>(bytes, 0))); }
 
 std::string LargestText(const Timeline& timeline, const std::vector<HeldBytes>& rows, int64_t peak, bool estimated) {
   const std::vector<HeldBytes> lines = HeldByLine(timeline, rows);
-  if (lines.empty() || ShareOf(lines[0].bytes, peak) < kLeastShare) return "";
-  return StrCat(", ", estimated ? "about " : "", HumanPercent(ShareOf(lines[0].bytes, peak)), " by ",
+  if (lines.empty() || ShareOfPeak(lines[0].bytes, peak) < kLeastShare) return "";
+  return StrCat(", ", estimated ? "about " : "", HumanPercent(ShareOfPeak(lines[0].bytes, peak)), " by ",
                 PlaceText(timeline, lines[0]));
 }
 
@@ -93,7 +90,7 @@ std::string GrowthLine(const Timeline& timeline, const Process& process) {
   const std::vector<HeldBytes> lines = HeldByLine(timeline, growth.rows);
   if (lines.empty()) return line;
   return StrCat(line, ", by ", PlaceText(timeline, lines[0]), ": ", memory.samples > 0 ? "about " : "",
-                HumanPercent(ShareOf(lines[0].bytes, growth.bytes)));
+                HumanPercent(ShareOfPeak(lines[0].bytes, growth.bytes)));
 }
 
 std::string DeviceName(const Timeline& timeline, const DeviceMemory& device) {
@@ -248,7 +245,7 @@ std::vector<std::string> MemoryVerdict(const Timeline& timeline, size_t columns)
 nlohmann::ordered_json MemoryJson(const Timeline& timeline) {
   Json processes = Json::array();
   for (const Process* process : ByPeak(timeline)) {
-    if (processes.size() == kMostProcesses) break;
+    if (processes.size() == kMostListed) break;
     processes.push_back(ProcessMemoryJson(timeline, *process));
   }
   Json devices = Json::array();

@@ -15,6 +15,7 @@
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_python_text.h"
+#include "writer/outputs/summary_values.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {
@@ -22,24 +23,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostFunctions = 50, kMostFunctionsOfPhase = 20, kMostFunctionsOfLine = 5;
-constexpr size_t kMostProcesses = 1000;
-constexpr size_t kMostGroups = 100;
-constexpr size_t kShownFunctions = 3;
+constexpr size_t kMostNativeFunctions = 50, kMostFunctionsOfPhase = 20, kMostFunctionsOfLine = 5;
+constexpr size_t kMostNativeProcesses = 1000;
+constexpr size_t kMostNativeGroups = 100;
+constexpr size_t kShownNativeFunctions = 3;
 constexpr size_t kLongestShownName = 60;
 // `main` and its callers contain everything: functions above this share are skipped.
-constexpr double kWholeShare = 0.99;
-constexpr double kLeastShownShare = 0.005;
+constexpr double kWholeCpuShare = 0.99;
+constexpr double kLeastShownCpuShare = 0.005;
 // Least share of the CPU time at which the other threads have a line of their own.
-constexpr double kLeastOtherCpu = 0.1;
+constexpr double kLeastCpuOfOthers = 0.1;
 // A main thread with a smaller share does not do the work.
 constexpr double kLeastMainCpu = 0.1;
 // Fewer samples are not meaningful for a line or for the steps. A function with a smaller share of a line does not
 // explain it.
 constexpr uint64_t kLeastSamplesOfLine = 10;
 constexpr double kLeastShareOfLine = 0.25;
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
 std::string_view SamplingName(NativeSampling sampling) {
   switch (sampling) {
@@ -57,7 +56,7 @@ std::string_view SamplingName(NativeSampling sampling) {
 
 Json FunctionsJson(const Timeline& timeline, const std::vector<NativeFunctionTotal>& functions) {
   Json out = Json::array();
-  for (size_t i = 0; i < std::min(kMostFunctions, functions.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMostNativeFunctions, functions.size()); ++i) {
     const NativeFunctionTotal& function = functions[i];
     const NativeStack& stack = timeline.native.stacks[function.stack];
     out.push_back({{"function", ValidUtf8(timeline.strings.Get(stack.function))},
@@ -83,7 +82,7 @@ std::string ShownName(const Timeline& timeline, const NativeFunctionTotal& funct
   const NativeStack stack = stack_of(function);
   const std::string whole = PrintableUtf8(ShortSymbol(timeline.strings.Get(stack.function)));
   const std::string_view name = TruncateUtf8(whole, kLongestShownName);
-  const auto shown = std::span(functions).first(std::min(functions.size(), kMostFunctions));
+  const auto shown = std::span(functions).first(std::min(functions.size(), kMostNativeFunctions));
   const bool again = std::ranges::any_of(shown, [&](const NativeFunctionTotal& other) {
     return stack_of(other).function == stack.function && stack_of(other).module != stack.module;
   });
@@ -143,10 +142,6 @@ Json GroupJson(const Timeline& timeline, const NativeSums& sums, const SamplePha
   return out;
 }
 
-double ShareOf(int64_t part_ps, int64_t whole_ps) {
-  return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
-}
-
 // The main thread whose Python stacks are shown, else the main thread of the process with the steps; null: it has no
 // samples.
 const NativeThread* ShownThread(const Timeline& timeline) {
@@ -162,20 +157,21 @@ const NativeThread* ShownThread(const Timeline& timeline) {
 // `self` and `total` shares of the functions that used most CPU time.
 void AddFunctions(const Timeline& timeline, NativeTotals totals, size_t columns, std::vector<std::string>* lines) {
   const auto part = [&](const NativeFunctionTotal& function, int64_t ps) {
-    return StrCat(HumanPercent(ShareOf(ps, totals.all.cpu_ps)), " ", ShownName(timeline, function, totals.functions));
+    return StrCat(HumanPercent(PartOf(ps, totals.all.cpu_ps)), " ", ShownName(timeline, function, totals.functions));
   };
   std::vector<std::string> parts;
   for (const NativeFunctionTotal& function : totals.functions) {
-    if (parts.size() == kShownFunctions || ShareOf(function.self.cpu_ps, totals.all.cpu_ps) < kLeastShownShare) break;
+    if (parts.size() == kShownNativeFunctions || PartOf(function.self.cpu_ps, totals.all.cpu_ps) < kLeastShownCpuShare)
+      break;
     parts.push_back(part(function, function.self.cpu_ps));
   }
   if (!parts.empty()) lines->push_back(Joined("        self   ", parts, columns));
   parts.clear();
   SortByTotal(&totals.functions);
   for (const NativeFunctionTotal& function : totals.functions) {
-    const double share = ShareOf(function.total.cpu_ps, totals.all.cpu_ps);
-    if (parts.size() == kShownFunctions || share < kLeastShownShare) break;
-    if (share > kWholeShare || function.total.samples == function.self.samples) continue;
+    const double share = PartOf(function.total.cpu_ps, totals.all.cpu_ps);
+    if (parts.size() == kShownNativeFunctions || share < kLeastShownCpuShare) break;
+    if (share > kWholeCpuShare || function.total.samples == function.self.samples) continue;
     if (timeline.native.stacks[function.stack].is_gap) continue;
     parts.push_back(part(function, function.total.cpu_ps));
   }
@@ -191,8 +187,8 @@ std::string SamplesText(const NativeTotals& totals) {
 std::string OthersText(const Timeline& timeline, const NativeTotals& totals, size_t columns) {
   std::vector<std::string> parts;
   for (const NativeFunctionTotal& function : totals.functions) {
-    const double share = ShareOf(function.self.cpu_ps, totals.all.cpu_ps);
-    if (parts.size() == kShownFunctions || share < kLeastShownShare) break;
+    const double share = PartOf(function.self.cpu_ps, totals.all.cpu_ps);
+    if (parts.size() == kShownNativeFunctions || share < kLeastShownCpuShare) break;
     parts.push_back(StrCat(HumanPercent(share), " ", ShownName(timeline, function, totals.functions)));
   }
   return Joined(StrCat("        other threads, ", HumanTime(totals.all.cpu_ps), ": "), parts, columns);
@@ -223,7 +219,7 @@ std::string NativeOfLineText(const Timeline& timeline, const NativeSums& sums,
   if (all.samples < kLeastSamplesOfLine) return "";
   const std::vector<NativeFunctionTotal> functions = sums.InnermostOf(tallies);
   if (functions.empty()) return "";
-  const double share = ShareOf(functions[0].self.cpu_ps, all.cpu_ps);
+  const double share = PartOf(functions[0].self.cpu_ps, all.cpu_ps);
   if (share < kLeastShareOfLine) return "";
   const StringId function = timeline.native.stacks[functions[0].stack].function;
   const std::string name = PrintableUtf8(ShortSymbol(timeline.strings.Get(function)));
@@ -234,7 +230,7 @@ Json NativeJson(const Timeline& timeline) {
   const NativeTimeline& native = timeline.native;
   if (native.threads.empty() && native.processes.empty()) return nullptr;
   Json processes = Json::array();
-  for (size_t i = 0; i < std::min(kMostProcesses, native.processes.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMostNativeProcesses, native.processes.size()); ++i) {
     processes.push_back(ProcessJson(timeline, native.processes[i]));
   }
   const NativeSums sums(native);
@@ -244,7 +240,7 @@ Json NativeJson(const Timeline& timeline) {
   out.update(TotalsJson(timeline, sums.OfAll()));
   out["group_count"] = groups.size();
   out["groups"] = Json::array();
-  for (size_t i = 0; i < std::min(kMostGroups, groups.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMostNativeGroups, groups.size()); ++i) {
     out["groups"].push_back(GroupJson(timeline, sums, phases, groups[i]));
   }
   out["samples_not_drawn"] = native.samples_without_point;
@@ -260,7 +256,7 @@ std::vector<std::string> NativeText(const Timeline& timeline, size_t columns) {
   const NativeThread* const native = ShownThread(timeline);
   NativeTotals totals = native != nullptr ? sums.OfThreads({native}) : NativeTotals();
   std::vector<std::string> lines;
-  if (ShareOf(totals.all.cpu_ps, all.all.cpu_ps) < kLeastMainCpu) {
+  if (PartOf(totals.all.cpu_ps, all.all.cpu_ps) < kLeastMainCpu) {
     lines.push_back(StrCat("native  all threads: ", SamplesText(all)));
     AddFunctions(timeline, all, columns, &lines);
     return lines;
@@ -281,7 +277,8 @@ std::vector<std::string> NativeText(const Timeline& timeline, size_t columns) {
     if (&thread != native) others.push_back(&thread);
   }
   const NativeTotals rest = sums.OfThreads(others);
-  if (ShareOf(rest.all.cpu_ps, all.all.cpu_ps) >= kLeastOtherCpu) lines.push_back(OthersText(timeline, rest, columns));
+  if (PartOf(rest.all.cpu_ps, all.all.cpu_ps) >= kLeastCpuOfOthers)
+    lines.push_back(OthersText(timeline, rest, columns));
   return lines;
 }
 

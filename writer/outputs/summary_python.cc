@@ -15,6 +15,7 @@
 #include "writer/convert/sample_phases.h"
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_native.h"
+#include "writer/outputs/summary_values.h"
 #include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
@@ -26,8 +27,6 @@ constexpr size_t kMostFunctions = 50;
 constexpr size_t kMostGroups = 100;
 constexpr size_t kMostProcesses = 1000;
 constexpr size_t kMostFrames = 64;
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
 std::string_view SamplingName(PythonSampling sampling) {
   switch (sampling) {

@@ -20,6 +20,7 @@
 #include "writer/convert/sample_phases.h"
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_native.h"
+#include "writer/outputs/summary_values.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {
@@ -39,10 +40,6 @@ constexpr double kLeastOutside = 0.1, kLeastImporting = 0.05, kLeastOtherCpu = 0
 constexpr int kShareColumns = 10;
 // Fewer samples are not meaningful for the steps.
 constexpr uint64_t kLeastSamplesInSteps = 10;
-
-double ShareOf(int64_t part_ps, int64_t whole_ps) {
-  return whole_ps > 0 ? static_cast<double>(part_ps) / static_cast<double>(whole_ps) : 0;
-}
 
 // `train.py`; file names that many folders contain are shown with the folder: `numpy/__init__.py`.
 std::string ShortFile(std::string_view path) {
@@ -66,7 +63,7 @@ std::string FunctionText(const Timeline& timeline, uint32_t index) {
                 ShortFile(timeline.strings.Get(function.file)), ")");
 }
 
-double ImportingShare(const PythonTotals& totals) { return ShareOf(totals.importing.wall_ps, totals.all.wall_ps); }
+double ImportingShare(const PythonTotals& totals) { return PartOf(totals.importing.wall_ps, totals.all.wall_ps); }
 
 // The lines that took longest. Lines of importlib are left out if imports have a part of their own.
 std::vector<PythonLineTotal> ShownLines(const PythonSums& sums, const PythonTotals& totals,
@@ -74,7 +71,7 @@ std::vector<PythonLineTotal> ShownLines(const PythonSums& sums, const PythonTota
   std::vector<PythonLineTotal> shown;
   const bool skip_imports = ImportingShare(totals) >= kLeastImporting;
   for (const PythonLineTotal& line : lines) {
-    if (shown.size() == kShownLines || ShareOf(line.self.wall_ps, totals.all.wall_ps) < kLeastShownShare) break;
+    if (shown.size() == kShownLines || PartOf(line.self.wall_ps, totals.all.wall_ps) < kLeastShownShare) break;
     if (skip_imports && sums.OriginOf(line.function) == PythonOrigin::kImport) continue;
     shown.push_back(line);
   }
@@ -85,8 +82,7 @@ std::vector<std::string> LineParts(const Timeline& timeline, const PythonSums& s
                                    const std::vector<PythonLineTotal>& lines) {
   std::vector<std::string> parts;
   for (const PythonLineTotal& line : ShownLines(sums, totals, lines)) {
-    parts.push_back(
-        StrCat(HumanPercent(ShareOf(line.self.wall_ps, totals.all.wall_ps)), " ", LineText(timeline, line)));
+    parts.push_back(StrCat(HumanPercent(PartOf(line.self.wall_ps, totals.all.wall_ps)), " ", LineText(timeline, line)));
   }
   return parts;
 }
@@ -96,7 +92,7 @@ void AddLines(const Timeline& timeline, const PythonSums& sums, const PythonTota
               size_t columns, Section* out) {
   const NativeSums native_sums(timeline.native);
   for (const PythonLineTotal& line : ShownLines(sums, totals, totals.lines)) {
-    const std::string share = HumanPercent(ShareOf(line.self.wall_ps, totals.all.wall_ps));
+    const std::string share = HumanPercent(PartOf(line.self.wall_ps, totals.all.wall_ps));
     std::string row = StrCat(kIndent, absl::StrFormat("%*s", kShareColumns, share), "  ", LineText(timeline, line));
     if (const auto found = native.find({line.function, line.line}); found != native.end()) {
       const std::string text = NativeOfLineText(timeline, native_sums, found->second);
@@ -113,7 +109,7 @@ std::string OwnLinesText(const Timeline& timeline, const PythonSums& sums, const
     if (sums.OriginOf(line.function) == PythonOrigin::kProgram) in_libraries_ps -= line.self.wall_ps;
   }
   const auto parts = LineParts(timeline, sums, totals, totals.own_lines);
-  if (parts.empty() || ShareOf(in_libraries_ps, totals.all.wall_ps) < kLeastInLibraries) return "";
+  if (parts.empty() || PartOf(in_libraries_ps, totals.all.wall_ps) < kLeastInLibraries) return "";
   return Joined(StrCat(kIndent, "own lines: "), parts, columns);
 }
 
@@ -123,7 +119,7 @@ std::vector<std::string> FunctionParts(const Timeline& timeline, const PythonSum
   std::vector<PythonFunctionTotal> functions;
   const auto add = [&](PythonOrigin origin) {
     for (const PythonFunctionTotal& function : totals.functions) {
-      const double share = ShareOf(function.total.wall_ps, totals.all.wall_ps);
+      const double share = PartOf(function.total.wall_ps, totals.all.wall_ps);
       if (sums.OriginOf(function.function) != origin || share < kLeastShownShare || share > kWholeShare) continue;
       // A function without callees is already in the lines. A module's body contains the program, or an import.
       if (function.total.samples == function.self.samples) continue;
@@ -140,12 +136,12 @@ std::vector<std::string> FunctionParts(const Timeline& timeline, const PythonSum
                            [](const PythonFunctionTotal& function) { return function.total.wall_ps; });
   std::vector<std::string> parts;
   for (size_t i = 0; i < std::min(kShownFunctions, functions.size()); ++i) {
-    const double share = ShareOf(functions[i].total.wall_ps, totals.all.wall_ps);
+    const double share = PartOf(functions[i].total.wall_ps, totals.all.wall_ps);
     parts.push_back(StrCat(HumanPercent(share), " ", FunctionText(timeline, functions[i].function)));
   }
   if (const double importing = ImportingShare(totals); importing >= kLeastImporting) {
     const auto shorter = std::ranges::find_if(functions, [&](const PythonFunctionTotal& function) {
-      return ShareOf(function.total.wall_ps, totals.all.wall_ps) < importing;
+      return PartOf(function.total.wall_ps, totals.all.wall_ps) < importing;
     });
     const auto place = std::min<std::ptrdiff_t>(shorter - functions.begin(), static_cast<std::ptrdiff_t>(parts.size()));
     parts.insert(parts.begin() + place, StrCat(HumanPercent(importing), " imports of modules"));
@@ -166,9 +162,9 @@ void AddOtherThreads(const Timeline& timeline, const PythonSums& sums, const Pyt
     std::erase(group.members, shown);
     if (group.members.empty()) continue;
     const PythonTotals totals = sums.OfThreads(group.members);
-    if (ShareOf(totals.all.on_cpu_ps, whole_ps) < kLeastOtherCpu) continue;
+    if (PartOf(totals.all.on_cpu_ps, whole_ps) < kLeastOtherCpu) continue;
     const std::string head = StrCat(kIndent, ThreadGroupText(group, group.members.size()), ", ",
-                                    HumanPercent(ShareOf(totals.all.on_cpu_ps, totals.all.wall_ps)), " on CPU: ");
+                                    HumanPercent(PartOf(totals.all.on_cpu_ps, totals.all.wall_ps)), " on CPU: ");
     rows.push_back({totals.all.on_cpu_ps, Joined(head, LineParts(timeline, sums, totals, totals.lines), columns)});
   }
   std::ranges::stable_sort(rows, std::greater<>(), &Row::on_cpu_ps);
@@ -230,7 +226,7 @@ Section PythonSection(const Timeline& timeline, size_t columns) {
   if (const auto parts = FunctionParts(timeline, sums, shown); !parts.empty()) {
     out.push_back({Joined(StrCat(kIndent, "functions: "), parts, columns)});
   }
-  if (const double share = ShareOf(outside.all.wall_ps, whole.all.wall_ps); share >= kLeastOutside) {
+  if (const double share = PartOf(outside.all.wall_ps, whole.all.wall_ps); share >= kLeastOutside) {
     const std::string head = StrCat(kIndent, "outside of regular steps (", HumanPercent(share), " of the samples): ");
     out.push_back({Joined(head, LineParts(timeline, sums, outside, outside.lines), columns)});
   }

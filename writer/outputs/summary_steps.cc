@@ -10,6 +10,7 @@
 
 #include "writer/base/utf8.h"
 #include "writer/convert/input_wait.h"
+#include "writer/outputs/summary_values.h"
 
 namespace tbprof {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kPercentiles[] = {1, 5, 10, 25, 50, 75, 90, 95, 99};
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
 // Nearest rank: the smallest length that at least `percent` percent of the steps do not exceed.
 int64_t Percentile(const std::vector<int64_t>& sorted, int percent) {

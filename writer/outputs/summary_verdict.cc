@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "writer/base/symbol_text.h"
+#include "writer/outputs/summary_values.h"
 
 namespace tbprof {
 namespace {
@@ -14,8 +15,6 @@ using Json = nlohmann::ordered_json;
 
 // Smaller parts are left out of the line.
 constexpr double kLeastShown = 0.02;
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / 1e12; }
 
 std::string_view BasisName(VerdictBasis basis) {
   switch (basis) {
@@ -102,8 +101,6 @@ const Where* FirstOf(const Verdict& verdict, WhereRole role) {
   const auto found = std::ranges::find(verdict.where, role, &Where::role);
   return found == verdict.where.end() ? nullptr : &*found;
 }
-
-Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(ValidUtf8(text)); }
 
 Json LoopJson(const Timeline& timeline) {
   const LoopLines& loop = timeline.verdict.loop;

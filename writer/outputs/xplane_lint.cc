@@ -28,7 +28,7 @@ using TextSet = absl::flat_hash_set<std::string, TextHash, TextEqual>;
 
 // The reader multiplies timestamp_ns by 1000 in int64.
 constexpr int64_t kMaxTimestampNs = 9'000'000'000'000'000;
-constexpr uint32_t kMaxTextBytes = 64 << 20;
+constexpr uint32_t kMostLintedBytes = 64 << 20;
 constexpr size_t kMaxIds = 16 << 20;
 
 enum Arm : uint8_t { kArmDouble = 2, kArmUint64 = 3, kArmInt64 = 4, kArmText = 5, kArmBytes = 6, kArmRef = 7 };
@@ -104,7 +104,7 @@ class Lint {
   }
   bool Text(std::string& text) {
     uint32_t length;
-    if (!in_->ReadVarint32(&length) || length > kMaxTextBytes) return Malformed("the length of a text");
+    if (!in_->ReadVarint32(&length) || length > kMostLintedBytes) return Malformed("the length of a text");
     if (!in_->ReadString(&text, static_cast<int>(length))) return Malformed("a text");
     if (!google::protobuf::internal::IsStructurallyValidUTF8(text.data(), static_cast<int>(text.size()))) {
       return Fail("a text is not valid UTF-8");

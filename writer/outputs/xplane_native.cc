@@ -7,7 +7,7 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kExpectedSpanBytes = 32;
+constexpr size_t kExpectedNativeSpanBytes = 32;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ void NativeLineWriter::Write(uint32_t thread, std::string_view thread_line, uint
   if (NativeSpanCount(timeline_, thread) == 0) return;
   const NativeThread& samples = *timeline_.native.OfThread(thread);
   LineBuilder& line = plane_->AddLine((*line_id)++, StrCat(thread_line, " ", kNativeLine));
-  line.ReserveEvents(samples.spans.size(), kExpectedSpanBytes);
+  line.ReserveEvents(samples.spans.size(), kExpectedNativeSpanBytes);
   for (const NativeSpan& span : samples.spans) {
     line.Begin(EventIdOf(timeline_.native.stacks[span.stack]), span.start_ps, span.duration_ps);
     line.Int64(Stat::kSamples, span.samples);

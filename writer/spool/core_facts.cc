@@ -7,7 +7,6 @@
 namespace tbprof {
 namespace {
 
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 constexpr size_t kLongestPath = 4096, kLongestReason = 500, kLongestBuildId = 64;
 
 // Removes `count` rows from the front of `bytes`; false: `bytes` is too short.

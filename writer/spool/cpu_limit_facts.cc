@@ -4,11 +4,7 @@
 #include <algorithm>
 
 namespace tbprof {
-namespace {
-
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
-
-}  // namespace
+namespace {}  // namespace
 
 bool CpuLimitFacts::Take(const Frame& frame) {
   if (frame.type != FrameType::kCpuLimits) return false;

@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kMostProcesses = 1u << 16;
 constexpr size_t kLongestReason = 500;
-constexpr uint64_t kLatestTicks = uint64_t{1} << 62;
 
 }  // namespace
 

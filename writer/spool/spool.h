@@ -41,6 +41,7 @@ inline constexpr uint32_t kSpoolVersion = 5;
 inline constexpr uint32_t kOldestSpoolVersion = 4;
 inline constexpr uint32_t kFrameMagic = 0x4d524654;  // "TFRM"
 inline constexpr uint32_t kMaxFramePayload = 8u << 20;
+inline constexpr uint64_t kLatestTicks = uint64_t{1} << 62;  // a fact with a later time is corrupt
 
 struct SpoolHeader {
   char magic[8];
@@ -214,8 +215,7 @@ enum class WindowEvent : uint32_t {
   kPublished = 3,  // its profile is written: no recovery needed
   kReplaced = 4,   // the run's own window, which start, steady and end show instead
 };
-// 0: the run's own window; from 1: captures. These three: windows that --window=auto makes if a run does not fit one
-// profile.
+// 0: the run's own window; from 1: captures. These: windows that --window=auto makes if a run does not fit one profile.
 inline constexpr uint32_t kStartWindow = 0x40000000, kSteadyWindow = 0x40000001, kEndWindow = 0x40000002;
 // E.g. `capture 1`, `start`; empty for the run's own window.
 std::string WindowName(uint32_t number);

@@ -22,7 +22,7 @@ constexpr double kShort = 0.3, kLong = 2.5;
 // Upper limit of the 90th minus the 10th percentile of regular lengths, relative to the lengths around them. Random
 // visits have 1.7.
 constexpr double kMostSpread = 1;
-constexpr double kLeastRegular = 0.75, kNearlyAll = 0.9;
+constexpr double kLeastRegular = 0.75, kNearlyAllVisits = 0.9;
 // Share of the longest regular time of a row: among rows with at least this share, the most frequent one is the step.
 constexpr double kAsMuchTime = 0.9;
 
@@ -88,7 +88,7 @@ bool IsRegular(const Row& row) {
 
 // Prefers the row that is more regular; of rows that are nearly all regular, the one with the most visits.
 bool IsBetter(const Row& row, const Row& than) {
-  const double share = std::min(Share(row), kNearlyAll), other = std::min(Share(than), kNearlyAll);
+  const double share = std::min(Share(row), kNearlyAllVisits), other = std::min(Share(than), kNearlyAllVisits);
   return share != other ? share > other : row.visits.size() > than.visits.size();
 }
 

@@ -15,7 +15,7 @@ namespace tbprof {
 namespace {
 
 // Without --step-marker, fewer marks could mean anything.
-constexpr size_t kFewestSteps = 3;
+constexpr size_t kFewestMarkedSteps = 3;
 // If ranges called `forward` and `backward` are beside a range called `step`, it is the optimizer's, not the whole
 // step.
 constexpr double kLeastCoverage = 0.8;
@@ -170,7 +170,7 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
   bool of_process = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     std::vector<Step> steps = StepsOfLine(timeline, i, matches);
-    if (steps.size() < (expression.empty() ? kFewestSteps : 1)) continue;
+    if (steps.size() < (expression.empty() ? kFewestMarkedSteps : 1)) continue;
     if (expression.empty() && !CoverTheirTime(steps)) continue;
     const bool here = timeline.threads[i].process == process;
     // `process` comes first, however many steps another process has.
