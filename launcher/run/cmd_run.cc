@@ -40,6 +40,8 @@ namespace {
 // A child that was forked just before the command's end registers only when it first runs: --follow=all waits this long
 // for it.
 constexpr uint64_t kFirstSightNs = 250'000'000;
+// How long a command in a process group of its own may wait for the terminal.
+constexpr int kTerminalMs = 50;
 
 class Run final : public CaptureRun {
  public:
@@ -60,9 +62,7 @@ class Run final : public CaptureRun {
     if (const absl::Status opened = captures_->Open(); !opened.ok()) {
       if (options_.strict) {
         CloseUnused();
-        captures_.reset();
-        session_.reset();
-        return setup_.Fail(opened);
+        return FailUnused(opened);
       }
       context_.Warn(StrCat(std::string(opened.message()), "; the command runs all the same"));
     }
@@ -74,9 +74,10 @@ class Run final : public CaptureRun {
     setup_.signals().StartProbe();
     absl::StatusOr<TargetProcess> target = TargetProcess::Spawn(request, &exec_errno);
     if (!target.ok()) {
-      terminal_.Error(std::string(target.status().message()));
       CloseUnused();
-      return exec_errno != 0 ? ExecFailureStatus(exec_errno) : kExitUsage;
+      if (exec_errno == 0) return FailUnused(target.status());
+      terminal_.Error(std::string(target.status().message()));
+      return ExecFailureStatus(exec_errno);
     }
     target_ = &*target;
     context_.state.capture_signal = options_.capture_signal;
@@ -108,6 +109,14 @@ class Run final : public CaptureRun {
     session_->RemoveSpool();
   }
 
+  // tbprof cannot record: runs the command alone under --on-error=run.
+  int FailUnused(const absl::Status& status) {
+    captures_.reset();
+    session_.reset();
+    setup_.signals().StopProbe();
+    return setup_.Fail(status);
+  }
+
   // ---- the loop
 
   int TimeoutMs() {
@@ -119,6 +128,7 @@ class Run final : public CaptureRun {
       until = std::min(until, context_.command_end_ns + kFirstSightNs);
     }
     int timeout = !context_.closed ? session_->TimeoutMs() : 1000;
+    if (context_.state.target_running && target_->MayNeedTerminal()) timeout = std::min(timeout, kTerminalMs);
     if (!conversions_->empty()) timeout = std::min(timeout, 200);  // to detect a stalled conversion
     if (until != UINT64_MAX) {
       const uint64_t now = ReadMonotonic();
@@ -150,6 +160,7 @@ class Run final : public CaptureRun {
       Poll();
       session_->Handle();
       TakeSignals();
+      if (context_.state.target_running) target_->LendTerminal();
       ReportTroubles();
       window_->Handle(ReadMonotonic());
       captures_->Handle();
@@ -157,6 +168,7 @@ class Run final : public CaptureRun {
       if (!context_.state.target_running) continue;
       if (const std::optional<TargetEnd> end = target_->Poll()) {
         end_ = *end;
+        target_->TakeTerminal();
         session_->SetEnd(target_->pid(),
                          {end_.signaled ? -1 : end_.code, end_.signaled ? end_.code : 0, end_.core_dumped});
         context_.command_end_ns = ReadMonotonic();
@@ -203,6 +215,7 @@ class Run final : public CaptureRun {
       }
     }
     context_.state.target_stopped = pending && context_.state.target_running && target_->stopped();
+    context_.state.target_leads_group = pending && context_.state.target_running && target_->leads_group();
     const uint64_t of_targets = context_.closed ? 0 : session_->TakeCaptureRequests();
     uint64_t own = 0;
     // At most 16 signals per turn: on a busy machine further signals may arrive while the probe is asked, and the
@@ -210,7 +223,7 @@ class Run final : public CaptureRun {
     for (int taken = 0; pending && taken < 16; ++taken) {
       const std::optional<SignalEvent> event = setup_.signals().Next(context_.state);
       if (!event.has_value()) break;
-      if (event->forward && context_.state.target_running) (void)target_->Signal(event->signo, event->value);
+      if (event->forward && context_.state.target_running) target_->Forward(*event);
       switch (event->action) {
         case SignalAction::kCapture:
           ++own;
@@ -221,7 +234,12 @@ class Run final : public CaptureRun {
           captures_->ContinueWorker();
           if (context_.state.target_running) {
             const std::optional<int> signo = target_->PollStopped();
-            if (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU) StopLike(*signo);
+            const bool uses_terminal = signo == SIGTTIN || signo == SIGTTOU;
+            if (uses_terminal && target_->LendTerminal()) break;
+            if (signo == SIGTSTP || uses_terminal) {
+              target_->StopLaunchersGroup(*signo);
+              StopLike(*signo);
+            }
           }
           break;
         case SignalAction::kWarnConverting:

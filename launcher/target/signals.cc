@@ -123,14 +123,15 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
     if (state.following && info.signo == state.capture_signal) return {SignalAction::kCapture, false};
     return {SignalAction::kNone, false};
   }
-  const bool reaches_target = !info.before_target && (FromTerminal(info) || info.group_wide.value_or(FromKernel(info)));
+  const bool to_group = !info.before_target && (FromTerminal(info) || info.group_wide.value_or(FromKernel(info)));
+  const bool reaches_target = to_group && !state.target_leads_group;
   if (info.signo == state.capture_signal) {
-    return {SignalAction::kCapture, state.target_has_handler && !reaches_target};
+    return {SignalAction::kCapture, state.target_has_handler && !reaches_target, to_group};
   }
   if (reaches_target) return {SignalAction::kNone, false};
   // The shell's `fg` sends SIGCONT to the group. Without a probe, a running target is assumed to have received it.
   if (info.signo == SIGCONT && !info.group_wide && !state.target_stopped) return {SignalAction::kNone, false};
-  return {SignalAction::kForward, true};
+  return {SignalAction::kForward, true, to_group};
 }
 
 absl::StatusOr<SignalProbe> SignalProbe::Start() {
@@ -251,6 +252,7 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   event.sender_pid = info.sender;
   event.action = decision.action;
   event.forward = decision.forward;
+  event.to_group = decision.to_group;
   if (info.code == SI_QUEUE) event.value = got.ssi_int;
   return event;
 }

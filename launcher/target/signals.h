@@ -55,7 +55,10 @@ struct SignalState {
   bool following = false;           // the target has ended, but other recorded processes still run
   bool target_stopped = false;      // without a probe SIGCONT is forwarded only if true; Next clears it at SIGCHLD
   bool target_has_handler = false;  // its own handler for capture_signal
-  int interrupts = 0;               // SIGINT, SIGTERM, SIGQUIT, SIGHUP seen so far; Next counts
+  // The target has made a process group of its own (TargetProcess::leads_group): without tbprof, it would lead the
+  // launcher's, and receive what is sent to that.
+  bool target_leads_group = false;
+  int interrupts = 0;  // SIGINT, SIGTERM, SIGQUIT, SIGHUP seen so far; Next counts
 };
 
 struct SignalInfo {
@@ -69,6 +72,7 @@ struct SignalInfo {
 struct SignalDecision {
   SignalAction action = SignalAction::kNone;
   bool forward = false;
+  bool to_group = false;  // forward to the target's process group
 };
 SignalDecision Decide(const SignalInfo& info, const SignalState& state);
 
@@ -78,6 +82,7 @@ struct SignalEvent {
   pid_t sender_pid = 0;
   SignalAction action = SignalAction::kNone;
   bool forward = false;
+  bool to_group = false;     // forward to the target's process group
   std::optional<int> value;  // the value of sigqueue
 };
 
@@ -128,6 +133,8 @@ class SignalSet {
   // first, so that the probe and the target receive a signal before the launcher does. Signals that are pending now
   // were sent before the target existed: the launcher forwards them, whatever the probe reports.
   void StartProbe();
+  // The command replaces the launcher: it must not inherit a child.
+  void StopProbe() { probe_.reset(); }
   pid_t probe_pid() const { return probe_ ? probe_->pid() : -1; }
 
   // The next pending signal, never waits. Counts interrupts in `state`.

@@ -13,10 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
 #include "wire/rendezvous.h"
+#include "writer/base/parse_number.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -31,6 +33,21 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 }
 
 absl::Duration ToDuration(const timeval& time) { return absl::Seconds(time.tv_sec) + absl::Microseconds(time.tv_usec); }
+
+ScopedFd OpenTerminal() { return ScopedFd(open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)); }
+
+// Whether the process or a descendant is stopped. Of each process, the children of its main thread are known.
+constexpr int kMostGenerations = 8;
+bool AnyStopped(pid_t pid, int generations) {
+  if (SchedulerState(pid) == 'T') return true;
+  if (generations == 0) return false;
+  const std::string children = ReadText(StrCat("/proc/", pid, "/task/", pid, "/children"));
+  for (const std::string_view child : Split(children, ' ')) {
+    const std::optional<pid_t> number = ParseNumber<pid_t>(child);
+    if (number && AnyStopped(*number, generations - 1)) return true;
+  }
+  return false;
+}
 
 // wait4 returns the resource usage with the status; glibc's waitid has no parameter for it.
 std::optional<TargetEnd> Reap(pid_t pid, int flags) {
@@ -107,6 +124,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   TargetProcess target;
   target.pid_ = pid;
   target.pidfd_.Reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  target.has_terminal_job_ = getpgrp() == getpid() && OpenTerminal().valid();
   return target;
 }
 
@@ -163,6 +181,41 @@ absl::Status TargetProcess::Signal(int signo, std::optional<int> value) {
   }
   if (result != 0) return Unavailable(StrCat("cannot signal ", pid_, ": ", strerror(errno)));
   return absl::OkStatus();
+}
+
+bool TargetProcess::leads_group() const {
+  return !end_ && getpgrp() == getpid() && getpgid(pid_) == pid_ && getsid(pid_) == getsid(0);
+}
+
+void TargetProcess::Forward(const SignalEvent& event) {
+  if (event.signo == SIGTSTP || event.signo == SIGTTIN || event.signo == SIGTTOU) asked_to_stop_ = true;
+  if (event.signo == SIGCONT) asked_to_stop_ = false;
+  if (event.to_group && leads_group()) {
+    kill(-pid_, event.signo);
+  } else {
+    (void)Signal(event.signo, event.value);
+  }
+}
+
+bool TargetProcess::LendTerminal() {
+  if (asked_to_stop_ || !MayNeedTerminal()) return false;
+  const ScopedFd terminal = OpenTerminal();
+  if (!terminal.valid() || tcgetpgrp(terminal.get()) != getpgrp() || !AnyStopped(pid_, kMostGenerations)) return false;
+  // SIGTTOU is blocked (SignalSet), so that this works in the background, too.
+  if (tcsetpgrp(terminal.get(), pid_) != 0) return false;
+  lent_ = true;
+  kill(-pid_, SIGCONT);
+  return true;
+}
+
+void TargetProcess::StopLaunchersGroup(int signo) {
+  if (lent_) kill(0, signo);
+}
+
+void TargetProcess::TakeTerminal() {
+  if (!std::exchange(lent_, false)) return;
+  const ScopedFd terminal = OpenTerminal();
+  if (terminal.valid() && tcgetpgrp(terminal.get()) == pid_) tcsetpgrp(terminal.get(), getpgrp());
 }
 
 int ExecFailureStatus(int exec_errno) {

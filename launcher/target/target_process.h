@@ -75,11 +75,30 @@ class TargetProcess {
   // Returns Unavailable after the target's end.
   absl::Status Signal(int signo, std::optional<int> value = std::nullopt);
 
+  // Whether the target has made a process group of its own (`timeout`, os.setpgrp()) where without tbprof that would
+  // have had no effect: it would lead the group that the launcher leads.
+  bool leads_group() const;
+  // Forwards the event to the target, or to its process group.
+  void Forward(const SignalEvent& event);
+  // If the target leads a group, the launcher's group has the terminal, and a process of the target was stopped, as
+  // those are that use the terminal: hands the terminal over, continues the group and returns true. The target itself
+  // need not be stopped (`timeout` is not), so this is to be called again and again.
+  bool LendTerminal();
+  // Whether the launcher is to look again soon.
+  bool MayNeedTerminal() const { return has_terminal_job_ && leads_group(); }
+  // The launcher is about to stop as the target was: then all of its group stops, as without tbprof.
+  void StopLaunchersGroup(int signo);
+  // Takes the terminal back after the target's end.
+  void TakeTerminal();
+
  private:
   TargetProcess() = default;
   pid_t pid_ = -1;
   ScopedFd pidfd_;
   std::optional<TargetEnd> end_;
+  bool has_terminal_job_ = false;  // the launcher leads its group, and its session has a terminal
+  bool lent_ = false;
+  bool asked_to_stop_ = false;  // by a forwarded signal
 };
 
 // 127 for ENOENT and ENOTDIR, 126 otherwise.

@@ -97,6 +97,36 @@ TEST_P(EndingSignal, SentToTheGroup_ProfileIsWritten) {
 }
 INSTANTIATE_TEST_SUITE_P(All, EndingSignal, testing::Values(SIGHUP, SIGINT, SIGTERM, SIGQUIT));
 
+// `timeout` makes a process group of its own, if it does not lead one as it would without tbprof.
+std::vector<std::string> InOwnGroup(std::vector<std::string> command) {
+  command.insert(command.begin(), {"/usr/bin/timeout", "60"});
+  return command;
+}
+
+TEST_P(EndingSignal, SentToTheGroupThatTheCommandHasLeft_CommandGetsIt) {
+  const auto running = StartUnderTbprof(InOwnGroup({Program("waits_for_signals"), "60"}));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  kill(-running->pid(), GetParam());
+  // `timeout` passes it on once more. Ended by it: 128 and its number, or as `timeout` is.
+  const RunResult result = running->Wait();
+  EXPECT_TRUE(result.signal() == GetParam() || result.code() == 128 + GetParam()) << result.AllSaid();
+}
+
+TEST(JobControl, StopAndContinueOfTheGroupThatTheCommandHasLeft_AreAsBare) {
+  const auto running = StartUnderTbprof(InOwnGroup({Program("waits_for_signals"), "60", "handle"}));
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  for (int round = 1; round <= 3; ++round) {
+    kill(-running->pid(), SIGTSTP);
+    EXPECT_TRUE(WaitUntil([&] { return StateOf(target) == 'T' && StateOf(running->pid()) == 'T'; }))
+        << StateOf(target) << StateOf(running->pid());
+    kill(-running->pid(), SIGCONT);
+    EXPECT_TRUE(WaitUntil([&] { return StateOf(target) != 'T' && StateOf(running->pid()) != 'T'; }));
+  }
+  running->Signal(SIGTERM);
+  EXPECT_EQ(running->Wait().code(), 23);
+}
+
 // A second interrupt after the command's end: the conversion stops, the raw records stay.
 TEST(Interrupt, TwiceDuringTheConversion_SpoolIsKept) {
   const auto running = StartUnderTbprof({Program("survive"), "20000", "return"}, [] {
@@ -188,6 +218,19 @@ TEST(Background, ReadFromTheTerminal_Stops) {
   const RunResult profiled = RunUnderTbprof({"/bin/cat"}, options);
   EXPECT_THAT(bare.out, HasSubstr("Stopped\nstatus 143\n"));
   EXPECT_EQ(bare.out, profiled.out) << profiled.AllSaid() << profiled.err;
+}
+
+// A command in the foreground that makes a process group of its own may use the terminal all the same.
+TEST(Foreground, CommandInItsOwnGroup_UsesTheTerminal) {
+  RunOptions options;
+  options.tbprof = {"--quiet"};
+  options.launcher = {"/usr/bin/python3", "-c", R"(
+import pty, sys
+pty.spawn(["/bin/bash", "-c", 'set -m; "$@"; echo status $?', "bash"] + sys.argv[1:])
+)"};
+  const std::vector<std::string> command = InOwnGroup({"/bin/stty", "echo"});
+  EXPECT_EQ(RunBare(command, options).out, "status 0\r\n");
+  EXPECT_EQ(RunUnderTbprof(command, options).out, "status 0\r\n");
 }
 
 }  // namespace

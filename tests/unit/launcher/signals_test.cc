@@ -49,6 +49,7 @@ struct DecideCase {
   SignalState state;
   SignalAction action;
   bool forward;
+  bool to_group = false;
 };
 
 SignalState Running() {
@@ -79,6 +80,7 @@ TEST(DecideTest, EachSignalAndState_HasItsAction) {
   constexpr SignalAction kNone = SignalAction::kNone;
   constexpr SignalAction kForward = SignalAction::kForward;
   constexpr SignalAction kCapture = SignalAction::kCapture;
+  const SignalState leader = With(Running(), &SignalState::target_leads_group);
   const std::vector<DecideCase> cases = {
       {"^C", Terminal(SIGINT), Running(), kNone, false},
       {"^\\", Terminal(SIGQUIT), Running(), kNone, false},
@@ -115,6 +117,13 @@ TEST(DecideTest, EachSignalAndState_HasItsAction) {
       {"capture by USR2", Sent(SIGUSR2), CaptureBy(SIGUSR2), kCapture, false},
       {"USR1 when USR2 captures", Sent(SIGUSR1), CaptureBy(SIGUSR2), kForward, true},
       {"USR1 when nothing captures", Sent(SIGUSR1), CaptureBy(0), kForward, true},
+      {"^C, target in a group of its own", Terminal(SIGINT), leader, kForward, true, true},
+      {"^Z, target in a group of its own", Terminal(SIGTSTP), leader, kForward, true, true},
+      {"kill -TERM -PGID, target in a group of its own", Group(SIGTERM), leader, kForward, true, true},
+      {"fg, target in a group of its own", Group(SIGCONT), leader, kForward, true, true},
+      {"kill tbprof, target in a group of its own", Alone(SIGTERM), leader, kForward, true, false},
+      {"capture to the group, target in its own has a handler", Group(SIGUSR1),
+       With(leader, &SignalState::target_has_handler), kCapture, true, true},
       {"child", {SIGCHLD, CLD_EXITED, 42, std::nullopt}, Running(), SignalAction::kReap, false},
       {"child after the end", {SIGCHLD, CLD_EXITED, 42, std::nullopt}, Ended(0), SignalAction::kReap, false},
       {"first ^C while converting", Terminal(SIGINT), Ended(1), SignalAction::kWarnConverting, false},
@@ -131,6 +140,7 @@ TEST(DecideTest, EachSignalAndState_HasItsAction) {
     const SignalDecision decision = Decide(one.info, one.state);
     EXPECT_EQ(decision.action, one.action) << one.what;
     EXPECT_EQ(decision.forward, one.forward) << one.what;
+    if (decision.forward) EXPECT_EQ(decision.to_group, one.to_group) << one.what;
   }
 }
 
