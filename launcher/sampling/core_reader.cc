@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/base/start_thread.h"
 #include "launcher/sampling/core_stacks.h"
 #include "launcher/sampling/emit_core.h"
 #include "launcher/sampling/target_memory.h"
@@ -101,12 +102,13 @@ void CoreReader::Add(Job job) {
   if (!job.is_certain && state_->jobs.size() >= kMaxUncertain) return;
   state_->jobs.push_back(std::move(job));
   if (std::exchange(state_->running, true)) return;
-  // The new thread blocks all signals: only the launcher's main thread reads them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread(Run, state_).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::thread thread;
+  if (StartThread(&thread, [state = state_] { Run(state); }).ok()) {
+    thread.detach();
+  } else {
+    state_->jobs.clear();
+    state_->running = false;
+  }
 }
 
 bool CoreReader::Flush(std::chrono::milliseconds timeout) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/base/start_thread.h"
 #include "launcher/sampling/native_process.h"
 
 namespace tbprof {
@@ -58,12 +59,7 @@ NativeSampler::NativeSampler(const Options& options, Emit emit)
       emit_(std::move(emit)),
       wanted_period_ns_(PeriodOf(options.rate)),
       period_ns_(wanted_period_ns_) {
-  // The new thread blocks all signals: only the launcher's main thread reads them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  started_ = StartThread(&thread_, [this] { Run(); });
 }
 
 NativeSampler::~NativeSampler() {
@@ -72,7 +68,7 @@ NativeSampler::~NativeSampler() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void NativeSampler::Post(const Command& command) {

@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "launcher/sampling/stack_sampler.h"
 
 namespace tbprof {
@@ -47,6 +48,8 @@ class NativeSampler {
   void AddProcess(const Process& process);
   void RemoveProcess(uint32_t segment, uint32_t serial);
   void SetArmed(bool armed);
+  // Not OK: there is no thread, and nothing is sampled.
+  const absl::Status& started() const { return started_; }
   // False if the sampler's thread did not answer in time.
   bool Flush(std::chrono::milliseconds timeout);
 
@@ -81,6 +84,7 @@ class NativeSampler {
   std::unique_ptr<NativeShared> shared_;
   YoungProcesses young_;
   std::vector<std::unique_ptr<NativeProcess>> processes_;
+  absl::Status started_;
   std::thread thread_;
 };
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "launcher/base/start_thread.h"
 #include "launcher/sampling/process_sampler.h"
 
 namespace tbprof {
@@ -32,12 +33,7 @@ int64_t ThreadCpuNs() {
 
 StackSampler::StackSampler(const Options& options, Emit emit)
     : options_(options), emit_(std::move(emit)), interval_(1'000'000 / std::clamp<uint32_t>(options.rate, 1, 100'000)) {
-  // The new thread blocks all signals: only the launcher's main thread reads them.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  started_ = StartThread(&thread_, [this] { Run(); });
 }
 
 StackSampler::~StackSampler() {
@@ -46,7 +42,7 @@ StackSampler::~StackSampler() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void StackSampler::Post(const Command& command) {

@@ -28,6 +28,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "launcher/sampling/young_processes.h"
 #include "wire/clock.h"
 #include "writer/spool/spool.h"
@@ -55,6 +56,8 @@ class StackSampler {
   void AddProcess(const Process& process);
   void RemoveProcess(uint32_t segment, uint32_t serial);
   void SetArmed(bool armed);
+  // Not OK: there is no thread, and nothing is sampled.
+  const absl::Status& started() const { return started_; }
   // False if the sampler's thread did not answer in time.
   bool Flush(std::chrono::milliseconds timeout);
 
@@ -87,6 +90,7 @@ class StackSampler {
   int64_t cpu_at_governing_ns_ = 0;
   YoungProcesses young_;
   std::vector<std::unique_ptr<ProcessSampler>> processes_;
+  absl::Status started_;
   std::thread thread_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/base/deadline.h"
+#include "launcher/base/start_thread.h"
 #include "wire/records.h"
 
 namespace tbprof {
@@ -72,9 +73,18 @@ Drain::Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd di
 
 Drain::~Drain() { Stop(); }
 
-void Drain::Start() {
-  drain_thread_ = std::thread([this] { DrainLoop(); });
-  write_thread_ = std::thread([this] { WriteLoop(); });
+absl::Status Drain::Start() {
+  absl::Status status = StartThread(&drain_thread_, [this] { DrainLoop(); });
+  if (status.ok()) status = StartThread(&write_thread_, [this] { WriteLoop(); });
+  if (!status.ok() && drain_thread_.joinable()) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+      wake_.notify_all();
+    }
+    drain_thread_.join();
+  }
+  return status;
 }
 
 bool Drain::Stop(int patience_ms) {

@@ -43,7 +43,8 @@ class Drain {
   Drain(ScopedFd spool, ClockKind clock, const SpoolPlan& plan, ScopedFd directory = ScopedFd());
   ~Drain();
 
-  void Start();
+  // ResourceExhausted: a thread cannot be started, and none runs.
+  absl::Status Start();
   // Drains once more, writes everything, joins both threads. Returns false if the file system did not complete a write
   // for `patience_ms`: the threads stay blocked in their system calls, and the object must not be destroyed. 0: no
   // limit.

@@ -62,9 +62,14 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionConfig& co
   if (!status.ok()) return status;
   session->ticks_per_ns_ = MeasureTickRate(session->clock_, first);
   status = session->MakeSpool();
-  if (!status.ok()) return status;
-  session->RecordStart(first);
-  session->drain_->Start();
+  if (status.ok()) {
+    session->RecordStart(first);
+    status = session->drain_->Start();
+  }
+  if (!status.ok()) {
+    if (session->drain_ != nullptr) session->RemoveSpool();
+    return status;
+  }
   if (config.armed_at_start) session->OpenWindow(0);
   return session;
 }
@@ -90,6 +95,8 @@ absl::Status Session::MakeSpool() {
     const StackSampler::Options options = {.clock = clock_, .rate = config_.sample_rate};
     sampler_ = std::make_unique<StackSampler>(options, emit);
     native_sampler_ = std::make_unique<NativeSampler>(options, emit);
+    if (!sampler_->started().ok()) return sampler_->started();
+    if (!native_sampler_->started().ok()) return native_sampler_->started();
   }
   targets_ = std::make_unique<TargetRegistry>(
       drain_.get(), TargetRegistry::Readers{sampler_.get(), native_sampler_.get(), cores_.get()}, clock_, &notes_);

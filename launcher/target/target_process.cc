@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "launcher/base/deadline.h"
+#include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "wire/rendezvous.h"
 #include "writer/base/parse_number.h"
@@ -97,6 +98,9 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   const bool has_alarm = timerisset(&alarm.it_value);
 
   const pid_t pid = fork();
+  if (pid < 0 && errno == EAGAIN) {
+    return absl::ResourceExhaustedError(StrCat("cannot start a process: ", strerror(errno), "; ", kLimitOfProcesses));
+  }
   if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(errno)));
   if (pid == 0) {
     if (has_alarm) setitimer(ITIMER_REAL, &alarm, nullptr);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "../integration/harness.h"
+#include "other_user.h"
 
 namespace tbprof::integration {
 namespace {
@@ -124,6 +125,28 @@ TEST(SharedMemory, SmallInAContainer_IsNotNeeded) {
     EXPECT_EQ(result.code(), 3) << before << result.err;
     ASSERT_NE(result.profile, nullptr) << before << result.AllSaid();
     EXPECT_EQ(Recorded(result, "read"), 100000) << before;
+  }
+}
+
+class FewProcesses : public OtherUserTest {};
+
+// RLIMIT_NPROC does not hold for root.
+TEST_F(FewProcesses, NoThreadOrProcessCanBeStarted_CommandRunsAlone) {
+  const std::string build = TBPROF_BUILD_DIR;
+  std::filesystem::create_directories(root_ / "bin");
+  std::filesystem::create_directories(root_ / "lib");
+  std::filesystem::copy(build + "/bin/tbprof", root_ / "bin/tbprof");
+  std::filesystem::copy(build + "/lib/tbprof", root_ / "lib/tbprof");
+  for (const char* limit : {"1", "3", "6"}) {
+    const RunResult run = RunBare({"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/bash",
+                                   "-c", "ulimit -u $0; exec \"$@\"", limit, root_ / "bin/tbprof", "run",
+                                   "--on-error=run", "--logdir=" + theirs_ + "/logs", "--", "/bin/echo", "hi"});
+    EXPECT_EQ(run.code(), 0) << limit << run.err;
+    EXPECT_EQ(run.out, "hi\n") << limit;
+    EXPECT_TRUE(run.Said("the cgroup's pids.max")) << limit << run.AllSaid();
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(theirs_)) {
+      EXPECT_NE(entry.path().extension(), ".spool") << limit;
+    }
   }
 }
 

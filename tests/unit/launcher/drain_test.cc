@@ -165,7 +165,7 @@ class DrainTest : public testing::Test {
   }
   Drain& Start(uint64_t limit = 0) {
     drain_ = std::make_unique<Drain>(Spool(file_.path()), ClockKind::kMonotonic, limit);
-    drain_->Start();
+    EXPECT_TRUE(drain_->Start().ok());
     return *drain_;
   }
   TemporaryPath file_;
