@@ -12,8 +12,11 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
 #include "launcher/capture/capture_manager.h"
 #include "launcher/cli/commands.h"
@@ -42,6 +45,7 @@ namespace {
 constexpr uint64_t kFirstSightNs = 250'000'000;
 // How long a command in a process group of its own may wait for the terminal.
 constexpr int kTerminalMs = 50;
+constexpr size_t kMostLeft = 3;
 
 class Run final : public CaptureRun {
  public:
@@ -325,10 +329,27 @@ class Run final : public CaptureRun {
     }
   }
 
+  // Processes that outlive the command: daemons, or a job in the background that the user wanted to see.
+  void SayLeft(const std::vector<int>& pids) {
+    std::string names;
+    size_t count = 0;
+    for (const int pid : pids) {
+      const char state = SchedulerState(pid);
+      if (state == '\0' || state == 'Z' || state == 'X' || ++count > kMostLeft) continue;
+      const std::string name = ReadText(StrCat("/proc/", pid, "/comm"));
+      StrAppend(&names, names.empty() ? "" : ", ", PrintableUtf8(Strip(name)), " (", pid, ")");
+    }
+    if (count == 0) return;
+    terminal_.Say(StrCat(count, count == 1 ? " process runs on, and is" : " processes run on, and are",
+                         " no longer recorded: ", names, count > kMostLeft ? ", ..." : "",
+                         "; --follow=all waits for them"));
+  }
+
   int Finish() {
     conversions_->RaisePriorities();
     session_->LookSoon();
     session_->Handle();
+    const std::vector<int> left = session_->LivePids();
     window_->TakeTriggers();
     captures_->EndAll();
     window_->End();
@@ -354,6 +375,7 @@ class Run final : public CaptureRun {
       terminal_.Error("stopped before the profile was written");
     }
     if (!conversions_->said_summary()) conversions_->SaySummary();
+    SayLeft(left);
     window_->Report();
     if (const std::string& text = conversions_->summary().summary_json; !text.empty()) {
       const absl::Status status = WriteSummaryJson(options_, text);

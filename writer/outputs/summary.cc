@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "writer/base/median.h"
+#include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -21,6 +22,7 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
+#include "writer/outputs/summary_values.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
@@ -129,6 +131,17 @@ std::string StepsText(const Timeline& timeline) {
   return steps;
 }
 
+// What the kernel counted of the recorded threads, in seconds. The system counts for a command only the children that
+// it waited for: not those of a server that is ended by a signal, and none that another process has adopted.
+double CpuOfThreads(const Timeline& timeline) {
+  int64_t sum_ps = 0;
+  for (const ThreadUsage& usage : timeline.usage) {
+    if (!usage.points.empty()) AddSaturating(&sum_ps, usage.points.back().cpu_ps);
+  }
+  return Seconds(sum_ps);
+}
+bool IsFarMore(double of_threads, double of_command) { return of_threads > 1.2 * of_command + 0.2; }
+
 Section HeadlineSection(const Timeline& timeline, size_t columns) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
@@ -139,6 +152,10 @@ Section HeadlineSection(const Timeline& timeline, size_t columns) {
     StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
               HumanSeconds(timeline.system_cpu_seconds), " system CPU",
               IsWholeRun(timeline) ? "" : " (of the whole run)");
+    const double of_threads = CpuOfThreads(timeline);
+    if (IsFarMore(of_threads, timeline.user_cpu_seconds + timeline.system_cpu_seconds)) {
+      StrAppend(&text, " of what the command waited for, ", HumanSeconds(of_threads), " of all threads");
+    }
   }
   StrAppend(&text, "; ", EndText(timeline));
   if (!timeline.complete) text += "; recovered from the spool";
@@ -386,8 +403,7 @@ Section CostSection(const Timeline& timeline, const SummaryOptions& options) {
   if (cost <= 0) return out;
   std::string text = StrCat("tbprof's own cost in the program", ranks > 1 ? StrCat(" (", ranks, " ranks)") : "",
                             ": about ", HumanSeconds(cost), " of CPU");
-  const double cpu = timeline.user_cpu_seconds + timeline.system_cpu_seconds;
-  // The system counts only children that were waited for: the CPU time of other children is not included.
+  const double cpu = std::max(timeline.user_cpu_seconds + timeline.system_cpu_seconds, CpuOfThreads(timeline));
   const bool known = timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && IsWholeRun(timeline);
   if (known && cpu > cost) {
     StrAppend(&text, " (", HumanPercent(cost / cpu), " of the command's)");
