@@ -17,15 +17,17 @@ constexpr double kWithoutLink = 0.2;
 constexpr size_t kMostCandidates = 512;
 constexpr size_t kMostRows = 4;
 
-bool IsIdle(WaitClass kind) {
-  switch (kind) {
+bool IsIdle(const WaitSlice& wait) {
+  switch (wait.kind) {
     case WaitClass::kLock:
     case WaitClass::kBarrier:
     case WaitClass::kPool:
     case WaitClass::kPoll:
       return true;
-    case WaitClass::kGil:
     case WaitClass::kSleep:
+      // An event loop or a server that nobody asks.
+      return wait.is_poll;
+    case WaitClass::kGil:
     case WaitClass::kFile:
     case WaitClass::kFileRead:
     case WaitClass::kFileSync:
@@ -57,7 +59,7 @@ double EndsTogether(const std::vector<WaitSlice>& waits, const std::vector<WaitS
   if (waits.empty() || theirs.empty()) return 0;
   std::vector<int64_t> ends;
   for (const WaitSlice& slice : theirs) {
-    if (!IsIdle(slice.kind) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
+    if (!IsIdle(slice) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
   }
   std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
@@ -97,7 +99,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   Account account(tags);
   int64_t waiting = 0, working = 0;
   for (const WaitSlice& slice : time.waits()) {
-    if (IsIdle(slice.kind) || IsCourier(tags, slice)) continue;
+    if (IsIdle(slice) || IsCourier(tags, slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
     waiting += slice.end_ps - slice.start_ps;

@@ -229,14 +229,27 @@ class Chooser {
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});
   }
 
+  bool HasSteps() const { return in_.span.basis == VerdictBasis::kSteps || in_.span.basis == VerdictBasis::kTraining; }
+  bool IsBlockedByProcess(const Wanted& waits) const {
+    const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
+    return blocker.found && blocker.other_process;
+  }
+
   // Adds waits for threads and processes that prepare data, and the work of a data loader in this thread.
   void AddInput() {
-    Add(Cause::kSlowLoader, StepPart::kInput, [](const AccountRow& row) {
-      return row.part == StepPart::kInput && IsTag(row, {PythonTag::kLoader, PythonTag::kProcessGet});
-    });
-    Add(Cause::kPrefetchThread, StepPart::kInput, [](const AccountRow& row) {
-      return row.part == StepPart::kInput && IsTag(row, {PythonTag::kQueueGet, PythonTag::kFuture});
-    });
+    const auto tagged = [](std::initializer_list<PythonTag> tags) -> Wanted {
+      return [tags = std::vector(tags)](const AccountRow& row) {
+        return row.part == StepPart::kInput && std::ranges::find(tags, row.tag) != tags.end();
+      };
+    };
+    const bool has_steps = HasSteps();
+    Add(Cause::kSlowLoader, StepPart::kInput,
+        has_steps ? tagged({PythonTag::kLoader, PythonTag::kProcessGet}) : tagged({PythonTag::kLoader}));
+    // Without steps, the results of a pool of processes need not be data of a training.
+    const Wanted results = has_steps ? tagged({PythonTag::kQueueGet, PythonTag::kFuture})
+                                     : tagged({PythonTag::kProcessGet, PythonTag::kQueueGet, PythonTag::kFuture});
+    const bool of_pool = !has_steps && ShareOf(Sum(results)) >= kLeastShare && IsBlockedByProcess(results);
+    Add(of_pool ? Cause::kWorkers : Cause::kPrefetchThread, of_pool ? StepPart::kLocks : StepPart::kInput, results);
     Add(Cause::kWorkers, StepPart::kLocks,
         [](const AccountRow& row) { return row.part == StepPart::kLocks && row.tag == PythonTag::kWorkers; });
     // Waits for a condition or an event during which another thread is known to be busy.
@@ -246,7 +259,8 @@ class Chooser {
     if (ShareOf(Sum(waits)) < kLeastShare) return;
     const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
     if (blocker.found) {
-      Add(blocker.other_process ? Cause::kSlowLoader : Cause::kPrefetchThread, StepPart::kLocks, waits);
+      const Cause of_processes = has_steps ? Cause::kSlowLoader : Cause::kWorkers;
+      Add(blocker.other_process ? of_processes : Cause::kPrefetchThread, StepPart::kLocks, waits);
     }
   }
 

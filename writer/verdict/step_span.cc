@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <string_view>
+
+#include "absl/strings/match.h"
+#include "writer/verdict/blockers.h"
 
 namespace tbprof {
 namespace {
@@ -59,7 +63,65 @@ uint32_t CommandThread(const Timeline& timeline) {
   return kNoLine;
 }
 
-uint32_t MainThread(const Timeline& timeline) {
+// What a thread does, in samples.
+struct Activity {
+  uint64_t all = 0, on_cpu = 0;
+  uint64_t for_data = 0;  // in waits for what other threads or processes prepare
+};
+Activity ActivityOf(const PythonThread& thread, const PythonTags& tags) {
+  Activity activity;
+  for (const PythonRun& run : thread.runs) {
+    activity.all += run.samples;
+    activity.on_cpu += run.on_cpu;
+    switch (tags.TagOf(run.stack)) {
+      case PythonTag::kLoader:
+      case PythonTag::kProcessGet:
+      case PythonTag::kQueueGet:
+      case PythonTag::kFuture:
+      case PythonTag::kWorkers:
+        activity.for_data += run.samples;
+        break;
+      default:
+        break;
+    }
+  }
+  return activity;
+}
+
+// Started by Python's or joblib's own pools: a worker, or a process that watches over them.
+bool IsOfAPool(const Process& process) {
+  return std::ranges::any_of(process.arguments, [](const std::string& argument) {
+    return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky");
+  });
+}
+
+// A program that only waits for the one that it has started (`nox`, `dvc repro`, subprocess.run) is not what the user
+// asks about. Returns the main thread of the started one; `waiting`: there is none.
+uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, uint32_t waiting) {
+  constexpr uint64_t kIdle = 10;        // at most a tenth of its time on the CPU
+  constexpr uint64_t kTimesTheCpu = 3;  // the other one's
+  const PythonThread* const python = timeline.python.OfThread(waiting);
+  if (python == nullptr) return waiting;
+  const Activity own = ActivityOf(*python, tags);
+  if (own.on_cpu * kIdle > own.all || own.for_data * 2 > own.all) return waiting;
+  uint32_t best = waiting;
+  uint64_t most = std::max<uint64_t>(own.on_cpu * kTimesTheCpu, kFewestSamples);
+  for (const PythonThread& thread : timeline.python.threads) {
+    if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
+    const uint32_t number = timeline.threads[thread.thread].process;
+    const Process& process = timeline.processes[number];
+    if (process.forked || IsOfAPool(process) || !IsWithin(timeline, number, timeline.threads[waiting].process))
+      continue;
+    const uint64_t on_cpu = ActivityOf(thread, tags).on_cpu;
+    if (on_cpu > most) {
+      most = on_cpu;
+      best = thread.thread;
+    }
+  }
+  return best;
+}
+
+uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {
   // Chooses the process with the most samples on its main thread: the command itself may only start the process that
   // computes.
   uint32_t best = kNoLine;
@@ -76,7 +138,7 @@ uint32_t MainThread(const Timeline& timeline) {
       best = thread.thread;
     }
   }
-  return best != kNoLine ? best : CommandThread(timeline);
+  return best != kNoLine ? ThreadThatWorksFor(timeline, tags, best) : CommandThread(timeline);
 }
 
 // Finds the time between the first and the last sample of the loop that takes most of the thread's samples: at the
@@ -253,7 +315,7 @@ StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags) {
   if (timeline.step_source != StepSource::kNone && timeline.step_source != StepSource::kWholeCapture) {
     span = SpanOfSteps(timeline);
   }
-  if (span.spans.empty()) span = SpanOfThread(timeline, tags, MainThread(timeline));
+  if (span.spans.empty()) span = SpanOfThread(timeline, tags, MainThread(timeline, tags));
   if (span.basis == VerdictBasis::kTraining || span.basis == VerdictBasis::kLoop)
     LeaveOutImports(timeline, tags, &span);
   return span;

@@ -164,6 +164,7 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
   // nothing was a sleep.
   for (size_t i = 0; i < waits_.size(); ++i) {
     if (waits_[i].kind != WaitClass::kPoll) continue;
+    waits_[i].is_poll = true;
     if (found_nothing[i]) {
       waits_[i].kind = WaitClass::kSleep;
       continue;

@@ -51,6 +51,7 @@ struct WaitSlice {
   uint16_t type = 0;
   StringId call_site = 0;
   uint64_t object = 0;
+  bool is_poll = false;  // for one of several descriptors, whatever `kind` says of what came of it
 };
 
 struct RunningTime {

@@ -2,9 +2,12 @@
 #include "writer/verdict/verdict.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
 #include "writer/verdict/account.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cause_choice.h"
@@ -46,6 +49,15 @@ void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu
   }
 }
 
+// `about process 4711, train.py`; empty: it is the command.
+std::string OtherProcess(const Timeline& timeline, uint32_t process) {
+  const auto command = std::ranges::find(timeline.processes, true, &Process::is_command);
+  const Process& judged = timeline.processes[process];
+  if (command == timeline.processes.end() || command->pid == judged.pid) return "";
+  return StrCat("about process ", judged.pid, ", ",
+                PrintableUtf8(judged.name.empty() ? judged.executable : judged.name));
+}
+
 }  // namespace
 
 Verdict MakeVerdict(const Timeline& timeline) {
@@ -80,6 +92,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
   ChooseCause({timeline, tags, classes, span, time, gpu, usage, account}, &verdict);
+  if (const std::string about = OtherProcess(timeline, process); !about.empty()) verdict.facts.push_back(about);
   return verdict;
 }
 

@@ -829,6 +829,61 @@ TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   EXPECT_EQ(verdict.loop.last, 11);
 }
 
+// A pool of processes in a program without steps: what it makes need not be data of a training.
+TEST(Verdict, PoolOfProcessesWithoutSteps_IsNoDataLoader) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t result = maker.Stack(maker.in_main, "/usr/lib/python3.11/multiprocessing/pool.py", "get", 770);
+  maker.Wait(maker.main, kCondition, 0, maker.timeline.duration_ps, result);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, result, 0);
+  const uint32_t worker = maker.Thread("", true, maker.Process(2, 0));
+  const uint32_t work = maker.Stack(0, kOwn, "work", 60);
+  maker.Run(worker, 0, maker.timeline.duration_ps, work, maker.library);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseName(verdict.cause), "workers") << verdict.reason;
+}
+
+// A worker of a server that nobody asks waits for requests with a time limit, again and again.
+TEST(Verdict, IdleEventLoopOfAnotherProcess_IsNoBlocker) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t idle = maker.Stack(maker.in_main, "/usr/lib/python3.11/threading.py", "wait", 320);
+  const uint32_t worker = maker.Thread("", true, maker.Process(2, 0));
+  const uint32_t loop = maker.Stack(0, "/usr/lib/python3.11/selectors.py", "select", 468);
+  for (int64_t at = 0; at < maker.timeline.duration_ps; at += 100 * kMs) {
+    maker.Wait(maker.main, kCondition, at, 100 * kMs, idle);
+    maker.Wait(worker, kPoll, at, 99 * kMs, loop);
+  }
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, idle, 0);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kUnknown) << CauseName(verdict.cause);
+}
+
+// `nox`, `dvc repro`, subprocess.run(): the program that they start does the work.
+TEST(Verdict, ProgramThatWaitsForAnother_IsNotTheOneThatIsJudged) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t waits = maker.Stack(maker.in_main, "/usr/lib/python3.11/subprocess.py", "wait", 1264);
+  maker.Wait(maker.main, kChildEnd, 0, maker.timeline.duration_ps, waits);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, waits, 0);
+  const uint32_t process = maker.Process(4711, 0);
+  maker.timeline.processes[process].forked = false;
+  maker.timeline.processes[process].name = "train.py";
+  maker.timeline.processes[0].is_command = true;
+  const uint32_t other = maker.Thread("", true, process);
+  const uint32_t work = maker.Stack(0, kOwn, "work", 60);
+  maker.Run(other, 0, maker.timeline.duration_ps / 2, work, maker.library);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.thread, other);
+  EXPECT_THAT(verdict.facts, testing::Contains("about process 4711, train.py"));
+  // A worker of a pool is not the program, however much it does.
+  maker.timeline.processes[process].arguments = {"python3", "-c", "from multiprocessing.spawn import spawn_main"};
+  EXPECT_EQ(maker.Make().thread, maker.main);
+}
+
 // The interpreter starts, imports, works, imports once more, works, and at its end collects and frees all objects.
 class OnePass : public Maker {
  public:
