@@ -21,6 +21,7 @@
 #include "preload/hooks.h"
 #include "preload/late_names.h"
 #include "preload/modules.h"
+#include "preload/page_probe.h"
 #include "preload/python.h"
 #include "preload/record.h"
 #include "preload/resolve.h"
@@ -477,7 +478,9 @@ uint32_t Enable(const SessionVariable& session, const Segment& segment, long pag
   __atomic_store_n(&g_fork_page->epoch, serial, __ATOMIC_RELEASE);
   if (session.malloc_stamp_every != 0) g_allocator_way = AllocatorWay::kExact;
   // Valgrind replaces the allocator at glibc's addresses and reports reads outside of a block.
-  if (!HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_")) CompareBlockSizes();
+  const bool in_valgrind = HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_");
+  if (!in_valgrind) CompareBlockSizes();
+  g_probes_pages = !in_valgrind;
   __atomic_store_n(&g_control, segment.header, __ATOMIC_RELEASE);
   if (records_allocator) __atomic_store_n(&g_allocator_control, segment.header, __ATOMIC_RELEASE);
   return slot;

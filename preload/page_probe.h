@@ -20,6 +20,10 @@ inline constexpr uint32_t kProbedPages = 1024;
 // page:36 | second:28
 extern __attribute__((visibility("hidden"))) uint64_t g_probed_pages[kProbedPages];
 
+// False: no page is readable. Valgrind takes the call for a mistake of the program: it prints it, and with
+// --error-exitcode changes the exit status.
+extern __attribute__((visibility("hidden"))) bool g_probes_pages;
+
 bool ProbePage(uint64_t page, uint32_t second);
 
 // `second`: a number that changes about every second. False: the range is on two pages, or the page is not remembered.

@@ -204,5 +204,18 @@ TEST(Valgrind, Program_RunsUnderIt) {
   EXPECT_EQ(pair.profiled.code(), 3);
 }
 
+// Stacks of Python are read from the program's memory, which valgrind watches.
+TEST(Valgrind, Python_HasNoErrorOfOurs) {
+  if (access("/usr/bin/valgrind", X_OK) != 0) GTEST_SKIP() << "valgrind is not installed";
+  RunOptions options;
+  options.environment = {{"PYTHONMALLOC", "malloc"}};
+  options.tbprof = {"--wait-threshold=0"};
+  const Pair pair = RunBoth({"/usr/bin/valgrind", "-q", "--error-exitcode=9", "/usr/bin/python3", "-S", "-c",
+                             "import time; time.sleep(0.1); print(sum(range(1000)))"},
+                            options);
+  EXPECT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.err;
+  EXPECT_EQ(pair.profiled.code(), pair.bare.code());
+}
+
 }  // namespace
 }  // namespace tbprof::integration
