@@ -82,6 +82,7 @@ class Chooser {
     verdict_.share = std::min(1.0, ShareOf(best->ps));
     const bool is_input = best->cause == Cause::kPrefetchThread || best->cause == Cause::kSlowLoader;
     if (is_input && best->part == StepPart::kLocks) MoveTo(StepPart::kInput, *best);
+    if (best->cause == Cause::kWorkers) MoveTo(StepPart::kLocks, *best);
     if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);

@@ -21,6 +21,9 @@ constexpr uint32_t kTurnsOfLoop = 5;
 constexpr double kMostlyIn = 0.5;
 constexpr uint64_t kFewestSamples = 30;
 constexpr uint32_t kMostDepth = 64;
+// A program that only waits for another uses the CPU for at most this part of its time; the other uses it this many
+// times as much, and at least this long.
+constexpr int64_t kIdle = 10, kTimesTheCpu = 3, kLeastWorkPs = 300'000'000'000;
 
 struct StepsOfThread {
   std::vector<TimeSpan> spans;
@@ -63,27 +66,33 @@ uint32_t CommandThread(const Timeline& timeline) {
   return kNoLine;
 }
 
-// What a thread does, in samples.
+// How long a thread was seen to run Python or to wait in it, and how much CPU it used in that time.
 struct Activity {
-  uint64_t all = 0, on_cpu = 0;
-  uint64_t for_data = 0;  // in waits for what other threads or processes prepare
+  int64_t all_ps = 0, on_cpu_ps = 0;
+  int64_t for_data_ps = 0;  // in waits for what other threads or processes prepare
 };
-Activity ActivityOf(const PythonThread& thread, const PythonTags& tags) {
+Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const PythonTags& tags) {
   Activity activity;
   for (const PythonRun& run : thread.runs) {
-    activity.all += run.samples;
-    activity.on_cpu += run.on_cpu;
+    const int64_t length = run.to_ps - run.from_ps;
+    activity.all_ps += length;
+    if (run.samples > 0) activity.on_cpu_ps += length / run.samples * run.on_cpu;
     switch (tags.TagOf(run.stack)) {
       case PythonTag::kLoader:
       case PythonTag::kProcessGet:
       case PythonTag::kQueueGet:
       case PythonTag::kFuture:
       case PythonTag::kWorkers:
-        activity.for_data += run.samples;
+        activity.for_data_ps += length;
         break;
       default:
         break;
     }
+  }
+  // A sample counts as on the CPU if the thread ran at all: the kernel knows better.
+  const ThreadUsage* const usage = timeline.UsageOfThread(thread.thread);
+  if (usage != nullptr && !usage->points.empty()) {
+    activity.on_cpu_ps = std::min(activity.on_cpu_ps, usage->points.back().cpu_ps);
   }
   return activity;
 }
@@ -98,23 +107,21 @@ bool IsOfAPool(const Process& process) {
 // A program that only waits for the one that it has started (`nox`, `dvc repro`, subprocess.run) is not what the user
 // asks about. Returns the main thread of the started one; `waiting`: there is none.
 uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, uint32_t waiting) {
-  constexpr uint64_t kIdle = 10;        // at most a tenth of its time on the CPU
-  constexpr uint64_t kTimesTheCpu = 3;  // the other one's
   const PythonThread* const python = timeline.python.OfThread(waiting);
   if (python == nullptr) return waiting;
-  const Activity own = ActivityOf(*python, tags);
-  if (own.on_cpu * kIdle > own.all || own.for_data * 2 > own.all) return waiting;
+  const Activity own = ActivityOf(timeline, *python, tags);
+  if (own.on_cpu_ps > own.all_ps / kIdle || own.for_data_ps > own.all_ps / 2) return waiting;
   uint32_t best = waiting;
-  uint64_t most = std::max<uint64_t>(own.on_cpu * kTimesTheCpu, kFewestSamples);
+  int64_t most = std::max(own.on_cpu_ps * kTimesTheCpu, kLeastWorkPs);
   for (const PythonThread& thread : timeline.python.threads) {
     if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
     const uint32_t number = timeline.threads[thread.thread].process;
     const Process& process = timeline.processes[number];
     if (process.forked || IsOfAPool(process) || !IsWithin(timeline, number, timeline.threads[waiting].process))
       continue;
-    const uint64_t on_cpu = ActivityOf(thread, tags).on_cpu;
-    if (on_cpu > most) {
-      most = on_cpu;
+    const int64_t on_cpu_ps = ActivityOf(timeline, thread, tags).on_cpu_ps;
+    if (on_cpu_ps > most) {
+      most = on_cpu_ps;
       best = thread.thread;
     }
   }

@@ -842,6 +842,8 @@ TEST(Verdict, PoolOfProcessesWithoutSteps_IsNoDataLoader) {
   maker.Run(worker, 0, maker.timeline.duration_ps, work, maker.library);
   const Verdict verdict = maker.Make();
   EXPECT_EQ(CauseName(verdict.cause), "workers") << verdict.reason;
+  EXPECT_EQ(verdict.part, StepPart::kLocks);
+  EXPECT_GT(verdict.ShareOf(StepPart::kLocks), 0.9);
 }
 
 // A worker of a server that nobody asks waits for requests with a time limit, again and again.
