@@ -341,8 +341,8 @@ class Run final : public CaptureRun {
     }
     if (count == 0) return;
     terminal_.Say(StrCat(count, count == 1 ? " process runs on, and is" : " processes run on, and are",
-                         " no longer recorded: ", names, count > kMostLeft ? ", ..." : "",
-                         "; --follow=all waits for them"));
+                         " no longer recorded: ", names, count > kMostLeft ? ", ..." : "", "; --follow=all waits for ",
+                         count == 1 ? "it" : "them"));
   }
 
   int Finish() {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs: stopped and continued, without a terminal, in the background, hung up; and interrupts while the profile is
 // written.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -203,6 +205,19 @@ TEST(Started, NoStandardError_LinesAreDiscarded) {
     ExpectSame(pair);
     EXPECT_THAT(pair.profiled.said, IsEmpty());
   }
+}
+
+// A job that the command leaves behind: it goes on, unrecorded, and that is said.
+TEST(Background, JobThatOutlivesTheCommand_IsNamed) {
+  const TemporaryDirectory directory;
+  const std::string up = directory / "up", end = directory / "end";
+  ASSERT_EQ(mkfifo(up.c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(end.c_str(), 0600), 0);
+  const std::string script = "(echo up > " + up + "; read line < " + end + ") > /dev/null 2>&1 & read line < " + up;
+  const RunResult run = RunUnderTbprof({"/bin/sh", "-c", script}, RunOptions());
+  EXPECT_TRUE(run.Said("1 process runs on, and is no longer recorded: sh (")) << run.AllSaid();
+  EXPECT_FALSE(RunUnderTbprof({"/bin/true"}, RunOptions()).Said("no longer recorded"));
+  close(open(end.c_str(), O_WRONLY));  // ends it
 }
 
 // A reader in the background is stopped by the terminal, not fed and not failed.

@@ -101,6 +101,20 @@ bool IsNativeSampled(const Timeline& timeline, uint32_t thread) {
   });
 }
 
+// Whether any of the thread's native stacks is in a file. Of a program that runs without tbprof's library (`env -i`),
+// the files are not known; code that is compiled at run time has none either, but its callers have.
+bool HasFiles(const Timeline& timeline, uint32_t thread) {
+  const NativeThread* const native = timeline.native.OfThread(thread);
+  if (native == nullptr) return false;
+  const std::vector<NativeStack>& stacks = timeline.native.stacks;
+  return std::ranges::any_of(native->points, [&](const NativePoint& point) {
+    for (uint32_t stack = point.stack; stack != 0 && stack < stacks.size(); stack = stacks[stack].parent) {
+      if (!timeline.strings.Get(stacks[stack].module).empty()) return true;
+    }
+    return false;
+  });
+}
+
 // Divides the time in which the thread neither ran nor waited for a CPU, by samples of the blocking calls. Returns
 // false if there are too few samples.
 bool SplitBlocked(const PythonTags& tags, const BlockedSamples& samples, int64_t blocked, Account* account) {
@@ -220,9 +234,13 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
     if (PartOfRunning(tags.TagOf(stack)) == StepPart::kRest) divided += Part(running.on_cpu_ps, scale);
   }
   const bool process_is_sampled = IsNativeSampled(timeline, thread);
-  const bool sampled = points.Sum() > 0 && process_is_sampled;
+  const bool has_files = points.Sum() <= 0 || HasFiles(timeline, thread);
+  const bool sampled = points.Sum() > 0 && process_is_sampled && has_files;
   if (!process_is_sampled && divided > gap / 20) {
     limits->push_back("native stacks: not sampled, so Python and native code are one");
+  } else if (!has_files) {
+    limits->push_back(
+        "native stacks: their files are not known (no library of tbprof there), so Python and native code are one");
   }
   // Time in the kernel: new pages, and system calls that do not wait.
   double system =

@@ -21,9 +21,9 @@ constexpr uint32_t kTurnsOfLoop = 5;
 constexpr double kMostlyIn = 0.5;
 constexpr uint64_t kFewestSamples = 30;
 constexpr uint32_t kMostDepth = 64;
-// A program that only waits for another uses the CPU for at most this part of its time; the other uses it this many
-// times as much, and at least this long.
-constexpr int64_t kIdle = 10, kTimesTheCpu = 3, kLeastWorkPs = 300'000'000'000;
+// A program that only waits for another uses the CPU for at most a third of its time, most of it for its imports; the
+// other uses twice as much, and at least this long.
+constexpr int64_t kIdle = 3, kTimesTheCpu = 2, kLeastWorkPs = 300'000'000'000;
 
 struct StepsOfThread {
   std::vector<TimeSpan> spans;

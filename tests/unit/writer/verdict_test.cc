@@ -804,6 +804,16 @@ TEST(Verdict, WithoutNativeSamples_RunningIsNotExplained) {
   EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("native stacks")));
 }
 
+// A program that was started without tbprof's library: the files of its code are not known.
+TEST(Verdict, NativeStacksWithoutFiles_AreNotTakenForNativeCode) {
+  Maker maker;
+  const uint32_t unknown = maker.Native("", "[code of no file]", 0);
+  maker.EachStep(kStep, [&](int64_t at) { maker.Run(maker.main, at, kStep, maker.in_main, unknown); });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.ShareOf(StepPart::kOperations), 0);
+  EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("files are not known")));
+}
+
 // Without steps, the lines that repeat are the loop; the time before the loop does not count.
 TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   Maker maker;
