@@ -164,7 +164,7 @@ class Run final : public CaptureRun {
       Poll();
       session_->Handle();
       TakeSignals();
-      if (context_.state.target_running) target_->LendTerminal();
+      if (context_.state.target_running) target_->LendTerminal(false);
       ReportTroubles();
       window_->Handle(ReadMonotonic());
       captures_->Handle();
@@ -239,8 +239,8 @@ class Run final : public CaptureRun {
           if (context_.state.target_running) {
             const std::optional<int> signo = target_->PollStopped();
             const bool uses_terminal = signo == SIGTTIN || signo == SIGTTOU;
-            if (uses_terminal && target_->LendTerminal()) break;
-            if (signo == SIGTSTP || uses_terminal) {
+            if (uses_terminal && target_->LendTerminal(true)) break;
+            if ((signo == SIGTSTP || uses_terminal) && !target_->ContinueIfOrphaned()) {
               target_->StopLaunchersGroup(*signo);
               StopLike(*signo);
             }
@@ -330,13 +330,22 @@ class Run final : public CaptureRun {
   }
 
   // Processes that outlive the command: daemons, or a job in the background that the user wanted to see.
-  void SayLeft(const std::vector<int>& pids) {
+  using NamedPids = std::vector<std::pair<int, std::string>>;
+  static std::string CommandName(int pid) { return ReadText(StrCat("/proc/", pid, "/comm")); }
+  NamedPids LivePids() const {
+    NamedPids live;
+    for (const int pid : session_->LivePids()) live.emplace_back(pid, CommandName(pid));
+    return live;
+  }
+
+  void SayLeft(const NamedPids& left) {
     std::string names;
     size_t count = 0;
-    for (const int pid : pids) {
+    for (const auto& [pid, name] : left) {
       const char state = SchedulerState(pid);
-      if (state == '\0' || state == 'Z' || state == 'X' || ++count > kMostLeft) continue;
-      const std::string name = ReadText(StrCat("/proc/", pid, "/comm"));
+      // The conversion may have taken long enough for the pid to be another's.
+      if (state == '\0' || state == 'Z' || state == 'X' || CommandName(pid) != name) continue;
+      if (++count > kMostLeft) continue;
       StrAppend(&names, names.empty() ? "" : ", ", PrintableUtf8(Strip(name)), " (", pid, ")");
     }
     if (count == 0) return;
@@ -349,7 +358,7 @@ class Run final : public CaptureRun {
     conversions_->RaisePriorities();
     session_->LookSoon();
     session_->Handle();
-    const std::vector<int> left = session_->LivePids();
+    const NamedPids left = LivePids();
     window_->TakeTriggers();
     captures_->EndAll();
     window_->End();

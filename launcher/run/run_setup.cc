@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -147,6 +148,10 @@ bool RunSetup::Prints() const {
 }
 
 int RunSetup::PlainExec() {
+  // What MakeSpawnRequest has set for the launcher would be the command's.
+  if (descriptors_) setrlimit(RLIMIT_NOFILE, &*descriptors_);
+  if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 0);
+  library_copy_.reset();
   SpawnRequest request{options_.command, environment_,
                        signals_.has_value() ? signals_->original() : OriginalSignals::Capture()};
   const int error = TargetProcess::Exec(request);
@@ -259,7 +264,7 @@ SpawnRequest RunSetup::MakeSpawnRequest(const Session& session) {
     request.environment = TargetEnvironment(environment_, libraries_.preload, Additions(session));
   }
   request.signals = signals_->original();
-  request.descriptors = RaiseDescriptorLimit();
+  request.descriptors = descriptors_ = RaiseDescriptorLimit();
   return request;
 }
 

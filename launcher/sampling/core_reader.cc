@@ -108,6 +108,7 @@ void CoreReader::Add(Job job) {
   } else {
     state_->jobs.clear();
     state_->running = false;
+    state_->changed.notify_all();
   }
 }
 

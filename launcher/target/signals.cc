@@ -48,10 +48,11 @@ bool FromTerminal(const SignalInfo& info) {
                               info.signo == SIGTTIN || info.signo == SIGTTOU || info.signo == SIGWINCH);
 }
 
-[[noreturn]] void SignalProbeMain(int socket, pid_t launcher) {
+[[noreturn]] void SignalProbeMain(int socket, pid_t launcher, pid_t group) {
   prctl(PR_SET_NAME, "tbprof-probe");
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(0);
+  if (group != 0 && setpgid(0, group) != 0) _exit(0);
   // Closes all other descriptors: otherwise the reader of an inherited pipe would wait for the probe, too.
   if (socket != 0) {
     dup2(socket, 0);
@@ -134,7 +135,7 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state) {
   return {SignalAction::kForward, true, to_group};
 }
 
-absl::StatusOr<SignalProbe> SignalProbe::Start() {
+absl::StatusOr<SignalProbe> SignalProbe::Start(pid_t group) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     return Unavailable(StrCat("cannot make a socket pair: ", strerror(errno)));
@@ -149,7 +150,7 @@ absl::StatusOr<SignalProbe> SignalProbe::Start() {
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &before);
   const pid_t pid = fork();
-  if (pid == 0) SignalProbeMain(theirs.get(), launcher);
+  if (pid == 0) SignalProbeMain(theirs.get(), launcher, group);
   const int cause = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(cause)));
@@ -258,7 +259,8 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
 }
 
 void StopLike(int signo) {
-  // In an orphaned process group the kernel drops these three signals, but then the target has not stopped either.
+  // In an orphaned process group the kernel drops these three signals; then a target in the group has not stopped
+  // either, and TargetProcess::ContinueIfOrphaned continues one that has left it.
   struct sigaction action = {};
   struct sigaction before;
   action.sa_handler = SIG_DFL;

@@ -86,11 +86,12 @@ struct SignalEvent {
   std::optional<int> value;  // the value of sigqueue
 };
 
-// A process in the launcher's process group, which receives the signals that are sent to the group. It ends when the
-// launcher ends.
+// A process in the launcher's process group, or in another, which receives the signals that are sent to the group. It
+// ends when the launcher ends.
 class SignalProbe {
  public:
-  static absl::StatusOr<SignalProbe> Start();
+  // `group`: 0: the launcher's.
+  static absl::StatusOr<SignalProbe> Start(pid_t group = 0);
   SignalProbe(SignalProbe&&) = default;
   SignalProbe& operator=(SignalProbe&&) = default;
   ~SignalProbe();
@@ -98,6 +99,8 @@ class SignalProbe {
   // Whether the probe received `signo` since the last call. Asks the probe twice, 3 ms apart, before it returns false:
   // systemd and Slurm signal one process after the other. std::nullopt: the probe does not respond.
   std::optional<bool> Got(int signo);
+  // The same, asked once.
+  bool Has(int signo) { return Ask(signo).value_or(false); }
   pid_t pid() const { return pid_; }
 
  private:

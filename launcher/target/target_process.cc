@@ -50,6 +50,13 @@ bool AnyStopped(pid_t pid, int generations) {
   return false;
 }
 
+// Whether the launcher's group is orphaned: its leader's parent, a shell, is in no other group of the session. Then
+// nobody could continue it, and the kernel does not stop it.
+bool GroupIsOrphaned() {
+  const pid_t parent = getppid();
+  return parent == 0 || getsid(parent) != getsid(0) || getpgid(parent) == getpgrp();
+}
+
 // wait4 returns the resource usage with the status; glibc's waitid has no parameter for it.
 std::optional<TargetEnd> Reap(pid_t pid, int flags) {
   int status = 0;
@@ -192,7 +199,9 @@ bool TargetProcess::leads_group() const {
 }
 
 void TargetProcess::Forward(const SignalEvent& event) {
-  if (event.signo == SIGTSTP || event.signo == SIGTTIN || event.signo == SIGTTOU) asked_to_stop_ = true;
+  const bool stops = event.signo == SIGTSTP || event.signo == SIGTTIN || event.signo == SIGTTOU;
+  if (stops && event.to_group && GroupIsOrphaned()) return;
+  if (stops) asked_to_stop_ = true;
   if (event.signo == SIGCONT) asked_to_stop_ = false;
   if (event.to_group && leads_group()) {
     kill(-pid_, event.signo);
@@ -201,13 +210,32 @@ void TargetProcess::Forward(const SignalEvent& event) {
   }
 }
 
-bool TargetProcess::LendTerminal() {
-  if (asked_to_stop_ || !MayNeedTerminal()) return false;
+bool TargetProcess::LendTerminal(bool target_stopped) {
+  if (!MayNeedTerminal() || !(target_stopped || UsesTerminal())) return false;
   const ScopedFd terminal = OpenTerminal();
-  if (!terminal.valid() || tcgetpgrp(terminal.get()) != getpgrp() || !AnyStopped(pid_, kMostGenerations)) return false;
+  if (!terminal.valid() || tcgetpgrp(terminal.get()) != getpgrp()) return false;
   // SIGTTOU is blocked (SignalSet), so that this works in the background, too.
   if (tcsetpgrp(terminal.get(), pid_) != 0) return false;
   lent_ = true;
+  kill(-pid_, SIGCONT);
+  return true;
+}
+
+bool TargetProcess::UsesTerminal() {
+  if (!std::exchange(probe_tried_, true)) {
+    absl::StatusOr<SignalProbe> probe = SignalProbe::Start(pid_);
+    if (probe.ok()) probe_.emplace(std::move(*probe));
+    // What was stopped before the probe was in the group.
+    if (!asked_to_stop_ && AnyStopped(pid_, kMostGenerations)) return true;
+  }
+  if (!probe_) return false;
+  probe_->Has(SIGCONT);  // takes it: as long as it is pending, the probe calls stops overtaken
+  const bool reads = probe_->Has(SIGTTIN), writes = probe_->Has(SIGTTOU);
+  return reads || writes;
+}
+
+bool TargetProcess::ContinueIfOrphaned() {
+  if (!leads_group() || !GroupIsOrphaned()) return false;
   kill(-pid_, SIGCONT);
   return true;
 }
@@ -217,9 +245,11 @@ void TargetProcess::StopLaunchersGroup(int signo) {
 }
 
 void TargetProcess::TakeTerminal() {
+  probe_.reset();
   if (!std::exchange(lent_, false)) return;
   const ScopedFd terminal = OpenTerminal();
   if (terminal.valid() && tcgetpgrp(terminal.get()) == pid_) tcsetpgrp(terminal.get(), getpgrp());
+  kill(0, SIGCONT);  // others of the pipeline, which the terminal may have stopped meanwhile
 }
 
 int ExecFailureStatus(int exec_errno) {

@@ -80,12 +80,17 @@ class TargetProcess {
   bool leads_group() const;
   // Forwards the event to the target, or to its process group.
   void Forward(const SignalEvent& event);
-  // If the target leads a group, the launcher's group has the terminal, and a process of the target was stopped, as
-  // those are that use the terminal: hands the terminal over, continues the group and returns true. The target itself
-  // need not be stopped (`timeout` is not), so this is to be called again and again.
-  bool LendTerminal();
+  // If the target leads a group, the launcher's group has the terminal, and the terminal has stopped the target's group
+  // for using it: hands the terminal over, continues the group and returns true. The target itself need not be stopped
+  // (`timeout` is not), so this is to be called again and again. `target_stopped`: the target is, by SIGTTIN or
+  // SIGTTOU.
+  bool LendTerminal(bool target_stopped);
   // Whether the launcher is to look again soon.
   bool MayNeedTerminal() const { return has_terminal_job_ && leads_group(); }
+  // For a target that leads a group and has stopped: where the launcher's group is orphaned (it is the session's
+  // leader, as in a container), the kernel would have dropped the signal without tbprof. Then continues the target's
+  // group and returns true.
+  bool ContinueIfOrphaned();
   // The launcher is about to stop as the target was: then all of its group stops, as without tbprof.
   void StopLaunchersGroup(int signo);
   // Takes the terminal back after the target's end.
@@ -93,12 +98,15 @@ class TargetProcess {
 
  private:
   TargetProcess() = default;
+  bool UsesTerminal();
   pid_t pid_ = -1;
   ScopedFd pidfd_;
   std::optional<TargetEnd> end_;
   bool has_terminal_job_ = false;  // the launcher leads its group, and its session has a terminal
   bool lent_ = false;
   bool asked_to_stop_ = false;  // by a forwarded signal
+  bool probe_tried_ = false;
+  std::optional<SignalProbe> probe_;  // in the target's group
 };
 
 // 127 for ENOENT and ENOTDIR, 126 otherwise.

@@ -129,6 +129,23 @@ TEST(JobControl, StopAndContinueOfTheGroupThatTheCommandHasLeft_AreAsBare) {
   EXPECT_EQ(running->Wait().code(), 23);
 }
 
+// As in a container: there is no shell that could continue a stopped job, and the kernel stops none.
+TEST(JobControl, StopOfAnOrphanedGroupThatTheCommandHasLeft_IsDropped) {
+  RunOptions options;
+  options.launcher = {"/usr/bin/setsid", "-w"};
+  const auto running = StartUnderTbprof(InOwnGroup({Program("waits_for_signals"), "60", "handle"}), options);
+  const auto target = static_cast<pid_t>(running->WaitForNumber("pid"));
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  const pid_t launcher = getsid(target);
+  kill(-launcher, SIGTSTP);
+  // The launcher takes lower numbers first.
+  kill(-launcher, SIGWINCH);
+  EXPECT_TRUE(running->WaitForFact("signal " + std::to_string(SIGWINCH)));
+  EXPECT_NE(StateOf(target), 'T');
+  kill(-launcher, SIGTERM);
+  EXPECT_EQ(running->Wait().code(), 23);
+}
+
 // A second interrupt after the command's end: the conversion stops, the raw records stay.
 TEST(Interrupt, TwiceDuringTheConversion_SpoolIsKept) {
   const auto running = StartUnderTbprof({Program("survive"), "20000", "return"}, [] {

@@ -99,8 +99,9 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
 
 // Started by Python's or joblib's own pools: a worker, or a process that watches over them.
 bool IsOfAPool(const Process& process) {
+  if (process.arguments.empty()) return true;  // --record-argv=no: it may be
   return std::ranges::any_of(process.arguments, [](const std::string& argument) {
-    return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky");
+    return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky.");
   });
 }
 
@@ -306,7 +307,8 @@ void LeaveOutImports(const Timeline& timeline, const PythonTags& tags, StepSpan*
   std::vector<TimeSpan> rest = WithoutImports(*python, tags, /*of_interpreter=*/false, whole);
   for (TimeSpan& of : rest) of = {std::max(of.start_ps, whole.start_ps), std::min(of.end_ps, whole.end_ps)};
   std::erase_if(rest, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
-  if (!rest.empty()) span->spans = std::move(rest);
+  // A program that runs while it is imported (`python -c "import train"`) works in its import.
+  if (LengthOf(rest) * 2 >= whole.end_ps - whole.start_ps) span->spans = std::move(rest);
 }
 
 }  // namespace

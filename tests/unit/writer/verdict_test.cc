@@ -884,6 +884,7 @@ TEST(Verdict, ProgramThatWaitsForAnother_IsNotTheOneThatIsJudged) {
   const uint32_t process = maker.Process(4711, 0);
   maker.timeline.processes[process].forked = false;
   maker.timeline.processes[process].name = "train.py";
+  maker.timeline.processes[process].arguments = {"python3", "train.py"};
   maker.timeline.processes[0].is_command = true;
   const uint32_t other = maker.Thread("", true, process);
   const uint32_t work = maker.Stack(0, kOwn, "work", 60);
