@@ -92,7 +92,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
   ChooseCause({timeline, tags, classes, span, time, gpu, usage, account}, &verdict);
-  if (const std::string about = OtherProcess(timeline, process); !about.empty()) verdict.facts.push_back(about);
+  if (const std::string about = OtherProcess(timeline, process); !about.empty()) {
+    verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
+  }
   return verdict;
 }
 
