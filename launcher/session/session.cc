@@ -264,8 +264,7 @@ void Session::SetControl(Target* target) {
   for (int i = 0; i < kTries; ++i) {
     // A border that was already read may not have its window yet: the window of the previous range is closed first.
     const bool is_begun = config_.trigger != TriggerKind::kNone && !triggers_disarmed_ &&
-                          (triggers_.is_open() ||
-                           __atomic_load_n(&TriggersOf(header)->reported, __ATOMIC_SEQ_CST) != target->borders_seen);
+                          (triggers_.is_open() || ReportedBorders(*TriggersOf(header)) != target->borders_seen);
     const uint32_t wanted = (control & ~uint32_t{kFamilyAll}) | (is_begun ? config_.families : families);
     if (__atomic_compare_exchange_n(&header->control, &control, wanted, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
       break;
@@ -289,19 +288,20 @@ void Session::AdaptSampling(uint64_t now_ns) {
 }
 
 void Session::ReadTriggers() {
-  const uint64_t now = Now();
   const uint64_t patience = TicksOf(kTriggerPatienceNs);
   for (const auto& target : targets_->targets()) {
     const uint32_t segment = target->mapped->number;
-    triggers_.Read(segment, *TriggersOf(target->mapped->segment.header), &target->borders_seen,
-                   now > patience ? now - patience : 0, now);
+    const Triggers& triggers = *TriggersOf(target->mapped->segment.header);
+    const uint32_t reported = ReportedBorders(triggers);
+    const uint64_t now = Now();
+    triggers_.Read(segment, triggers, reported, &target->borders_seen, now > patience ? now - patience : 0, now);
     triggers_.Forget(
         segment, [&](uint32_t serial) { return target->Has(serial); }, now);
     // Resets a segment that armed itself for a border that was lost, or without reporting one.
     SegmentHeader* const header = target->mapped->segment.header;
     const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_RELAXED);
     if (!triggers_.is_open() && (control & kFamilyAll) != windows_.ArmedFamilies() &&
-        __atomic_load_n(&TriggersOf(header)->reported, __ATOMIC_RELAXED) == target->borders_seen) {
+        ReportedBorders(triggers) == target->borders_seen) {
       SetControl(target.get());
     }
   }

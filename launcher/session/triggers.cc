@@ -14,8 +14,8 @@ constexpr size_t kMostOpen = 2;  // a range may begin before the end of the one 
 
 }  // namespace
 
-void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t* seen, uint64_t from, uint64_t now) {
-  const uint32_t reported = __atomic_load_n(&triggers.reported, __ATOMIC_ACQUIRE);
+void TriggerReader::Read(uint32_t segment, const Triggers& triggers, uint32_t reported, uint32_t* seen, uint64_t from,
+                         uint64_t now) {
   if (reported - *seen > kRangeBorders) {
     const uint32_t lost = reported - *seen - kRangeBorders;
     missed_ += (lost + 1) / 2;

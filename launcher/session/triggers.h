@@ -3,7 +3,8 @@
 // Turns the range borders that recorded processes report (--window=nvtx:NAME, cuda-profiler) into windows: a window
 // lasts from the first begin to the last end of overlapping ranges.
 //
-//   triggers.Read(segment, *TriggersOf(header), &seen, from, now);  // each segment
+//   const uint32_t reported = ReportedBorders(*TriggersOf(header));  // each segment; the clock is read after it
+//   triggers.Read(segment, *TriggersOf(header), reported, &seen, from, now);
 //   triggers.Forget(segment, is_alive, now);                        // its ended processes
 //   for (const TriggerChange& change : triggers.Take()) ...
 //
@@ -27,18 +28,25 @@ struct TriggerChange {
   bool process_ended = false;  // the process ended inside its range
 };
 
+// How many borders a segment has reported. None of them is later than a clock that is read after this.
+inline uint32_t ReportedBorders(const Triggers& triggers) {
+  return __atomic_load_n(&triggers.reported, __ATOMIC_SEQ_CST);
+}
+
 class TriggerReader {
  public:
-  // `seen`: the number of borders of this segment that were read before; updated. Border times are clamped to
-  // `from`...`now`.
-  void Read(uint32_t segment, const Triggers& triggers, uint32_t* seen, uint64_t from, uint64_t now);
+  // Reads the borders up to number `reported`. `seen`: the number of borders of this segment that were read before;
+  // updated. Border times are clamped to `from`...`now`.
+  void Read(uint32_t segment, const Triggers& triggers, uint32_t reported, uint32_t* seen, uint64_t from, uint64_t now);
   // Ends the ranges of processes that have ended.
   void Forget(uint32_t segment, const std::function<bool(uint32_t process_serial)>& is_alive, uint64_t now);
   void ForgetSegment(uint32_t segment, uint64_t now);
   // Returns the changes in time order.
   std::vector<TriggerChange> Take();
 
-  bool is_open() const { return open_count_ > 0; }
+  // Whether a range is open, or its window is: of a begin that was read but not taken, the range is; of an end that was
+  // not taken, the window.
+  bool is_open() const { return open_count_ > 0 || !open_.empty(); }
   // Ranges whose border was overwritten before it was read, or was never finished.
   uint64_t missed() const { return missed_; }
 

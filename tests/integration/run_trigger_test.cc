@@ -25,9 +25,17 @@ RunResult RunHot(const std::vector<std::string>& arguments, std::vector<std::str
   return RunUnderTbprof(command, {.tbprof = tbprof});
 }
 
+int64_t StartOf(const std::string& directory) {
+  return nlohmann::json::parse(ReadFile(directory + "/summary.json")).at("start_unix_ns");
+}
+
+// In the order of their windows: of two that end within a second, the later one may be published first.
 std::vector<std::unique_ptr<Profile>> Profiles(const RunResult& result) {
+  std::vector<std::string> directories = result.run_directories;
+  std::sort(directories.begin(), directories.end(),
+            [](const std::string& a, const std::string& b) { return StartOf(a) < StartOf(b); });
   std::vector<std::unique_ptr<Profile>> profiles;
-  for (const std::string& directory : result.run_directories) {
+  for (const std::string& directory : directories) {
     const std::vector<std::string> files = FilesBelow(directory, ".xplane.pb");
     EXPECT_THAT(files, SizeIs(1)) << directory;
     if (!files.empty()) profiles.push_back(Profile::Parse(files[0]));
@@ -55,6 +63,15 @@ TEST(Trigger, EachRange_IsARunOfItsOwn) {
     }
   }
   EXPECT_THAT(FilesBelow(result.logdir + "/.tbprof", ".spool"), IsEmpty());
+}
+
+// The launcher reads the begin of each range while calls begin at any time.
+TEST(Trigger, CallsOfEachRange_AreRecorded) {
+  const RunResult result = RunHot({"calls", "90"}, {"--wait-threshold=0"});
+  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  const auto profiles = Profiles(result);
+  ASSERT_THAT(profiles, SizeIs(90)) << result.AllSaid();
+  for (const auto& profile : profiles) EXPECT_THAT(profile->Named("usleep"), SizeIs(40));
 }
 
 TEST(Trigger, RangesByNumber_EndOnAnotherThread) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// trigger ranges COUNT|threads|starts|killed|child|none|short COUNT|registered|named NAME: ranges called `hot`
-// of NVTX, with recorded sleeps in and around them.
+// trigger ranges COUNT|threads|starts|killed|child|none|short COUNT|calls COUNT|registered|named NAME: ranges called
+// `hot` of NVTX, with recorded sleeps in and around them.
 #include <nvtx3/nvToolsExt.h>
 
 #include <pthread.h>
@@ -137,6 +137,14 @@ int main(int argc, char** argv) {
       nvtxRangePushA("hot");
       nvtxRangePop();
       SleepUnseen(2);
+    }
+  }
+  if (strcmp(mode, "calls") == 0) {
+    for (int i = 0; i < count; ++i) {
+      nvtxRangePushA("hot");
+      for (int call = 0; call < 40; ++call) usleep(50);
+      nvtxRangePop();
+      SleepUnseen(20);
     }
   }
   if (strcmp(mode, "named") == 0 && argc > 2) {
