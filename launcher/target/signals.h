@@ -100,7 +100,7 @@ class SignalProbe {
   // systemd and Slurm signal one process after the other. std::nullopt: the probe does not respond.
   std::optional<bool> Got(int signo);
   // The same, asked once.
-  bool Has(int signo) { return Ask(signo).value_or(false); }
+  std::optional<bool> Has(int signo) { return Ask(signo); }
   pid_t pid() const { return pid_; }
 
  private:

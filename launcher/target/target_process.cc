@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -37,18 +38,38 @@ absl::Duration ToDuration(const timeval& time) { return absl::Seconds(time.tv_se
 
 ScopedFd OpenTerminal() { return ScopedFd(open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)); }
 
-// Whether the process or a descendant is stopped. Of each process, the children of its main thread are known.
+// What has stopped a process.
+enum class Stop {
+  kNone,
+  kUnknown,     // Linux before 5.17 does not say
+  kByTerminal,  // SIGTTIN or SIGTTOU
+};
+
+Stop StopOf(pid_t pid) {
+  if (SchedulerState(pid) != 'T') return Stop::kNone;
+  std::string stat = ReadText(StrCat("/proc/", pid, "/stat"));
+  stat.erase(stat.find_last_not_of('\n') + 1);
+  const int signo = ParseNumber<int>(stat.substr(stat.find_last_of(' ') + 1)).value_or(0);  // the last field
+  if (signo == 0) return Stop::kUnknown;
+  return signo == SIGTTIN || signo == SIGTTOU ? Stop::kByTerminal : Stop::kNone;
+}
+
+// Of the process and its descendants: of each, the children of its main thread are known.
 constexpr int kMostGenerations = 8;
-bool AnyStopped(pid_t pid, int generations) {
-  if (SchedulerState(pid) == 'T') return true;
-  if (generations == 0) return false;
+Stop StopBelow(pid_t pid, int generations) {
+  Stop most = StopOf(pid);
+  if (generations == 0) return most;
   const std::string children = ReadText(StrCat("/proc/", pid, "/task/", pid, "/children"));
   for (const std::string_view child : Split(children, ' ')) {
-    const std::optional<pid_t> number = ParseNumber<pid_t>(child);
-    if (number && AnyStopped(*number, generations - 1)) return true;
+    if (most == Stop::kByTerminal) break;
+    if (const auto number = ParseNumber<pid_t>(child)) most = std::max(most, StopBelow(*number, generations - 1));
   }
-  return false;
+  return most;
 }
+
+// How often the processes themselves are looked at after the probe has joined their group: what the terminal stopped
+// before may take a while to stop on a busy machine.
+constexpr int kFirstLooks = 40;
 
 // Whether the launcher's group is orphaned: its leader's parent, a shell, is in no other group of the session. Then
 // nobody could continue it, and the kernel does not stop it.
@@ -225,13 +246,16 @@ bool TargetProcess::UsesTerminal() {
   if (!std::exchange(probe_tried_, true)) {
     absl::StatusOr<SignalProbe> probe = SignalProbe::Start(pid_);
     if (probe.ok()) probe_.emplace(std::move(*probe));
-    // What was stopped before the probe was in the group.
-    if (!asked_to_stop_ && AnyStopped(pid_, kMostGenerations)) return true;
   }
-  if (!probe_) return false;
-  probe_->Has(SIGCONT);  // takes it: as long as it is pending, the probe calls stops overtaken
-  const bool reads = probe_->Has(SIGTTIN), writes = probe_->Has(SIGTTOU);
-  return reads || writes;
+  // SIGCONT first: as long as it is pending, the probe calls stops overtaken. The answer shows that the probe has
+  // joined the group: what was sent to that before, it does not know.
+  const bool has_joined = probe_ && probe_->Has(SIGCONT).has_value();
+  const std::optional<bool> reads = has_joined ? probe_->Has(SIGTTIN) : std::nullopt;
+  const std::optional<bool> writes = reads ? probe_->Has(SIGTTOU) : std::nullopt;
+  if (reads.value_or(false) || writes.value_or(false)) return true;
+  if (writes && looks_ >= kFirstLooks) return false;
+  ++looks_;
+  return !asked_to_stop_ && StopBelow(pid_, kMostGenerations) != Stop::kNone;
 }
 
 bool TargetProcess::ContinueIfOrphaned() {

@@ -106,6 +106,7 @@ class TargetProcess {
   bool lent_ = false;
   bool asked_to_stop_ = false;  // by a forwarded signal
   bool probe_tried_ = false;
+  int looks_ = 0;                     // at the target's processes, for what stopped them
   std::optional<SignalProbe> probe_;  // in the target's group
 };
 
