@@ -71,7 +71,7 @@ std::string UnclearReason(const Estimate& estimate, double margin, double confid
   if (estimate.apart && estimate.trend) {
     return "the runs get slower or faster within the sides, which were not run alternately: as likely the machine";
   }
-  const Interval interval = IntervalOf(estimate, confidence);
+  const ConfidenceInterval interval = IntervalOf(estimate, confidence);
   if (interval.low > -margin && interval.high < margin) {
     return StrCat("the interval lies within ", HumanPercent(margin),
                   "; after so few runs it must be narrower to be called equivalent");
@@ -287,7 +287,7 @@ class Comparing {
     result.now = *result.base * std::exp(estimate.change);
     result.change = std::expm1(estimate.change);
     if (estimate.known) {
-      const Interval interval = IntervalOf(estimate, out_.confidence);
+      const ConfidenceInterval interval = IntervalOf(estimate, out_.confidence);
       result.low = interval.low;
       result.high = interval.high;
     }

@@ -301,7 +301,7 @@ Decision Decide(const Estimate& estimate, double margin, double budget_share) {
   return out;
 }
 
-Interval IntervalOf(const Estimate& estimate, double confidence) {
+ConfidenceInterval IntervalOf(const Estimate& estimate, double confidence) {
   const double half = Quantile(estimate.degrees, (1 - confidence) / 2) * estimate.error;
   return {std::expm1(estimate.change - half), std::expm1(estimate.change + half)};
 }

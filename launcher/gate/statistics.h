@@ -80,10 +80,10 @@ struct Decision {
 Decision Decide(const Estimate& estimate, double margin, double budget_share = 1);
 
 // The change as a share, with its confidence interval. Requires `known`.
-struct Interval {
+struct ConfidenceInterval {
   double low = 0, high = 0;
 };
-Interval IntervalOf(const Estimate& estimate, double confidence);
+ConfidenceInterval IntervalOf(const Estimate& estimate, double confidence);
 
 // Number of runs per side (or pairs) with which a change of this size gives an answer other than `cannot tell` in 95 %
 // of cases. std::nullopt: more than 10,000.

@@ -14,8 +14,6 @@
 #include "writer/base/utf8.h"
 
 namespace tbprof {
-namespace {}  // namespace
-
 void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate) {
   session->FindSpool();
   if (fate.keep && session->spool_removed()) {

@@ -42,13 +42,13 @@ bool IsRefusal(int error) {
 
 }  // namespace
 
-NativeProcess::NativeProcess(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit)
+NativeTarget::NativeTarget(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit)
     : process_(process), pidfd_(process.pidfd), shared_(*shared), emit_(emit), modules_(process.pid, &shared->files) {
   status_.process_serial = process.serial;
   InnermostId("/proc/" + std::to_string(process.pid) + "/status", &nested_);
 }
 
-void NativeProcess::Start(uint64_t period_ns) {
+void NativeTarget::Start(uint64_t period_ns) {
   if (running_ || ended_ || replaced_ || refused_) return;
   running_ = true;
   period_ns_ = period_ns;
@@ -59,7 +59,7 @@ void NativeProcess::Start(uint64_t period_ns) {
   if (!threads_.empty()) modules_.Read();
 }
 
-void NativeProcess::Refuse(int error) {
+void NativeTarget::Refuse(int error) {
   refused_ = true;
   status_.state = StateOf(error);
   status_.error = error;
@@ -69,7 +69,7 @@ void NativeProcess::Refuse(int error) {
   EmitStatus({});
 }
 
-bool NativeProcess::OpenThread(int32_t tid) {
+bool NativeTarget::OpenThread(int32_t tid) {
   if (refused_ || threads_.contains(tid)) return true;
   int error = 0;
   std::unique_ptr<PerfEvent> event;
@@ -101,7 +101,7 @@ bool NativeProcess::OpenThread(int32_t tid) {
 }
 
 // False: no new thread.
-bool NativeProcess::ListThreads() {
+bool NativeTarget::ListThreads() {
   const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(StrCat("/proc/", process_.pid, "/task").c_str()), closedir);
   if (tasks == nullptr) return false;
   const size_t before = threads_.size();
@@ -114,17 +114,17 @@ bool NativeProcess::ListThreads() {
   return threads_.size() > before;
 }
 
-void NativeProcess::OpenAll() {
+void NativeTarget::OpenAll() {
   for (int i = 0; i < kMaxListings && !refused_ && ListThreads(); ++i) {
   }
 }
 
-void NativeProcess::CloseEvents() {
+void NativeTarget::CloseEvents() {
   shared_.events -= static_cast<uint32_t>(threads_.size());
   threads_.clear();
 }
 
-void NativeProcess::Take(Time now) {
+void NativeTarget::Take(Time now) {
   if (!running_ || ended_ || refused_) return;
   // Polls before the events are read, so that the records up to the process's end are read.
   pollfd end = {pidfd_.get(), POLLIN, 0};
@@ -160,7 +160,7 @@ void NativeProcess::Take(Time now) {
   }
 }
 
-void NativeProcess::TakeRecord(Thread* thread, const PerfRecord& record) {
+void NativeTarget::TakeRecord(Thread* thread, const PerfRecord& record) {
   switch (record.kind) {
     case PerfRecord::kSample:
       if (!replaced_ && thread->inner > 0) TakeSample(thread, record);
@@ -187,7 +187,7 @@ void NativeProcess::TakeRecord(Thread* thread, const PerfRecord& record) {
   }
 }
 
-void NativeProcess::TakeUsage(Time now) {
+void NativeTarget::TakeUsage(Time now) {
   if (now < next_usage_) return;
   next_usage_ = now + kUsageInterval;
   for (auto& [tid, thread] : threads_) {
@@ -195,7 +195,7 @@ void NativeProcess::TakeUsage(Time now) {
   }
 }
 
-void NativeProcess::ReadUsage(int32_t tid, Thread* thread, Time now) {
+void NativeTarget::ReadUsage(int32_t tid, Thread* thread, Time now) {
   thread->ran = false;
   if (thread->inner <= 0) return;
   if (!thread->schedstat.valid() && (threads_.size() <= kMaxOpenSchedules || tid == process_.pid)) {
@@ -209,7 +209,7 @@ void NativeProcess::ReadUsage(int32_t tid, Thread* thread, Time now) {
   thread->usage.Take(*reading, thread->inner, ReadTicks(shared_.clock_kind), now, &usage_);
 }
 
-void NativeProcess::TakeSample(Thread* thread, const PerfRecord& record) {
+void NativeTarget::TakeSample(Thread* thread, const PerfRecord& record) {
   bool complete = false;
   std::vector<uint64_t> addresses = shared_.unwinder.Unwind(modules_.map(), record.snapshot, kMaxFrames, &complete);
   if (!complete && modules_.map().Find(addresses.back() - (addresses.size() > 1 ? 1 : 0)) == nullptr &&
@@ -229,14 +229,14 @@ void NativeProcess::TakeSample(Thread* thread, const PerfRecord& record) {
   pending_.push_back(sample);
 }
 
-void NativeProcess::SetPeriod(uint64_t period_ns) {
+void NativeTarget::SetPeriod(uint64_t period_ns) {
   if (!running_ || period_ns == period_ns_) return;
   period_ns_ = period_ns;
   status_.interval_us = static_cast<uint32_t>(period_ns / 1000);
   for (auto& [tid, thread] : threads_) thread.event->SetPeriod(period_ns);
 }
 
-void NativeProcess::Emit() {
+void NativeTarget::Emit() {
   EmitRows<NativeStacksFact>(emit_, FrameType::kNativeStacks, process_, TakeNewNativeNodes(&trie_));
   EmitRows<NativeSamplesFact>(emit_, FrameType::kNativeSamples, process_, std::exchange(pending_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
@@ -246,7 +246,7 @@ void NativeProcess::Emit() {
   }
 }
 
-void NativeProcess::EmitStatus(Time now) {
+void NativeTarget::EmitStatus(Time now) {
   next_status_ = now + kStatusInterval;
   if (threads_left_out_ > 0 && !refused_) {
     const PerfRefusal refusal = ExplainPerfRefusal(left_out_error_, PerfEventParanoid());
@@ -265,7 +265,7 @@ void NativeProcess::EmitStatus(Time now) {
   emitted_reason_ = reason_;
 }
 
-void NativeProcess::Stop() {
+void NativeTarget::Stop() {
   if (running_ && !ended_ && !replaced_ && !refused_) {
     for (auto& [tid, thread] : threads_) {
       Thread* const its = &thread;

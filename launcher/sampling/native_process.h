@@ -4,7 +4,7 @@
 // read, and emits frames of the spool, stacks before the samples that refer to them. Also records the CPU usage of the
 // main thread and of the threads that have samples.
 //
-//   NativeProcess process(target, shared, emit);
+//   NativeTarget process(target, shared, emit);
 //   process.Start(10'000'000);         // a window is open
 //   process.Take(now);                 // every few periods
 //   process.Stop();                    // emits all samples taken before
@@ -45,14 +45,14 @@ struct NativeShared {
   uint32_t max_events = 0;
 };
 
-class NativeProcess {
+class NativeTarget {
  public:
   using Time = std::chrono::steady_clock::time_point;
   static constexpr size_t kMaxThreads = 1024;
 
   // `shared` and `emit` must outlive this.
-  NativeProcess(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit);
-  ~NativeProcess() { CloseEvents(); }
+  NativeTarget(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit);
+  ~NativeTarget() { CloseEvents(); }
 
   void Start(uint64_t period_ns);
   void Take(Time now);

@@ -99,7 +99,7 @@ bool NativeSampler::Flush(milliseconds timeout) {
 }
 
 void NativeSampler::Apply(const Command& command) {
-  const auto is_it = [&](const std::unique_ptr<NativeProcess>& process) {
+  const auto is_it = [&](const std::unique_ptr<NativeTarget>& process) {
     return process->process().segment == command.process.segment && process->process().serial == command.process.serial;
   };
   switch (command.kind) {
@@ -131,7 +131,7 @@ void NativeSampler::Apply(const Command& command) {
 
 void NativeSampler::TakeGrown() {
   for (const Process& process : young_.TakeGrown(Clock::now())) {
-    processes_.push_back(std::make_unique<NativeProcess>(process, shared_.get(), emit_));
+    processes_.push_back(std::make_unique<NativeTarget>(process, shared_.get(), emit_));
     if (armed_) processes_.back()->Start(period_ns_);
   }
 }

@@ -30,7 +30,7 @@
 
 namespace tbprof {
 
-class NativeProcess;
+class NativeTarget;
 struct NativeShared;
 
 class NativeSampler {
@@ -83,7 +83,7 @@ class NativeSampler {
   int64_t cpu_at_governing_ns_ = 0;
   std::unique_ptr<NativeShared> shared_;
   YoungProcesses young_;
-  std::vector<std::unique_ptr<NativeProcess>> processes_;
+  std::vector<std::unique_ptr<NativeTarget>> processes_;
   absl::Status started_;
   std::thread thread_;
 };

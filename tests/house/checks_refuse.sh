@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The checks of the house find what they look for: an include against the order of folders, a folder without a place in
-# it, a word that is replaced by another, a file or a function that is too long.
+# it, a word that is replaced by another, a file or a function that is too long, two types of one name.
 
 . "$(dirname "${BASH_SOURCE[0]}")/../../scripts/lib.sh"
 
@@ -45,4 +45,11 @@ lines() { printf '  ++number;\n%.0s' $(seq "$1"); }
 refuses check_sizes.sh "launcher/base/count.cc:Count: 81 lines"
 { echo 'int number;'; lines 600; } >"$work/launcher/base/count.cc"
 refuses check_sizes.sh "launcher/base/count.cc: 601 lines"
+
+echo 'struct Span { int start; };' >"$work/writer/base/span.h"
+{ echo 'namespace {'; echo 'class Span {};'; echo '}  // namespace'; echo 'struct Other::Span {};'; } \
+  >"$work/launcher/base/span.cc"
+"$TBPROF_ROOT/scripts/check_types.sh" "$work" >/dev/null || fail "check_types.sh refuses a type of one file"
+echo 'class Span : public Other {' >>"$work/launcher/base/span.cc"
+refuses check_types.sh "writer/base/span.h:1 both define Span"
 say "the checks refuse what they should"

@@ -79,7 +79,7 @@ GpuBuilder::Timing GpuBuilder::TimesOf(const ProcessState& state, uint64_t start
   if (end_ns == 0 ? !may_be_open : end_ns < start_ns) return Timing::kCorrupt;
   const GpuClockMap& clock = state.facts->clock;
   if (!clock.usable()) return Timing::kUntimed;
-  const GpuTime start = clock.ToTicks(start_ns, state.pairs_passed);
+  const GpuTicks start = clock.ToTicks(start_ns, state.pairs_passed);
   const uint64_t begun = state.process != nullptr ? state.process->start_ticks : 0;
   if (IsFarBehind(start.ticks, facts_->last_ticks) ||
       (begun > kPlausibleTicks && start.ticks < begun - kPlausibleTicks)) {
@@ -96,7 +96,7 @@ GpuBuilder::Timing GpuBuilder::TimesOf(const ProcessState& state, uint64_t start
     span->end = std::max(span->end, span->start + 1);
     return Timing::kGood;
   }
-  const GpuTime end = clock.ToTicks(end_ns, state.pairs_passed);
+  const GpuTicks end = clock.ToTicks(end_ns, state.pairs_passed);
   span->uncertain |= end.uncertain;
   span->end = end.ticks;
   if (span->uncertain || span->end < span->start) {

@@ -4,8 +4,6 @@
 #include <algorithm>
 
 namespace tbprof {
-namespace {}  // namespace
-
 bool CpuLimitFacts::Take(const Frame& frame) {
   if (frame.type != FrameType::kCpuLimits) return false;
   CpuLimitsFact fact;

@@ -147,7 +147,7 @@ uint64_t GpuClockMap::InSegment(const Segment& segment, uint64_t gpu_ns) const {
                 static_cast<double>(to.gpu_ns - from.gpu_ns) / static_cast<double>(to.ticks - from.ticks));
 }
 
-GpuTime GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
+GpuTicks GpuClockMap::ToTicks(uint64_t gpu_ns, size_t hint) const {
   if (segments_.empty()) return {};
   if (segments_.size() == 1) return {InSegment(segments_[0], gpu_ns), false};
   // The clock jumps all the time: only the position of the record in the spool gives its time.

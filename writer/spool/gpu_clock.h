@@ -6,7 +6,7 @@
 //   GpuClockMap clock;
 //   for (const GpuClockRecord& pair : pairs) clock.Add(pair);
 //   clock.Finish(ns_per_tick);
-//   const GpuTime time = clock.ToTicks(ns, hint);
+//   const GpuTicks time = clock.ToTicks(ns, hint);
 //
 // A program may register its own clock with CUPTI, which cannot be undone (PyTorch's Kineto: the CPU's counter). From
 // then on the clock has another rate, which the pairs show.
@@ -26,7 +26,7 @@
 
 namespace tbprof {
 
-struct GpuTime {
+struct GpuTicks {
   uint64_t ticks = 0;
   bool uncertain = false;  // the clock jumped nearby
 };
@@ -41,7 +41,7 @@ class GpuClockMap {
 
   // `hint`: number of this process's pairs before the record in the spool, from PassPair. A clock that jumped back has
   // the same reading twice; a record is older than the pairs before it by at most a flush.
-  GpuTime ToTicks(uint64_t gpu_ns, size_t hint) const;
+  GpuTicks ToTicks(uint64_t gpu_ns, size_t hint) const;
   // Returns the number of pairs up to this one, for `hint`.
   size_t PassPair(const GpuClockRecord& pair) const;
 

@@ -35,7 +35,7 @@ TEST(GpuClock, ToTicks_BetweenAndBeyondPairs_IsLinear) {
   EXPECT_EQ(clock.error_ticks(), 50u);
   uint64_t before = 0;
   for (uint64_t ns = 0; ns < 30 * kSecond; ns += 7'777'777) {
-    const GpuTime time = clock.ToTicks(kAhead + ns + ns / kSecond * 50'000 + ns % kSecond / 20'000, kAll);
+    const GpuTicks time = clock.ToTicks(kAhead + ns + ns / kSecond * 50'000 + ns % kSecond / 20'000, kAll);
     EXPECT_FALSE(time.uncertain);
     EXPECT_GE(time.ticks, before);
     before = time.ticks;
@@ -71,7 +71,7 @@ TEST(GpuClock, ToTicks_ClockReplacedByACounter_BothSidesAreRight) {
     EXPECT_EQ(clock.ToTicks(kAhead + ms * 1'000'000, 5).ticks, ms * 1'000'000);
   }
   for (uint64_t ms = 4101; ms < 8800; ms += 37) {
-    const GpuTime time = clock.ToTicks(counter(ms * 1'000'000), kAll);
+    const GpuTicks time = clock.ToTicks(counter(ms * 1'000'000), kAll);
     EXPECT_FALSE(time.uncertain) << ms;
     EXPECT_LE(Distance(time.ticks, ms * 1'000'000), 10u) << ms;
   }
@@ -98,14 +98,14 @@ TEST(GpuClock, ForwardStep_IsABreakAndBothSidesAreRight) {
   EXPECT_EQ(clock.ToTicks(kAhead + 7 * kSecond + kStep, kAll).ticks, 7 * kSecond);
   EXPECT_FALSE(clock.ToTicks(kAhead + 7 * kSecond + kStep, kAll).uncertain);
   // The clock was set between 5 s and 6 s. Times near the step are placed on the side that they fit.
-  const GpuTime early = clock.ToTicks(kAhead + 5 * kSecond + kSecond / 4, kAll);
+  const GpuTicks early = clock.ToTicks(kAhead + 5 * kSecond + kSecond / 4, kAll);
   EXPECT_TRUE(early.uncertain);
   EXPECT_EQ(early.ticks, 5 * kSecond + kSecond / 4);
-  const GpuTime late = clock.ToTicks(kAhead + 5 * kSecond + kSecond * 3 / 4 + kStep, kAll);
+  const GpuTicks late = clock.ToTicks(kAhead + 5 * kSecond + kSecond * 3 / 4 + kStep, kAll);
   EXPECT_TRUE(late.uncertain);
   EXPECT_EQ(late.ticks, 5 * kSecond + kSecond * 3 / 4);
   // Times that the clock never showed.
-  const GpuTime never = clock.ToTicks(kAhead + 7 * kSecond, kAll);
+  const GpuTicks never = clock.ToTicks(kAhead + 7 * kSecond, kAll);
   EXPECT_TRUE(never.uncertain);
   EXPECT_GE(never.ticks, 5 * kSecond);
   EXPECT_LE(never.ticks, 6 * kSecond);
