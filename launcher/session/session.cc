@@ -300,7 +300,7 @@ void Session::ReadTriggers() {
     // Resets a segment that armed itself for a border that was lost, or without reporting one.
     SegmentHeader* const header = target->mapped->segment.header;
     const uint32_t control = __atomic_load_n(&header->control, __ATOMIC_RELAXED);
-    if (!triggers_.is_open() && (control & kFamilyAll) != windows_.ArmedFamilies() &&
+    if ((triggers_disarmed_ || !triggers_.is_open()) && (control & kFamilyAll) != windows_.ArmedFamilies() &&
         ReportedBorders(triggers) == target->borders_seen) {
       SetControl(target.get());
     }

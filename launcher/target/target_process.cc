@@ -19,6 +19,7 @@
 #include "launcher/base/deadline.h"
 #include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
+#include "wire/clock.h"
 #include "wire/rendezvous.h"
 #include "writer/base/parse_number.h"
 #include "writer/base/utf8.h"
@@ -41,35 +42,39 @@ ScopedFd OpenTerminal() { return ScopedFd(open("/dev/tty", O_RDWR | O_CLOEXEC | 
 // What has stopped a process.
 enum class Stop {
   kNone,
-  kUnknown,     // Linux before 5.17 does not say
+  kUnknown,     // Linux before 5.17 does not say; others not after its parent has waited for it
   kByTerminal,  // SIGTTIN or SIGTTOU
 };
 
 Stop StopOf(pid_t pid) {
-  if (SchedulerState(pid) != 'T') return Stop::kNone;
   std::string stat = ReadText(StrCat("/proc/", pid, "/stat"));
   stat.erase(stat.find_last_not_of('\n') + 1);
-  const int signo = ParseNumber<int>(stat.substr(stat.find_last_of(' ') + 1)).value_or(0);  // the last field
+  // `PID (NAME) STATE ...`, and the signal as the last field.
+  if (std::string_view(stat).substr(std::min(stat.size(), stat.rfind(')'))).substr(0, 3) != ") T") return Stop::kNone;
+  const int signo = ParseNumber<int>(stat.substr(stat.find_last_of(' ') + 1)).value_or(0);
   if (signo == 0) return Stop::kUnknown;
   return signo == SIGTTIN || signo == SIGTTOU ? Stop::kByTerminal : Stop::kNone;
 }
 
-// Of the process and its descendants: of each, the children of its main thread are known.
+// Of the process and its descendants that are in `group`: of each, the children of its main thread are known.
 constexpr int kMostGenerations = 8;
-Stop StopBelow(pid_t pid, int generations) {
-  Stop most = StopOf(pid);
+Stop StopBelow(pid_t pid, pid_t group, int generations) {
+  Stop most = getpgid(pid) == group ? StopOf(pid) : Stop::kNone;
   if (generations == 0) return most;
   const std::string children = ReadText(StrCat("/proc/", pid, "/task/", pid, "/children"));
   for (const std::string_view child : Split(children, ' ')) {
     if (most == Stop::kByTerminal) break;
-    if (const auto number = ParseNumber<pid_t>(child)) most = std::max(most, StopBelow(*number, generations - 1));
+    if (const auto number = ParseNumber<pid_t>(child))
+      most = std::max(most, StopBelow(*number, group, generations - 1));
   }
   return most;
 }
 
-// How often the processes themselves are looked at after the probe has joined their group: what the terminal stopped
-// before may take a while to stop on a busy machine.
-constexpr int kFirstLooks = 40;
+// How long and how often the processes themselves are looked at after the probe has joined their group: what the
+// terminal stopped before may take a while to stop on a busy machine.
+constexpr uint64_t kLooksNs = 2'000'000'000, kLookNs = 50'000'000;
+// How often if the probe does not answer.
+constexpr uint64_t kLookWithoutProbeNs = 1'000'000'000;
 
 // Whether the launcher's group is orphaned: its leader's parent, a shell, is in no other group of the session. Then
 // nobody could continue it, and the kernel does not stop it.
@@ -253,9 +258,13 @@ bool TargetProcess::UsesTerminal() {
   const std::optional<bool> reads = has_joined ? probe_->Has(SIGTTIN) : std::nullopt;
   const std::optional<bool> writes = reads ? probe_->Has(SIGTTOU) : std::nullopt;
   if (reads.value_or(false) || writes.value_or(false)) return true;
-  if (writes && looks_ >= kFirstLooks) return false;
-  ++looks_;
-  return !asked_to_stop_ && StopBelow(pid_, kMostGenerations) != Stop::kNone;
+  const uint64_t now = ReadMonotonic();
+  const bool is_first = looks_until_ns_ == 0;
+  if (is_first) looks_until_ns_ = now + kLooksNs;
+  if (asked_to_stop_ || now < next_look_ns_ || (writes && now > looks_until_ns_)) return false;
+  next_look_ns_ = now + (writes ? kLookNs : kLookWithoutProbeNs);
+  const Stop stop = StopBelow(pid_, pid_, kMostGenerations);
+  return stop == Stop::kByTerminal || (stop == Stop::kUnknown && is_first);
 }
 
 bool TargetProcess::ContinueIfOrphaned() {

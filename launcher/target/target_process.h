@@ -106,8 +106,8 @@ class TargetProcess {
   bool lent_ = false;
   bool asked_to_stop_ = false;  // by a forwarded signal
   bool probe_tried_ = false;
-  int looks_ = 0;                     // at the target's processes, for what stopped them
-  std::optional<SignalProbe> probe_;  // in the target's group
+  uint64_t looks_until_ns_ = 0, next_look_ns_ = 0;  // at the target's processes, for what stopped them
+  std::optional<SignalProbe> probe_;                // in the target's group
 };
 
 // 127 for ENOENT and ENOTDIR, 126 otherwise.

@@ -265,5 +265,32 @@ pty.spawn(["/bin/bash", "-c", 'set -m; "$@"; echo status $?', "bash"] + sys.argv
   EXPECT_EQ(RunUnderTbprof(command, options).out, "status 0\r\n");
 }
 
+// What somebody stops there by SIGSTOP stays stopped: the command itself, and a process below it.
+TEST(Foreground, StoppedBySomebodyInItsOwnGroup_StaysStopped) {
+  for (const char* stopped : {"$PPID", "$$"}) {
+    const TemporaryDirectory directory;
+    const std::string pid = directory / "pid", end = directory / "end", states = directory / "states";
+    RunOptions options;
+    options.tbprof = {"--quiet"};
+    // A second job stops it, looks at it 20 times, and lets it end.
+    const std::string shell = R"sh(set -m
+pid=$1 end=$2 states=$3; shift 3
+( until [ -s "$pid" ]; do sleep 0.02; done
+  stopped=$(cat "$pid"); kill -STOP $stopped
+  until [ "$(cut -d" " -f3 /proc/$stopped/stat)" = T ]; do :; done
+  for look in $(seq 20); do cut -d" " -f3 /proc/$stopped/stat; sleep 0.05; done | sort -u > "$states"
+  touch "$end"; kill -CONT $stopped ) &
+"$@"; echo status $?
+)sh";
+    const std::string python = "import pty, sys\npty.spawn(['/bin/bash', '-c'] + sys.argv[1:])\n";
+    options.launcher = {"/usr/bin/python3", "-c", python, shell, "bash", pid, end, states};
+    const std::string script = std::string("echo ") + stopped + " > " + pid + ".new; mv " + pid + ".new " + pid +
+                               "; until [ -e " + end + " ]; do sleep 0.02; done";
+    const RunResult result = RunUnderTbprof(InOwnGroup({"/bin/sh", "-c", script}), options);
+    EXPECT_EQ(ReadFile(states), "T\n") << stopped;
+    EXPECT_THAT(result.out, HasSubstr("status 0")) << stopped;
+  }
+}
+
 }  // namespace
 }  // namespace tbprof::integration
