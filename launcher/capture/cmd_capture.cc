@@ -408,6 +408,20 @@ class CaptureCommand {
     }
     terminal_.Say(text);
     SayLate(file.path.substr(file.path.rfind('/') + 1), warnings);
+    SayVerdict(file.path.substr(file.path.rfind('/') + 1), ReadNotes(warnings));
+  }
+
+  // A worker's own lines go to its own terminal.
+  void SayVerdict(std::string_view name, const NotedAnswers& answers) {
+    const std::string of = several() ? StrCat(name.substr(0, name.find(".xplane.pb")), ": ") : "";
+    if (!answers.verdict.empty()) terminal_.Say(StrCat(of, "verdict: ", PrintableUtf8(answers.verdict)));
+    if (several()) return;
+    if (!answers.where.empty()) {
+      terminal_.Say(StrCat(answers.is_waited_for ? "blocker: " : "where: ", PrintableUtf8(answers.where)));
+    }
+    if (!answers.no_steps_because.empty()) {
+      terminal_.Say(StrCat("steps unknown: ", PrintableUtf8(answers.no_steps_because)));
+    }
   }
 
   // Prints the profile's own warning of a late start; without one, warns if this command called the worker more than

@@ -38,7 +38,8 @@ struct VerdictPart {
 };
 
 struct VerdictAnswer {
-  bool known = false;  // the summary has a verdict; its cause may be unknown
+  bool known = false;          // the summary, or a warning of the profile, has a verdict; its cause may be unknown
+  bool is_waited_for = false;  // `blocker` is what the steps wait for
   std::string text, cause, next, blocker, unknown_because, basis;
   std::optional<bool> problem;
   std::optional<double> share;

@@ -96,6 +96,7 @@ VerdictAnswer ReadVerdict(const Fields& fields) {
   }
   verdict.limits = split.Texts("limits");
   verdict.blocker = fields.Text("blocker");
+  verdict.is_waited_for = std::ranges::find(verdict.where, "waited_for", &VerdictPlace::role) != verdict.where.end();
   if (verdict.blocker.empty()) verdict.blocker = BlockerOf(verdict.where);
   if (verdict.blocker.empty()) verdict.blocker = verdict.cause.empty() ? "not known" : "no single line of Python";
   return verdict;

@@ -24,6 +24,9 @@ constexpr size_t kMostFaults = 8;
 constexpr std::string_view kOfProfileAlone =
     "not written by tbprof, or its summary.json is missing: verdict, Python lines, native functions, waits, GPUs, "
     "memory and ranks are not known";
+constexpr std::string_view kNoSummary =
+    "its summary.json is missing: cause, share, split and next step of the verdict, Python lines, native functions, "
+    "waits, GPUs, memory and ranks are not known";
 
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
@@ -115,7 +118,7 @@ absl::StatusOr<Report> ReportOfProfile(const std::string& path) {
   const absl::Status status = ReadXspaceTotals(file->fd.get(), file->size, path, &report);
   if (!status.ok()) return status;
   if (report.host.empty()) report.host = StemOf(path);
-  report.missing.push_back(StrCat(PrintableUtf8(path), ": ", kOfProfileAlone));
+  report.missing.push_back(StrCat(PrintableUtf8(path), ": ", report.verdict.known ? kNoSummary : kOfProfileAlone));
   return report;
 }
 

@@ -69,8 +69,7 @@ std::vector<std::string> LeadLines(const Report& report) {
   lines.push_back(StrCat(rank, "verdict: ", verdict.known ? verdict.text : "not known"));
   lines.push_back(StepsLine(report));
   if (!verdict.known) return lines;
-  const bool waited_for = std::ranges::find(verdict.where, "waited_for", &VerdictPlace::role) != verdict.where.end();
-  lines.push_back(StrCat(waited_for ? "blocker: " : "where: ", verdict.blocker));
+  lines.push_back(StrCat(verdict.is_waited_for ? "blocker: " : "where: ", verdict.blocker));
   if (const std::string split = SplitLine(verdict); !split.empty()) lines.push_back(StrCat("split: ", split));
   if (!verdict.next.empty()) lines.push_back(StrCat("next: ", verdict.next));
   return lines;

@@ -224,9 +224,18 @@ absl::Status ReadXspaceTotals(int fd, uint64_t size, const std::string& path, Re
   if (!facts.hostnames.empty()) report->host = PrintableUtf8(facts.hostnames[0]);
   report->file = PrintableUtf8(path);
   std::vector<int64_t>& steps = totals.steps();
-  report->steps.known = !steps.empty();
-  if (steps.empty()) {
-    report->steps.unknown_because = "the profile has no line of steps";
+  const NotedAnswers notes = ReadNotes(report->warnings);
+  report->verdict.known = !notes.verdict.empty();
+  report->verdict.text = notes.verdict;
+  report->verdict.is_waited_for = notes.is_waited_for;
+  report->verdict.blocker = !notes.where.empty() ? notes.where : "not known: the profile's warning is cut";
+  report->verdict.unknown_because = !notes.unknown_because.empty()
+                                        ? notes.unknown_because
+                                        : "its summary.json is missing: the profile has the sentence alone";
+  report->steps.known = !steps.empty() && notes.no_steps_because.empty();
+  if (!report->steps.known) {
+    report->steps.unknown_because =
+        notes.no_steps_because.empty() ? "the profile has no line of steps" : notes.no_steps_because;
   } else {
     const auto [shortest, longest] = std::ranges::minmax(steps);
     report->steps.count = steps.size();

@@ -7,6 +7,7 @@
 
 #include "writer/base/symbol_text.h"
 #include "writer/outputs/summary_values.h"
+#include "writer/outputs/xspace_skim.h"
 
 namespace tbprof {
 namespace {
@@ -172,7 +173,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
 std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
   const Verdict& verdict = timeline.verdict;
   if (verdict.cause == Cause::kUnknown) {
-    return StrCat("what bounds the program is not known: ", PrintableUtf8(verdict.reason));
+    return StrCat(kNoCause, PrintableUtf8(verdict.reason));
   }
   const bool others_wait = verdict.waiting_rank >= 0;
   std::string text = others_wait

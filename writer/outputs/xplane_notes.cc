@@ -8,6 +8,7 @@
 #include "writer/convert/input_wait.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/outputs/xplane.h"
+#include "writer/outputs/xspace_skim.h"
 #include "writer/steps/step_detector.h"
 #include "writer/steps/step_loops.h"
 
@@ -119,9 +120,15 @@ std::vector<std::string> XplaneErrors(const Timeline& timeline) {
 
 std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   Notes notes;
-  // The verdict comes first: it answers the main question of a reader of the page.
+  // The verdict comes first, because it answers the main question of a reader of the page; then why it has no steps.
+  // What has the profile without its summary reads both (ReadNotes).
   if (timeline.verdict.cause != Cause::kUnknown || timeline.verdict.steps > 0) {
-    notes.Add(StrCat("tbprof: verdict: ", VerdictSentence(timeline), VerdictSplitNote(timeline)));
+    notes.Add(StrCat(kVerdictWarning, VerdictSentence(timeline), VerdictSplitNote(timeline)));
+  }
+  if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
+    notes.Add(StrCat(kNoStepsWarning, timeline.steps_unknown.empty() ? "" : ": ", timeline.steps_unknown,
+                     "; the one step shown is synthetic and covers the capture, "
+                     "its input wait is unknown"));
   }
   if (!timeline.complete) {
     notes.Add("tbprof: the launcher ended before the program; this is what could be recovered");
@@ -163,12 +170,8 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     }
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
-  if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
-    notes.Add(StrCat("tbprof: steps unknown", timeline.steps_unknown.empty() ? "" : ": ", timeline.steps_unknown,
-                     "; the one step shown is synthetic and covers the capture, "
-                     "its input wait is unknown"));
-  } else if (timeline.step_source != StepSource::kNone && timeline.step_confidence > 0 &&
-             timeline.step_confidence < 1) {
+  if (timeline.step_source != StepSource::kWholeCapture && timeline.step_source != StepSource::kNone &&
+      timeline.step_confidence > 0 && timeline.step_confidence < 1) {
     const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source_text,
                                               timeline.step_confidence * 100);
     if (timeline.step_confidence > kSureConfidence) {

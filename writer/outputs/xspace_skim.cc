@@ -291,4 +291,28 @@ class Skim {
 XspaceFacts SkimXspace(int fd, uint64_t size) { return Skim(fd, size).Read(); }
 std::string FindEventFault(int fd, uint64_t size) { return Skim(fd, size).FaultInMessages(); }
 
+NotedAnswers ReadNotes(const std::vector<std::string>& warnings) {
+  NotedAnswers answers;
+  const auto take_to = [](std::string_view end, std::string_view* text) {
+    const std::string_view taken = text->substr(0, text->find(end));
+    text->remove_prefix(std::min(text->size(), taken.size() + end.size()));
+    return std::string(taken);
+  };
+  for (std::string_view text : warnings) {
+    if (answers.verdict.empty() && text.starts_with(kVerdictWarning)) {
+      text.remove_prefix(kVerdictWarning.size());
+      answers.is_waited_for = text.find("; where: ") > text.find("; blocker: ");
+      answers.verdict = take_to(answers.is_waited_for ? "; blocker: " : "; where: ", &text);
+      answers.where = take_to("; split: ", &text);
+      if (answers.verdict.starts_with(kNoCause)) answers.unknown_because = answers.verdict.substr(kNoCause.size());
+    } else if (answers.no_steps_because.empty() && text.starts_with(kNoStepsWarning)) {
+      text.remove_prefix(kNoStepsWarning.size());
+      if (text.starts_with(": ")) text.remove_prefix(2);
+      answers.no_steps_because = take_to("; the one step shown is synthetic", &text);
+      if (answers.no_steps_because.empty()) answers.no_steps_because = "none were recognised";
+    }
+  }
+  return answers;
+}
+
 }  // namespace tbprof

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tbprof {
@@ -45,6 +46,21 @@ struct XspaceFacts {
 };
 
 XspaceFacts SkimXspace(int fd, uint64_t size);
+
+// How the warnings of tbprof's own profiles begin that hold the verdict, and why the steps are not known.
+inline constexpr std::string_view kVerdictWarning = "tbprof: verdict: ";
+inline constexpr std::string_view kNoStepsWarning = "tbprof: steps unknown";
+inline constexpr std::string_view kNoCause = "what bounds the program is not known: ";
+
+// What such warnings say, for whoever has the profile without its summary. Empty: no such warning.
+struct NotedAnswers {
+  std::string verdict;          // `59 % of the main loop (job.py:2): sleeps, at job.py:2 load`
+  std::string unknown_because;  // the verdict is that the cause is not known
+  std::string where;            // behind `where: ` or `blocker: `
+  bool is_waited_for = false;   // behind `blocker: `
+  std::string no_steps_because;
+};
+NotedAnswers ReadNotes(const std::vector<std::string>& warnings);
 
 // Checks the events and their metadata as well. Returns the fault, or an empty text. Reads at most 8 million fields.
 std::string FindEventFault(int fd, uint64_t size);

@@ -18,6 +18,7 @@
 #include "launcher/report/bounded_json.h"
 #include "launcher/report/report_output.h"
 #include "tests/unit/launcher/report_maker.h"
+#include "writer/outputs/xspace_skim.h"
 #include "writer/proto/xplane.pb.h"
 
 namespace tbprof {
@@ -275,6 +276,43 @@ TEST(ReportSource, ForeignProfile_ShowsWhatItsStructureHas) {
   ASSERT_EQ(report->profile->planes[0].top.size(), 1u);
   EXPECT_EQ(report->profile->planes[0].top[0].name, "matmul\\x1b[31m");
   EXPECT_DOUBLE_EQ(report->profile->planes[0].top[0].total_s, 0.015);
+}
+
+// XSpace.warnings, as tbprof writes them; of a capture over a port, the summary is not sent.
+std::string Warning(const std::string& text) { return std::string("\x1a") + static_cast<char>(text.size()) + text; }
+
+TEST(ReportSource, ProfileOfOursWithoutSummary_AnswersAreThoseOfItsWarnings) {
+  const Directory directory;
+  const std::string bytes =
+      ForeignProfile() +
+      Warning("tbprof: verdict: 59 % of the main loop: sleeps; where: 59 % at a.py:2; split: sleep 59 %") +
+      Warning("tbprof: steps unknown: it waits; the one step shown is synthetic and covers the capture");
+  const std::string path = directory.Write("plugins/profile/r/h.xplane.pb", bytes);
+  const absl::StatusOr<ReportSource> source = FindSource(path, directory.path(), "");
+  ASSERT_TRUE(source.ok()) << source.status();
+  const absl::StatusOr<Report> report = ReadReport(*source, std::nullopt);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->verdict.text, "59 % of the main loop: sleeps");
+  EXPECT_EQ(report->verdict.blocker, "59 % at a.py:2");
+  EXPECT_FALSE(report->steps.known);
+  EXPECT_EQ(report->steps.unknown_because, "it waits");
+  EXPECT_THAT(report->missing, ElementsAre(HasSubstr("its summary.json is missing: cause, share, split")));
+}
+
+TEST(ReadNotes, AnyTexts_AreTakenAsTheyAre) {
+  EXPECT_EQ(ReadNotes({}).verdict, "");
+  EXPECT_EQ(ReadNotes({"verdict: mine", "tbprof: 3 records lost"}).verdict, "");
+  EXPECT_EQ(ReadNotes({"tbprof: verdict: "}).verdict, "");
+  EXPECT_EQ(ReadNotes({"tbprof: verdict: one", "tbprof: verdict: two"}).verdict, "one");
+  EXPECT_EQ(ReadNotes({"tbprof: verdict: a; blocker: b; where: c; split: d"}).where, "b; where: c");
+  EXPECT_TRUE(ReadNotes({"tbprof: verdict: a; blocker: b; where: c; split: d"}).is_waited_for);
+  EXPECT_FALSE(ReadNotes({"tbprof: verdict: a; where: b; blocker: c"}).is_waited_for);
+  EXPECT_EQ(ReadNotes({"tbprof: verdict: what bounds the program is not known: 80 % is left; where: not known"})
+                .unknown_because,
+            "80 % is left");
+  EXPECT_EQ(ReadNotes({"tbprof: steps unknown"}).no_steps_because, "none were recognised");
+  EXPECT_EQ(ReadNotes({"tbprof: steps unknown; the one step shown is synthetic"}).no_steps_because,
+            "none were recognised");
 }
 
 TEST(ReportSource, DamagedProfile_NamesTheByte) {
