@@ -50,7 +50,7 @@ TEST(CompareTest, Compare_WhatDiffers_CannotTellAndNamesIt) {
   };
   for (const auto& [reason, change] : differences) {
     std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.2});
-    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    ForEach(&sides, [&, change = change](RunNumbers* run, bool is_new) {
       run->identity.devices = {"H100"};
       run->identity.window = "auto";
       run->identity.world_size = 2;

@@ -542,7 +542,7 @@ TEST_F(DrainTest, FullDisk_RestIsCounted) {
   const std::string path = directory.path() + "/spool";
   {
     Drain drain(Spool(path), ClockKind::kMonotonic, 0);
-    drain.Start();
+    ASSERT_TRUE(drain.Start().ok());
     FakeTarget target(1);
     target.StartProcess(0, 1, 100);
     drain.Add(target.Hand(), SegmentFact{});
@@ -565,7 +565,7 @@ TEST_F(DrainTest, FullDisk_RestIsCounted) {
 TEST_F(DrainTest, DescriptorThatCannotBeWritten_IsAnError) {
   for (const char* path : {"/dev/full", "/dev/null"}) {
     Drain drain(ScopedFd(open(path, (path[5] == 'f' ? O_WRONLY : O_RDONLY) | O_CLOEXEC)), ClockKind::kMonotonic, 0);
-    drain.Start();
+    ASSERT_TRUE(drain.Start().ok());
     FakeTarget target(1);
     target.StartProcess(0, 1, 100);
     drain.Add(target.Hand(), SegmentFact{});

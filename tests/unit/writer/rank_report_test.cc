@@ -94,7 +94,7 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.busiest = {"train.py", 41, "main"};
   report.waits = {{"read", "Load (a.py:1)", 8, kSecond, kSecond / 2}};
   nlohmann::ordered_json json = {{"start_unix_ns", 11'000'000'000}};
-  json["by_rank"] = {RankReportJson(report)};
+  json["by_rank"] = nlohmann::ordered_json::array({RankReportJson(report)});
   const std::vector<RankReport> read = RankReportsOfSummary(json.dump(), 10'000'000'000, 10'000'000'000);
   ASSERT_THAT(read, SizeIs(1));
   EXPECT_TRUE(read[0].of_other_launcher);

@@ -29,7 +29,7 @@ SpoolMaker Program() {
 }
 
 ThreadUsageRow Row(uint64_t ms, uint64_t cpu_ms, uint64_t delay_ms, uint32_t faults = 0, int32_t tid = 100) {
-  return {ms * kMs, cpu_ms * kMs, delay_ms * kMs, tid, faults};
+  return {ms * kMs, cpu_ms * kMs, delay_ms * kMs, tid, faults, 0, 0};
 }
 
 Timeline BuildGood(const SpoolMaker& spool, const TimelineRequest& request = {}) {
@@ -136,7 +136,7 @@ TEST(ThreadUsage, UnknownThreadWithSamples_HasItsPoints) {
 
 TEST(ThreadUsage, RowsThatCannotBe_AreCounted) {
   SpoolMaker spool = Program();
-  spool.ThreadUsage(1, 1, {Row(101, 50, 5, 0, 0), {0, 1, 1, 100, 0}, {UINT64_MAX, 1, 1, 100, 0}});
+  spool.ThreadUsage(1, 1, {Row(101, 50, 5, 0, 0), {0, 1, 1, 100, 0, 0, 0}, {UINT64_MAX, 1, 1, 100, 0, 0, 0}});
   spool.Raw(FrameType::kThreadUsage, 1, "short").Raw(FrameType::kCpuLimits, 1, "short");
   spool.ThreadUsage(1, 0, {Row(101, 50, 5)});
   spool.CpuLimits(1, {kMs, 1, -1, -1, 0, 0, 0}).CpuLimits(1, {kMs, 1, 1, 5, 0, 0, 0});
@@ -179,7 +179,7 @@ TEST(ThreadUsage, RandomRows_MakePointsThatRiseWithinTheWindow) {
       std::vector<ThreadUsageRow> rows;
       for (uint64_t i = random() % 30; i > 0; --i) {
         rows.push_back({number(600 * kMs), number(kMs), number(kMs), random() % 3 == 0 ? 777 : 100,
-                        static_cast<uint32_t>(number(5))});
+                        static_cast<uint32_t>(number(5)), 0, 0});
       }
       spool.ThreadUsage(1, 1, rows);
       spool.CpuLimits(1, {number(600 * kMs), 1, static_cast<int32_t>(number(5)), static_cast<int64_t>(number(9)) - 2,

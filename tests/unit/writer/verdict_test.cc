@@ -221,7 +221,7 @@ TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
   for (const auto& [kind, cause, part] : kCases) {
     Maker maker;
     const uint32_t read = maker.Stack(maker.in_main, kOwn, "load", 33);
-    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, read, kind); });
+    maker.EachStep(60 * kMs, [&, kind = kind](int64_t at) { maker.Block(at, 60 * kMs, read, kind); });
     maker.Expect(cause, part, 0.6);
     const Verdict verdict = maker.Make();
     ASSERT_FALSE(verdict.where.empty());
@@ -537,7 +537,8 @@ TEST(Verdict, PollThatFindsNothing_Sleeps) {
 TEST(Verdict, Files_AdviceDependsOnTheCall) {
   for (const auto& [type, advice] : {std::pair{kSync, Advice::kSyncs}, {kPread, Advice::kReads}}) {
     Maker maker;
-    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, type, at, 60 * kMs, maker.in_main, 7); });
+    maker.EachStep(60 * kMs,
+                   [&, type = type](int64_t at) { maker.Wait(maker.main, type, at, 60 * kMs, maker.in_main, 7); });
     maker.Expect(Cause::kDisk, StepPart::kDisk, 0.6);
     EXPECT_EQ(maker.Make().advice, advice);
     EXPECT_NE(NextStep(Cause::kDisk, advice), NextStep(Cause::kDisk, Advice::kOfCause));
