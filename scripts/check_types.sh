@@ -6,8 +6,8 @@
 #
 #   scripts/check_types.sh [ROOT]
 #
-# Of the launcher and of what it links: types that are defined in no other type and in no unnamed namespace. Named
-# namespaces are not told apart.
+# Of the launcher and of what it links: types that are defined in no other type and in no unnamed namespace, whatever
+# the named one.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

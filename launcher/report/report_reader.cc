@@ -25,8 +25,8 @@ constexpr std::string_view kOfProfileAlone =
     "not written by tbprof, or its summary.json is missing: verdict, Python lines, native functions, waits, GPUs, "
     "memory and ranks are not known";
 constexpr std::string_view kNoSummary =
-    "its summary.json is missing: cause, share, split and next step of the verdict, Python lines, native functions, "
-    "waits, GPUs, memory and ranks are not known";
+    "its summary.json is missing: of the verdict the sentence alone; no Python lines, native functions, waits, GPUs, "
+    "memory, ranks";
 
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);

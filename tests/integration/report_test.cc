@@ -115,7 +115,8 @@ TEST_F(Report, OfAProfileAlone_IsInPart) {
   std::filesystem::copy_file(Only(".xplane.pb"), alone + "/h.xplane.pb");
   const RunResult result = Of({alone + "/h.xplane.pb"});
   EXPECT_EQ(result.code(), 1) << result.AllSaid();
-  EXPECT_THAT(result.out, HasSubstr("not written by tbprof, or its summary.json is missing"));
+  EXPECT_THAT(result.out, HasSubstr("its summary.json is missing: of the verdict"));
+  EXPECT_THAT(result.out, HasSubstr("verdict: 100 % of the step: sleeps"));
   EXPECT_THAT(result.out, HasSubstr(" steps, median "));
   std::filesystem::remove_all(alone);
 }

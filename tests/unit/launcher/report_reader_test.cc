@@ -296,7 +296,8 @@ TEST(ReportSource, ProfileOfOursWithoutSummary_AnswersAreThoseOfItsWarnings) {
   EXPECT_EQ(report->verdict.blocker, "59 % at a.py:2");
   EXPECT_FALSE(report->steps.known);
   EXPECT_EQ(report->steps.unknown_because, "it waits");
-  EXPECT_THAT(report->missing, ElementsAre(HasSubstr("its summary.json is missing: cause, share, split")));
+  EXPECT_THAT(report->missing,
+              ElementsAre(HasSubstr("its summary.json is missing: of the verdict the sentence alone")));
 }
 
 TEST(ReadNotes, AnyTexts_AreTakenAsTheyAre) {
