@@ -36,7 +36,8 @@ while (($#)); do
 done
 
 cd "$TBPROF_ROOT"
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(jobs_here)}
+# One more than the CPUs: many tests wait for programs.
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(($(jobs_here) + 1))}
 if $no_skips; then export TBPROF_TEST_NO_SKIPS=1; fi
 
 REPORTS=build/test-reports

@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -43,6 +44,14 @@ inline std::vector<std::string> InstalledPythons() {
 }
 
 inline int MinorOf(const std::string& python) { return atoi(python.c_str() + python.rfind('.') + 1); }
+
+// For what does not depend on the version.
+inline std::vector<std::string> OldestAndNewest(const std::vector<std::string>& pythons) {
+  if (pythons.size() <= 2) return pythons;
+  const auto older = [](const std::string& a, const std::string& b) { return MinorOf(a) < MinorOf(b); };
+  const auto [oldest, newest] = std::minmax_element(pythons.begin(), pythons.end(), older);
+  return {*oldest, *newest};
+}
 
 inline std::string PathWithinRoot(const std::string& path) {
   const std::string root = OtherRoot();

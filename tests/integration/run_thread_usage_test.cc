@@ -180,7 +180,7 @@ TEST(ThreadUsage, CollectionOfGarbage_HasItsShareOfTheSamples) {
 }
 
 TEST(ThreadUsage, ThreadThatWaitsForItsCpu_HasTheKernelsCounts) {
-  const std::vector<std::string> pythons = InstalledPythons();
+  const std::vector<std::string> pythons = OldestAndNewest(InstalledPythons());
   const std::string taskset = "/usr/bin/taskset";
   if (pythons.empty() || !OtherRoot().empty() || access(taskset.c_str(), X_OK) != 0) GTEST_SKIP() << "no Python";
   cpu_set_t allowed;
@@ -208,7 +208,7 @@ TEST(ThreadUsage, ThreadThatWaitsForItsCpu_HasTheKernelsCounts) {
 }
 
 TEST(ThreadUsage, CallWithoutAHook_IsFoundWithItsDescriptor) {
-  const std::vector<std::string> pythons = InstalledPythons();
+  const std::vector<std::string> pythons = OldestAndNewest(InstalledPythons());
   if (pythons.empty() || !OtherRoot().empty()) GTEST_SKIP() << "no Python";
   for (const std::string& python : pythons) {
     SCOPED_TRACE(python);
