@@ -5,7 +5,7 @@
 #
 #   scripts/test.sh [--fast] [--no-skips] [--sanitize] [--repeat N]
 #
-#   --fast       only the default set: under five minutes, nothing from PyPI
+#   --fast       only the default set (six minutes on two CPUs), nothing from PyPI
 #   --no-skips   a skipped test is a failure
 #   --sanitize   also the unit tests in build-asan, build-ubsan and build-tsan
 #   --repeat N   run the default set until it fails, at most N times
