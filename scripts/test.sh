@@ -36,8 +36,8 @@ while (($#)); do
 done
 
 cd "$TBPROF_ROOT"
-# One more than the CPUs: many tests wait for programs.
-export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(($(jobs_here) + 1))}
+# The default set one more at a time than there are CPUs: many of its tests wait for programs. Some of the others compile.
+export CTEST_PARALLEL_LEVEL=${CTEST_PARALLEL_LEVEL:-$(jobs_here)}
 if $no_skips; then export TBPROF_TEST_NO_SKIPS=1; fi
 
 REPORTS=build/test-reports
@@ -63,7 +63,7 @@ build_tree build
 rm -rf "$REPORTS"
 mkdir -p "$REPORTS"
 
-run_tests default build -LE "$EXTRA|$NEVER" --no-tests=error "${repeat[@]}"
+run_tests default build -j $((CTEST_PARALLEL_LEVEL + 1)) -LE "$EXTRA|$NEVER" --no-tests=error "${repeat[@]}"
 
 if ! $fast; then
   venv_status=0
