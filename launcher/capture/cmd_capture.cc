@@ -407,11 +407,12 @@ class CaptureCommand {
       }
     }
     terminal_.Say(text);
-    SayLate(file.path.substr(file.path.rfind('/') + 1), warnings);
-    SayVerdict(file.path.substr(file.path.rfind('/') + 1), ReadNotes(warnings));
+    const std::string name = file.path.substr(file.path.rfind('/') + 1);
+    SayLate(name, warnings);
+    SayVerdict(name, ReadNotes(warnings));
   }
 
-  // A worker's own lines go to its own terminal.
+  // From the profile's warnings: the worker prints its end block on its own terminal, and sends no summary.
   void SayVerdict(std::string_view name, const NotedAnswers& answers) {
     const std::string of = several() ? StrCat(name.substr(0, name.find(".xplane.pb")), ": ") : "";
     if (!answers.verdict.empty()) terminal_.Say(StrCat(of, "verdict: ", PrintableUtf8(answers.verdict)));

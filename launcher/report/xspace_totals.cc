@@ -225,13 +225,15 @@ absl::Status ReadXspaceTotals(int fd, uint64_t size, const std::string& path, Re
   report->file = PrintableUtf8(path);
   std::vector<int64_t>& steps = totals.steps();
   const NotedAnswers notes = ReadNotes(report->warnings);
-  report->verdict.known = !notes.verdict.empty();
-  report->verdict.text = notes.verdict;
-  report->verdict.is_waited_for = notes.is_waited_for;
-  report->verdict.blocker = !notes.where.empty() ? notes.where : "not known: the profile's warning is cut";
-  report->verdict.unknown_because = !notes.unknown_because.empty()
-                                        ? notes.unknown_because
-                                        : "its summary.json is missing: the profile has the sentence alone";
+  if (!notes.verdict.empty()) {
+    report->verdict.known = true;
+    report->verdict.text = notes.verdict;
+    report->verdict.is_waited_for = notes.is_waited_for;
+    report->verdict.blocker = !notes.where.empty() ? notes.where : "not known: the profile's warning is cut";
+    report->verdict.unknown_because = !notes.unknown_because.empty()
+                                          ? notes.unknown_because
+                                          : "without summary.json, the sentence of the verdict is all there is";
+  }
   report->steps.known = !steps.empty() && notes.no_steps_because.empty();
   if (!report->steps.known) {
     report->steps.unknown_because =

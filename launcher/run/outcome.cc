@@ -14,6 +14,7 @@
 #include "writer/base/utf8.h"
 
 namespace tbprof {
+
 void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate) {
   session->FindSpool();
   if (fate.keep && session->spool_removed()) {

@@ -51,8 +51,9 @@ class LaunchesInFlight {
   static constexpr size_t kMost = 1 << 16;
   // A full buffer with unfinished work is delivered after the next one of its thread, so that a kill can leave a hole:
   // CUPTI numbers all calls, and the numbers of successive launches are then further apart than before.
-  static constexpr size_t kLaunchesBeforeHole = 16;
-  static constexpr uint32_t kHole = 8, kTimesOtherSteps = 3;
+  static constexpr size_t kLaunchesBeforeHole = 16;  // fewer show no usual distance
+  static constexpr uint32_t kHole = 8;               // a distance up to this one is none
+  static constexpr uint32_t kTimesWidest = 3;        // nor one below so many times the widest before
   struct Call {
     uint32_t correlation;
     uint64_t ticks;
@@ -63,9 +64,9 @@ class LaunchesInFlight {
     std::sort(calls.begin(), calls.end(), [](const Call& a, const Call& b) { return a.correlation < b.correlation; });
     uint32_t widest = 1;
     for (size_t i = 1; i < calls.size(); ++i) {
-      const uint32_t step = calls[i].correlation - calls[i - 1].correlation;
-      if (i >= kLaunchesBeforeHole && step > kHole && step / kTimesOtherSteps >= widest) return calls[i - 1].ticks;
-      widest = std::max(widest, step);
+      const uint32_t distance = calls[i].correlation - calls[i - 1].correlation;
+      if (i >= kLaunchesBeforeHole && distance > kHole && distance / kTimesWidest >= widest) return calls[i - 1].ticks;
+      widest = std::max(widest, distance);
     }
     return 0;
   }

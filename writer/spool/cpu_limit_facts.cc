@@ -4,6 +4,7 @@
 #include <algorithm>
 
 namespace tbprof {
+
 bool CpuLimitFacts::Take(const Frame& frame) {
   if (frame.type != FrameType::kCpuLimits) return false;
   CpuLimitsFact fact;
