@@ -40,6 +40,7 @@ struct VerdictPart {
 struct VerdictAnswer {
   bool known = false;          // the summary, or a warning of the profile, has a verdict; its cause may be unknown
   bool is_waited_for = false;  // `blocker` is what the steps wait for
+  bool is_text_alone = false;  // `text` names the cause, which `cause` does not have: the summary is missing
   std::string text, cause, next, blocker, unknown_because, basis;
   std::optional<bool> problem;
   std::optional<double> share;

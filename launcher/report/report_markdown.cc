@@ -205,7 +205,7 @@ Part WarningPart(const Report& report) {
 Part NextPart(const Report& report) {
   Part part{85, "Next steps", "", {}};
   if (!report.verdict.next.empty()) part.rows.push_back(StrCat("- ", Plain(report.verdict.next)));
-  if (!report.verdict.unknown_because.empty()) {
+  if (!report.verdict.unknown_because.empty() && !report.verdict.is_text_alone) {
     part.rows.push_back(StrCat("- the cause is not known: ", Plain(report.verdict.unknown_because)));
   }
   part.rows.push_back(StrCat("- all rows: `tbprof report --json ", Code(report.path).substr(1)));

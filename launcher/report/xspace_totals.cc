@@ -229,6 +229,7 @@ absl::Status ReadXspaceTotals(int fd, uint64_t size, const std::string& path, Re
     report->verdict.known = true;
     report->verdict.text = notes.verdict;
     report->verdict.is_waited_for = notes.is_waited_for;
+    report->verdict.is_text_alone = notes.unknown_because.empty();
     report->verdict.blocker = !notes.where.empty() ? notes.where : "not known: the profile's warning is cut";
     report->verdict.unknown_because = !notes.unknown_because.empty()
                                           ? notes.unknown_because
