@@ -81,14 +81,19 @@ Obstacle Because(InertReason reason, long result = 0) {
   return {static_cast<uint32_t>(reason), static_cast<int32_t>(-result)};
 }
 
+// False: the limit is not known, or there is none.
+bool HasLimit(int resource, rlimit* limit) {
+  return !IsError(raw::Call(SYS_prlimit64, 0, resource, 0, raw::Pointer(limit))) && limit->rlim_cur != RLIM_INFINITY;
+}
+
 // Largest number of chunks, at most `wanted`, that the limits of this process allow; 0: none.
 uint32_t AllowedChunks(uint32_t wanted, Obstacle* obstacle) {
   uint64_t limit = UINT64_MAX;
   InertReason cause = InertReason::kFileLimit;
   rlimit value;
   // Growing a file beyond RLIMIT_FSIZE kills with SIGXFSZ; a mapping must leave the program most of its address space.
-  if (getrlimit(RLIMIT_FSIZE, &value) == 0 && value.rlim_cur != RLIM_INFINITY) limit = value.rlim_cur;
-  if (getrlimit(RLIMIT_AS, &value) == 0 && value.rlim_cur != RLIM_INFINITY && value.rlim_cur / 8 < limit) {
+  if (HasLimit(RLIMIT_FSIZE, &value)) limit = value.rlim_cur;
+  if (HasLimit(RLIMIT_AS, &value) && value.rlim_cur / 8 < limit) {
     limit = value.rlim_cur / 8;
     cause = InertReason::kAddressLimit;
   }
@@ -254,6 +259,7 @@ void FillOperations(Operation* operations) {
 #define TBPROF_RENAMED(family, name, object, result, type, parameters, arguments, title) \
   {#title, kFamily##family, ObjectRole::object, ResultRole::result},
 #define TBPROF_TITLED TBPROF_RENAMED
+#define TBPROF_UNRECORDED(...)
 #include "preload/hooks.def"
   };
   for (uint32_t i = 0; i < kOperationCount; ++i) {
@@ -466,7 +472,7 @@ uint32_t Enable(const SessionVariable& session, const Segment& segment, long pag
   g_attachment.has_exit_key = pthread_key_create(&g_attachment.exit_key, OnThreadExit) == 0;
   rlimit stack;
   g_attachment.default_stack_bytes =
-      getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur < kUnlimitedStack ? stack.rlim_cur : kUnlimitedStack;
+      HasLimit(RLIMIT_STACK, &stack) && stack.rlim_cur < kUnlimitedStack ? stack.rlim_cur : kUnlimitedStack;
   // The texts of arguments and environment lie above the AT_RANDOM bytes: no stack snapshot may contain them.
   g_attachment.main_stack_top = getauxval(AT_RANDOM) & ~uint64_t{15};
   uint32_t slot, serial;

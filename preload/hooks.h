@@ -55,6 +55,7 @@ namespace tbprof {
 enum OperationNumber : uint16_t {
 #define TBPROF_TIMED(family, name, ...) kOp_##name,
 #define TBPROF_CUSTOM(family, name, ...) kOp_##name,
+#define TBPROF_UNRECORDED(...)
 #include "preload/hooks.def"
   kOperationCount,
 };
@@ -65,6 +66,7 @@ static_assert(kOperationCount <= kMaxOperations);
 inline constexpr uint8_t kCountedAs[] = {
 #define TBPROF_TIMED(family, name, ...) CountedKindOf(kFamily##family),
 #define TBPROF_CUSTOM(family, name, ...) CountedKindOf(kFamily##family),
+#define TBPROF_UNRECORDED(...)
 #include "preload/hooks.def"
 };
 

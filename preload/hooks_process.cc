@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 
+#include "preload/address_limit.h"
 #include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/record.h"
@@ -86,9 +87,10 @@ bool CarriesUs(NamedMemory* memory, char* const* environment, bool* carries) {
 struct ExecScope {
   ThreadState* thread;  // null: not recorded
   int32_t pid;
+  bool address_limit;  // passed on to the next program
 };
 
-// Call this before an exec. The record is committed before the real call, which does not return on success.
+// The record is committed before the real call, which does not return on success.
 ExecScope NoteExec(uint16_t operation, const char* path, char* const* environment) {
   if (!Armed(kFamilyProcess)) return {};
   ThreadState* thread = CurrentThread();
@@ -102,11 +104,20 @@ ExecScope NoteExec(uint16_t operation, const char* path, char* const* environmen
   const bool vforked = g_attachment.segment.process_slots[thread->writer.thread->process_slot].pid != pid;
   const int flags = (carries ? 0 : kRecordEnvironmentLost) | (vforked ? kRecordSpawned : 0);
   RecordExec(thread, operation, path, length, static_cast<uint8_t>(flags), vforked ? pid : 0);
-  return {thread, vforked ? pid : 0};
+  return {thread, vforked ? pid : 0, false};
+}
+
+// Call this before an exec.
+ExecScope BeginExec(uint16_t operation, const char* path, char* const* environment) {
+  TellGpuOfEnd();
+  ExecScope exec = NoteExec(operation, path, environment);
+  exec.address_limit = PassOnAddressLimit();
+  return exec;
 }
 
 // Call this after an exec that returned: it failed.
 int Failed(const ExecScope& exec, uint16_t operation, int result, const void* site) {
+  if (exec.address_limit) KeepAddressLimit();
   if (exec.thread == nullptr) return result;
   const int error = errno;
   if (exec.pid != 0) {
@@ -178,9 +189,7 @@ TBPROF_END(quick_exit)
 #define TBPROF_EXEC(name, parameters, arguments, path, environment)                      \
   int Hook_##name parameters {                                                           \
     TBPROF_RESOLVED(name);                                                               \
-    TellGpuOfEnd();                                                                      \
-    if (!Armed(kFamilyProcess)) return g_real.name arguments;                            \
-    const ExecScope exec = NoteExec(kOp_##name, path, environment);                      \
+    const ExecScope exec = BeginExec(kOp_##name, path, environment);                     \
     return Failed(exec, kOp_##name, g_real.name arguments, __builtin_return_address(0)); \
   }
 TBPROF_EXEC(execve, (const char* path, char* const* arguments, char* const* environment),
@@ -208,8 +217,7 @@ TBPROF_EXEC(execveat, (int directory, const char* path, char* const* arguments, 
     for (int i = 1; i <= count; ++i) values[i] = va_arg(list, char*);                                        \
     char* const* environment = has_environment ? va_arg(list, char* const*) : environ;                       \
     va_end(list);                                                                                            \
-    TellGpuOfEnd();                                                                                          \
-    const ExecScope exec = NoteExec(kOp_##name, path, environment);                                          \
+    const ExecScope exec = BeginExec(kOp_##name, path, environment);                                         \
     return Failed(exec, kOp_##name, TBPROF_CALL_##array_name, __builtin_return_address(0));                  \
   }
 #define TBPROF_CALL_execv g_real.execv(path, values)

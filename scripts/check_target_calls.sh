@@ -33,7 +33,6 @@ dl_iterate_phdr                  module list: takes the loader lock, never from 
 dladdr dladdr1                   which object a function is in, with dlsym: takes the loader lock
 dlopen                           of no name in the constructor, else with RTLD_NOLOAD in a late hook: loads nothing
 dlclose                          of what that has given, whose library its caller holds: nothing ends, no system call
-getrlimit                        in the constructor: one system call, no cancellation point
 pthread_self pthread_attr_init pthread_attr_getstacksize pthread_getcpuclockid  pure
 pthread_attr_setdetachstate pthread_attr_setstacksize pthread_attr_destroy  of our own thread, at the first cuInit
 pthread_rwlock_tryrdlock pthread_rwlock_trywrlock pthread_mutex_trylock sem_trywait  never wait

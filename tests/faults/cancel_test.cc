@@ -25,7 +25,8 @@ TEST(Cancel, EachHook_IsACancellationPointAsBare) {
       // They allocate or end the program; none waits. exec is in exec_test.
       "reallocarray", "posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "free", "longjmp", "_longjmp",
       "siglongjmp", "__longjmp_chk", "prctl", "execve", "execv", "execvp", "execvpe", "fexecve", "execveat", "execl",
-      "execlp", "execle", "_exit", "_Exit", "quick_exit",
+      "execlp", "execle", "_exit", "_Exit", "quick_exit", "setrlimit", "setrlimit64", "getrlimit", "getrlimit64",
+      "prlimit", "prlimit64",
       // Nor is there NCCL.
       "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclReduceScatter", "ncclAlltoAll",
       "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd",

@@ -30,6 +30,16 @@ TEST_P(OwnLimit, LoweredDuringTheRun_ProgramsAreAsBare) {
 }
 INSTANTIATE_TEST_SUITE_P(All, OwnLimit, testing::Values("file", "memory", "locked", "descriptors", "processes"));
 
+// The segment and the library do not count, and the program reads the limit that it set.
+TEST(OwnAddressLimit, ProgramReadsAndGetsWhatItSet) {
+  const Pair pair = RunBoth(Program("own_address_limit"), {}, {"--wait-threshold=0"});
+  EXPECT_EQ(pair.bare.code(), 5);
+  EXPECT_THAT(pair.bare.out, HasSubstr("own 16 MiB, errno: 16 12\n"));
+  EXPECT_EQ(pair.bare.out, pair.profiled.out);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GE(Recorded(pair.profiled, "fork"), 5);
+}
+
 TEST(FileSizeLimit, OfTheTarget_NoSignalByTbprof) {
   for (const char* kilobytes : {"1", "4000", "16000"}) {
     const Pair pair = RunBoth(

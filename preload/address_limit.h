@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RLIMIT_AS without tbprof's share. A program that limits its own address space means its own memory; the kernel also
+// counts the segment and this library. So the kernel gets a limit that is larger by both, and the program reads the one
+// that it set.
+//
+// Process: target, any thread, any signal handler, fork and vfork children. Rules: RULES.md.
+#ifndef TBPROF_PRELOAD_ADDRESS_LIMIT_H_
+#define TBPROF_PRELOAD_ADDRESS_LIMIT_H_
+
+#include "preload/state.h"
+
+namespace tbprof {
+
+// Call this before an exec: the next program inherits the limit that this one set. True: call KeepAddressLimit if the
+// exec returns.
+bool PassOnAddressLimit();
+void KeepAddressLimit();
+
+// Bytes of address space that the kernel counts for this library.
+uint64_t LibraryBytes();
+
+}  // namespace tbprof
+
+#endif  // TBPROF_PRELOAD_ADDRESS_LIMIT_H_

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hooks on the calls for resource limits: address_limit.h. Rules: RULES.md.
+#include <errno.h>
+#include <link.h>
+#include <sys/resource.h>
+
+#include "preload/address_limit.h"
+#include "preload/hooks.h"
+#include "preload/state.h"
+#include "wire/raw.h"
+
+extern "C" __attribute__((visibility("hidden"))) const ElfW(Ehdr) __ehdr_start;
+extern "C" __attribute__((visibility("hidden"))) const char _end[];
+
+namespace tbprof {
+namespace {
+
+static_assert(sizeof(rlimit) == sizeof(rlimit64) && sizeof(rlim_t) == sizeof(uint64_t));
+
+// The last limit that this library made larger. Valid if `is_raised`. Fork children inherit it with the kernel's limit.
+// If the kernel has another one, somebody else has set it, and it is shown as it is.
+struct RaisedLimit {
+  rlimit program;  // as the program set it
+  rlimit kernel;
+  bool is_raised;
+};
+RaisedLimit g_raised;
+
+bool IsSame(const rlimit& a, const rlimit& b) { return a.rlim_cur == b.rlim_cur && a.rlim_max == b.rlim_max; }
+
+long Exchange(const rlimit* wanted, rlimit* old) {
+  return raw::Call(SYS_prlimit64, 0, RLIMIT_AS, raw::Pointer(wanted), raw::Pointer(old));
+}
+
+void ShowProgramsOwn(rlimit* limit) {
+  if (__atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE) && IsSame(*limit, g_raised.kernel)) {
+    *limit = g_raised.program;
+  }
+}
+
+// Whether this is the process that maps the segment, and not a vfork child. Such a child shares this memory, but has
+// limits of its own, and will exec.
+bool IsOwnProcess() {
+  if (!g_attachment.attached) return false;
+  const uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
+  if (epoch == 0 || epoch == kEpochRegistering) return false;
+  return g_attachment.segment.process_slots[g_fork_page->process_slot].pid == raw::GetPid();
+}
+
+// An invalid address makes the real function fail, and must not crash the program here. The kernel copies the limit
+// before it looks for the process, which does not exist. A seccomp filter of the program allows this system call: the
+// real function makes it, too.
+bool IsReadable(const rlimit* limit) {
+  return raw::Call(SYS_prlimit64, -1, RLIMIT_AS, raw::Pointer(limit), 0) != -EFAULT;
+}
+
+rlim_t Raised(rlim_t bytes) {
+  const uint64_t own = g_attachment.segment.header->segment_bytes + kPage + LibraryBytes();
+  return bytes < RLIM_INFINITY - own ? bytes + own : RLIM_INFINITY;
+}
+
+// Whether SetAddressLimit is to set the limit, and not the real function alone.
+bool IsToBeRaised(int resource, const rlimit* wanted) {
+  if (resource != RLIMIT_AS || wanted == nullptr) return false;
+  if (!IsOwnProcess()) {
+    PassOnAddressLimit();
+    return false;
+  }
+  return IsReadable(wanted) && wanted->rlim_cur <= wanted->rlim_max;
+}
+
+// `real(limit)` sets the limit and returns what the program's call would.
+template <typename Real>
+int SetAddressLimit(const rlimit& wanted, Real real) {
+  rlimit before;
+  if (Exchange(nullptr, &before) != 0) return real(&wanted);
+  rlimit shown = before;
+  ShowProgramsOwn(&shown);
+  const int error = errno;
+  rlimit raised{Raised(wanted.rlim_cur), Raised(wanted.rlim_max)};
+  int result = real(&raised);
+  if (result != 0 && errno == EPERM && wanted.rlim_max <= shown.rlim_max) {
+    // Without privileges the hard limit cannot grow. The program's call does not make it grow, so it must succeed.
+    raised.rlim_max = before.rlim_max;
+    if (raised.rlim_cur > raised.rlim_max) raised.rlim_cur = raised.rlim_max;
+    errno = error;
+    result = real(&raised);
+  }
+  if (result != 0) return result;
+  __atomic_store_n(&g_raised.is_raised, false, __ATOMIC_RELEASE);
+  g_raised.program = wanted;
+  g_raised.kernel = raised;
+  __atomic_store_n(&g_raised.is_raised, !IsSame(raised, wanted), __ATOMIC_RELEASE);
+  return result;
+}
+
+int SetLimit(int (*real)(int, const rlimit*), int resource, const rlimit* wanted) {
+  if (!IsToBeRaised(resource, wanted)) return real(resource, wanted);
+  return SetAddressLimit(*wanted, [&](const rlimit* limit) { return real(resource, limit); });
+}
+
+int GetLimit(int (*real)(int, rlimit*), int resource, rlimit* limit) {
+  const int result = real(resource, limit);
+  if (resource == RLIMIT_AS && result == 0) ShowProgramsOwn(limit);
+  return result;
+}
+
+int ProcessLimit(int (*real)(pid_t, int, const rlimit*, rlimit*), pid_t pid, int resource, const rlimit* wanted,
+                 rlimit* old) {
+  if (resource != RLIMIT_AS || (pid != 0 && pid != raw::GetPid())) return real(pid, resource, wanted, old);
+  rlimit before;
+  const bool known = Exchange(nullptr, &before) == 0;
+  if (known) ShowProgramsOwn(&before);
+  int result;
+  if (IsToBeRaised(resource, wanted)) {
+    result = SetAddressLimit(*wanted, [&](const rlimit* limit) { return real(pid, resource, limit, old); });
+  } else {
+    result = real(pid, resource, wanted, old);
+  }
+  if (result == 0 && old != nullptr && known) *old = before;
+  return result;
+}
+
+}  // namespace
+
+uint64_t LibraryBytes() {
+  const uint64_t from = reinterpret_cast<uint64_t>(&__ehdr_start) / kPage * kPage;
+  const uint64_t to = (reinterpret_cast<uint64_t>(_end) + kPage - 1) / kPage * kPage;
+  return to - from;
+}
+
+bool PassOnAddressLimit() {
+  if (!__atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE)) return false;
+  rlimit now;
+  return Exchange(nullptr, &now) == 0 && IsSame(now, g_raised.kernel) && Exchange(&g_raised.program, nullptr) == 0;
+}
+
+void KeepAddressLimit() {
+  if (Exchange(&g_raised.kernel, nullptr) == 0) return;
+  // Without privileges a hard limit cannot be raised again: the program loses this library's share of it.
+  const rlimit all{g_raised.program.rlim_max, g_raised.program.rlim_max};
+  const rlimit kept{all.rlim_max < g_raised.kernel.rlim_cur ? all.rlim_max : g_raised.kernel.rlim_cur, all.rlim_max};
+  if (Exchange(&kept, nullptr) == 0 && IsOwnProcess()) g_raised.kernel = kept;
+}
+
+int Hook_setrlimit(int resource, const rlimit* wanted) {
+  TBPROF_RESOLVED(setrlimit);
+  return SetLimit(g_real.setrlimit, resource, wanted);
+}
+int Hook_setrlimit64(int resource, const rlimit* wanted) {
+  TBPROF_RESOLVED(setrlimit64);
+  return SetLimit(g_real.setrlimit64, resource, wanted);
+}
+int Hook_getrlimit(int resource, rlimit* limit) {
+  TBPROF_RESOLVED(getrlimit);
+  return GetLimit(g_real.getrlimit, resource, limit);
+}
+int Hook_getrlimit64(int resource, rlimit* limit) {
+  TBPROF_RESOLVED(getrlimit64);
+  return GetLimit(g_real.getrlimit64, resource, limit);
+}
+int Hook_prlimit(pid_t pid, int resource, const rlimit* wanted, rlimit* old) {
+  TBPROF_RESOLVED(prlimit);
+  return ProcessLimit(g_real.prlimit, pid, resource, wanted, old);
+}
+int Hook_prlimit64(pid_t pid, int resource, const rlimit* wanted, rlimit* old) {
+  TBPROF_RESOLVED(prlimit64);
+  return ProcessLimit(g_real.prlimit64, pid, resource, wanted, old);
+}
+
+}  // namespace tbprof
