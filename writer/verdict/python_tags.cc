@@ -42,6 +42,7 @@ constexpr Known kKnown[] = {
     {"/multiprocessing/managers.py", "_callmethod", PythonTag::kProcessGet},
     {"/multiprocessing/synchronize.py", "wait", PythonTag::kThread},
     {"/multiprocessing/process.py", "join", PythonTag::kChild},
+    {"/torch/multiprocessing/spawn.py", "join", PythonTag::kChild},
     {"/multiprocessing/popen_fork.py", "wait", PythonTag::kChild},
     {"/concurrent/futures/", "result", PythonTag::kFuture},
     {"/concurrent/futures/", "wait", PythonTag::kFuture},

@@ -70,6 +70,7 @@ uint32_t CommandThread(const Timeline& timeline) {
 struct Activity {
   int64_t all_ps = 0, on_cpu_ps = 0;
   int64_t for_data_ps = 0;  // in waits for what other threads or processes prepare
+  int64_t for_end_ps = 0;   // in waits until another process has ended
 };
 Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const PythonTags& tags) {
   Activity activity;
@@ -85,6 +86,9 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
       case PythonTag::kWorkers:
         activity.for_data_ps += length;
         break;
+      case PythonTag::kChild:
+        activity.for_end_ps += length;
+        break;
       default:
         break;
     }
@@ -97,29 +101,45 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
   return activity;
 }
 
-// Started by Python's or joblib's own pools: a worker, or a process that watches over them.
-bool IsOfAPool(const Process& process) {
-  if (process.arguments.empty()) return true;  // --record-argv=no: it may be
-  return std::ranges::any_of(process.arguments, [](const std::string& argument) {
-    return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky.");
+// Whether Python's multiprocessing or joblib has started the process, or it may have (--record-argv=no).
+bool IsOfMultiprocessing(const Timeline& timeline, const PythonThread& thread, const Process& process) {
+  if (!process.forked) {
+    return process.arguments.empty() || std::ranges::any_of(process.arguments, [](const std::string& argument) {
+      return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky.");
+    });
+  }
+  const PythonTimeline& python = timeline.python;
+  const auto starts_it = [&](uint32_t frame) {
+    const PythonFunction& function = python.functions[python.stacks[frame].function];
+    return timeline.strings.Get(function.file).ends_with("/multiprocessing/process.py") &&
+           timeline.strings.Get(function.name).ends_with("_bootstrap");
+  };
+  return std::ranges::any_of(thread.runs, [&](const PythonRun& run) {
+    for (uint32_t frame = run.stack; frame != 0; frame = python.stacks[frame].parent) {
+      if (starts_it(frame)) return true;
+    }
+    return false;
   });
 }
 
-// A program that only waits for the one that it has started (`nox`, `dvc repro`, subprocess.run) is not what the user
-// asks about. Returns the main thread of the started one; `waiting`: there is none.
+// A program that only waits for another one that it has started (`nox`, `dvc repro`, subprocess.run), for its own
+// processes to end, or for signals while forked workers serve (gunicorn) is not what the user asks about. Returns the
+// main thread of the one that uses the CPU most; `waiting`: there is none.
 uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, uint32_t waiting) {
   const PythonThread* const python = timeline.python.OfThread(waiting);
   if (python == nullptr) return waiting;
   const Activity own = ActivityOf(timeline, *python, tags);
   if (own.on_cpu_ps > own.all_ps / kIdle || own.for_data_ps > own.all_ps / 2) return waiting;
+  // Else they may prepare data: a wait for the GPU has no tag.
+  const bool waits_for_end = own.for_end_ps > own.all_ps / 2;
   uint32_t best = waiting;
   int64_t most = std::max(own.on_cpu_ps * kTimesTheCpu, kLeastWorkPs);
   for (const PythonThread& thread : timeline.python.threads) {
     if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
     const uint32_t number = timeline.threads[thread.thread].process;
     const Process& process = timeline.processes[number];
-    if (process.forked || IsOfAPool(process) || !IsWithin(timeline, number, timeline.threads[waiting].process))
-      continue;
+    if (!IsWithin(timeline, number, timeline.threads[waiting].process)) continue;
+    if (!waits_for_end && IsOfMultiprocessing(timeline, thread, process)) continue;
     const int64_t on_cpu_ps = ActivityOf(timeline, thread, tags).on_cpu_ps;
     if (on_cpu_ps > most) {
       most = on_cpu_ps;
