@@ -17,11 +17,19 @@ namespace {
 constexpr uint32_t kMaxKernelNames = 256;
 constexpr uint32_t kLeastKernelNames = 4;
 
+uint64_t DroppedBy(const ThreadSlot& slot) {
+  uint64_t dropped = 0;
+  for (const auto& count : slot.dropped) dropped += __atomic_load_n(&count, __ATOMIC_RELAXED);
+  return dropped;
+}
+
 // The next owner must find the counters at 0. Low slots are reused first, as with chunks. Counters that are 0 are not
 // written: most threads count few operations, and the next owner's core would have to fetch each cache line written
 // here.
-void FreeThreadSlot(const Segment& segment, uint32_t index) {
+void FreeThreadSlot(MappedSegment* mapped, uint32_t index) {
+  const Segment& segment = mapped->segment;
   ThreadSlot* slot = &segment.thread_slots[index];
+  mapped->dropped_by_ended.fetch_add(DroppedBy(*slot), std::memory_order_relaxed);
   memset(reinterpret_cast<uint8_t*>(slot) + sizeof(slot->state), 0,
          offsetof(ThreadSlot, reserved1) - sizeof(slot->state));
   const auto clear = [](auto& counts) {
@@ -59,6 +67,15 @@ SlotState StateOf(const uint32_t& word) { return static_cast<SlotState>(__atomic
 
 }  // namespace
 
+uint64_t DroppedRecords(const MappedSegment& mapped) {
+  const Segment& segment = mapped.segment;
+  uint64_t dropped = mapped.dropped_by_ended.load(std::memory_order_relaxed);
+  for (const auto& count : segment.header->dropped) dropped += __atomic_load_n(&count, __ATOMIC_RELAXED);
+  const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_RELAXED), kThreadSlots);
+  for (uint32_t i = 0; i < high; ++i) dropped += DroppedBy(segment.thread_slots[i]);
+  return dropped;
+}
+
 bool SlotRecorder::HasSlotsToFree(const MappedSegment& mapped) {
   const uint32_t exited = __atomic_load_n(&mapped.segment.header->threads_exited, __ATOMIC_ACQUIRE);
   return exited - mapped.threads_exited >= kThreadSlots / 16;
@@ -80,7 +97,7 @@ void SlotRecorder::EndProcesses(MappedSegment* mapped, const std::set<ProcessKey
     if (StateOf(slot.state) == SlotState::kFree) continue;
     if (!is_dead(__atomic_load_n(&slot.process_serial, __ATOMIC_RELAXED))) continue;
     AppendThreadFact(mapped, slot, true, frames);
-    FreeThreadSlot(segment, i);
+    FreeThreadSlot(mapped, i);
   }
   const uint32_t process_high =
       std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);
@@ -234,7 +251,7 @@ void SlotRecorder::Append(MappedSegment* mapped, FrameBuffer* frames) {
     const SlotState state = StateOf(slot->state);
     if (state != SlotState::kLive && state != SlotState::kExited) continue;
     AppendThreadFact(mapped, *slot, state == SlotState::kExited, frames);
-    if (state == SlotState::kExited) FreeThreadSlot(segment, i);
+    if (state == SlotState::kExited) FreeThreadSlot(mapped, i);
   }
   const uint32_t process_high =
       std::min(__atomic_load_n(&segment.header->process_high, __ATOMIC_ACQUIRE), kProcessSlots);

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -42,8 +43,12 @@ struct MappedSegment {
   // The kernel's names (comm) of threads without a name in their slot, by serial.
   std::map<uint32_t, std::array<char, 16>> kernel_names;
   uint32_t next_kernel_name = 0;  // the next thread slot to read
+  std::atomic<uint64_t> dropped_by_ended{0};  // records of threads whose slots were freed
   std::vector<bool> touched;      // chunks whose pages this process has mapped since the last GiveBackPages
 };
+
+// Records that found no room in the segment since it was made. Any thread.
+uint64_t DroppedRecords(const MappedSegment& mapped);
 
 // Copies the first `bytes` of a structure word by word, while its owner may change it.
 template <typename T>

@@ -309,6 +309,7 @@ void TargetRegistry::RemoveEnded(uint64_t now_ns, const std::function<void(uint3
     if (since_ns < kLastPassesNs || (since_ns < kKeepDeadNs && dead <= kKeepDead)) return false;
     --dead;
     removed(target->mapped->number);
+    dropped_by_removed_ += tbprof::DroppedRecords(*target->mapped);
     drain_.Remove(target->mapped->number);
     return true;
   });
@@ -358,17 +359,8 @@ size_t TargetRegistry::live_processes() const {
 }
 
 uint64_t TargetRegistry::DroppedRecords() const {
-  uint64_t dropped = 0;
-  for (const auto& target : targets_) {
-    const Segment& segment = target->mapped->segment;
-    const uint32_t high = std::min(__atomic_load_n(&segment.header->thread_high, __ATOMIC_RELAXED), kThreadSlots);
-    for (uint32_t cause = 0; cause < kDropCauses; ++cause) {
-      dropped += __atomic_load_n(&segment.header->dropped[cause], __ATOMIC_RELAXED);
-      for (uint32_t i = 0; i < high; ++i) {
-        dropped += __atomic_load_n(&segment.thread_slots[i].dropped[cause], __ATOMIC_RELAXED);
-      }
-    }
-  }
+  uint64_t dropped = dropped_by_removed_;
+  for (const auto& target : targets_) dropped += tbprof::DroppedRecords(*target->mapped);
   return dropped;
 }
 

@@ -103,7 +103,7 @@ class TargetRegistry {
   // The recorded processes as pids of the launcher's pid namespace; processes whose pid is unknown are left out.
   std::vector<int> LivePids() const;
   size_t live_processes() const;
-  // Records of live threads that found no room in their segment.
+  // Records that found no room in their segment since the start.
   uint64_t DroppedRecords() const;
   // Capture signals that targets have caught since the last call.
   uint64_t ReadCaptureRequests();
@@ -137,6 +137,7 @@ class TargetRegistry {
   Targets targets_;
   uint32_t segments_seen_ = 0;
   uint32_t refused_ = 0;
+  uint64_t dropped_by_removed_ = 0;  // records of segments that are no longer mapped
   std::pair<pid_t, ExitStatus> child_end_{0, {}};
   std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();
 };
