@@ -373,6 +373,7 @@ class Run final : public CaptureRun {
     const bool answers = session_->Close(fact, patience_ms);
     context_.closed = true;
     if (!answers) return GiveUp();
+    ReportTroubles();  // of the last writes
     if (const std::optional<uint32_t> window = window_->LastWindow()) conversions_->Enqueue(*window);
     session_->ReleaseTargets();  // while the conversion runs
     WaitForConversions();

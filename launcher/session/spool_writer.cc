@@ -149,25 +149,29 @@ bool SpoolWriter::MakeRoomWithin(uint64_t limit, uint64_t bytes) {
   return true;
 }
 
+std::optional<SpoolWriter::Part> SpoolWriter::TakeOldest(bool under_pressure, uint64_t now_ticks) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
+    return !candidate.fd.valid() && !IsIn(retention_, candidate.fact, now_ticks, /*needed_only=*/under_pressure);
+  });
+  if (found == parts_.end()) return std::nullopt;
+  Part part = std::move(*found);
+  parts_.erase(found);
+  return part;
+}
+
 bool SpoolWriter::DropOldest(bool under_pressure, uint64_t now_ticks) {
-  Part part;
-  bool totals = false;
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
-      return !candidate.fd.valid() && !IsIn(retention_, candidate.fact, now_ticks, /*needed_only=*/under_pressure);
-    });
-    if (found == parts_.end()) return false;
-    part = std::move(*found);
-    totals = retention_.totals;
-    parts_.erase(found);
-  }
-  Drop(std::move(part), totals);
+  std::optional<Part> part = TakeOldest(under_pressure, now_ticks);
+  if (!part) return false;
+  Drop(std::move(*part), CurrentRetention().totals, /*disk_is_full=*/false);
   return true;
 }
 
-void SpoolWriter::Drop(Part part, bool totals) {
+void SpoolWriter::Drop(Part part, bool totals, bool disk_is_full) {
   if (totals || part.has_gpu_memory) CountDropped(part.fact.part, totals);
+  const auto remove = [&] { unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0); };
+  // What is written below needs the room.
+  if (disk_is_full) remove();
   // Writes the totals first: a reader ignores them until the part is noted as dropped, so that a launcher killed in
   // between leaves a consistent spool. GPU memory is written again, since earlier memory rows may be in the dropped
   // part.
@@ -177,11 +181,12 @@ void SpoolWriter::Drop(Part part, bool totals) {
   WriteMain(frames);
   drops_.fetch_add(1, std::memory_order_relaxed);
   total_bytes_.fetch_sub(part.fact.bytes, std::memory_order_relaxed);
-  unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0);
+  if (!disk_is_full) remove();
 }
 
 void SpoolWriter::CountDropped(uint32_t part, bool totals) {
   const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part);
+  if (!reader.ok()) gpu_totals_.LeaveOutMemory();
   Frame frame;
   uint64_t corrupt = 0;
   while (reader.ok() && (*reader)->Next(&frame)) {
@@ -331,19 +336,9 @@ bool SpoolWriter::WriteMain(const FrameBuffer& frames) {
     }
     write_error_.store(error, std::memory_order_relaxed);
     if (!IsDiskFull(error)) return false;
-    // Removes the part before Drop, which itself writes to the main file and needs the room.
-    Part part;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = std::find_if(parts_.begin(), parts_.end(), [&](const Part& candidate) {
-        return !candidate.fd.valid() && !IsIn(retention_, candidate.fact, now_ticks_, true);
-      });
-      if (found == parts_.end()) return false;
-      part = std::move(*found);
-      parts_.erase(found);
-    }
-    unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0);
-    Drop(std::move(part), false);
+    std::optional<Part> part = TakeOldest(/*under_pressure=*/true, now_ticks_);
+    if (!part) return false;
+    Drop(std::move(*part), /*totals=*/false, /*disk_is_full=*/true);
   }
 }
 
@@ -424,6 +419,7 @@ void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, 
   const int error = WriteAt(main_.get(), frames.data(), frames.size(), sizeof(SpoolHeader) + position);
   if (error != 0) {
     write_error_.store(error, std::memory_order_relaxed);
+    if (records == 0) not_kept_.fetch_add(1, std::memory_order_relaxed);  // facts alone
     NoteNotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error, {frames});
     return;
   }

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -133,9 +134,11 @@ class SpoolWriter {
   uint64_t SlidingTicks(const Retention& retention) const;
   bool MakeRoom(uint64_t bytes, const Retention& retention);
   bool MakeRoomWithin(uint64_t limit, uint64_t bytes);
+  // Takes the oldest part that need not be kept off the list.
+  std::optional<Part> TakeOldest(bool under_pressure, uint64_t now_ticks);
   bool DropOldest(bool under_pressure, uint64_t now_ticks);
   // `totals`: adds all calls and GPU work to the totals; else only GPU memory.
-  void Drop(Part part, bool totals);
+  void Drop(Part part, bool totals, bool disk_is_full);
   void CountDropped(uint32_t part, bool totals);
   void WriteTotals(bool totals);
   void TakeFacts(const Frame& frame, FrameBuffer* kept);

@@ -42,6 +42,8 @@ class GpuTotals {
   void AddMemory(uint32_t segment, uint32_t process_serial, const RecordView& record);
   const std::vector<GpuMemoryRow>& memory() const { return memory_; }
   // Number of rows beyond the bound: the bytes in use lack them.
+  // A dropped part that could not be read: it may have had memory records.
+  void LeaveOutMemory() { ++memory_left_out_; }
   uint64_t memory_left_out() const { return memory_left_out_; }
 
  private:
