@@ -17,7 +17,9 @@ constexpr size_t kMaxConversions = 2;  // at the same time
 // Records that are not on the disk within kPatienceMs are missing in this profile.
 void ConversionQueue::FlushBeforeConversion() {
   constexpr int kPatienceMs = 10'000;
-  if (context_.closed || session_->Flush(kPatienceMs, true) || !session_->SpoolError().empty()) return;
+  if (context_.closed || session_->Flush(kPatienceMs, true)) return;
+  // Then all that was recorded is written or counted as missing, with the cause.
+  if (session_->spool().write_error() != 0 || session_->spool().full()) return;
   context_.Warn(
       "the disk of the spool is too slow: what was recorded last is missing in the profile that is written now");
 }
