@@ -52,6 +52,26 @@ class InterruptHandler {
   struct sigaction interrupt_ = {}, terminate_ = {};
 };
 
+// Keeps SIGINT and SIGTERM pending while it exists.
+class BlockedInterrupts {
+ public:
+  BlockedInterrupts() {
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    sigaddset(&interrupts, SIGINT);
+    sigaddset(&interrupts, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &interrupts, &before_);
+  }
+  ~BlockedInterrupts() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedInterrupts(const BlockedInterrupts&) = delete;
+  BlockedInterrupts& operator=(const BlockedInterrupts&) = delete;
+
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
 // The last non-empty line that the command wrote. tbprof's own lines follow it in the file and are skipped.
 std::string LastLine(const std::string& path) {
   const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -76,7 +96,8 @@ std::string WhyFailed(int status, const AbRunRequest& request) {
   return StrCat(why, line.empty() ? "" : StrCat(": ", line));
 }
 
-int Spawn(const AbRunRequest& request, pid_t* pid) {
+// `mask`: blocked signals of the new process.
+int Spawn(const AbRunRequest& request, const sigset_t& mask, pid_t* pid) {
   const std::vector<std::string> words = {
       "tbprof", "run",          StrCat("--logdir=", request.logdir), StrCat("--run=", request.run), "--", "/bin/sh",
       "-c",     request.command};
@@ -88,8 +109,14 @@ int Spawn(const AbRunRequest& request, pid_t* pid) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, request.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  const int error = posix_spawn(pid, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  const int error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) *pid = 0;
   return error;
 }
 
@@ -100,11 +127,18 @@ AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus) {
   const InterruptHandler handler;
   const LoadReading before = ReadLoad(gpus);
   pid_t pid = 0;
-  if (const int error = Spawn(request, &pid); error != 0) {
-    result.error = StrCat("cannot start tbprof: ", strerror(error));
+  int error = 0;
+  {
+    // An interrupt that comes before the handler knows the run would not end it.
+    const BlockedInterrupts blocked;
+    if (g_interrupted == 0) error = Spawn(request, blocked.before(), &pid);
+    g_child = pid;
+  }
+  if (error != 0 || pid == 0) {
+    result.interrupted = g_interrupted != 0;
+    if (error != 0) result.error = StrCat("cannot start tbprof: ", strerror(error));
     return result;
   }
-  g_child = pid;
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
