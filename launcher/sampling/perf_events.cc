@@ -215,7 +215,10 @@ std::unique_ptr<PerfEvent> PerfEvent::Open(const Options& options, int* error) {
     if (options.small && ring != *std::rbegin(kRingSizes)) continue;
     const size_t size = std::max(ring, page) + page;
     event->mapping_ = ScopedMapping(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, event->fd_.get(), 0), size);
-    if (event->mapping_.valid()) return event;
+    if (event->mapping_.valid()) {
+      *error = 0;  // that of a larger ring
+      return event;
+    }
     *error = errno;
     if (*error != EPERM) break;
     *error = ENOBUFS;  // the user's limit of locked memory, not a refusal of the event
