@@ -28,15 +28,20 @@ struct OutFrame {
   std::string payload;
 };
 
+CoreFact FactOf(const CoreReader::Job& job) {
+  CoreFact fact = {};
+  fact.ticks = job.ticks;
+  fact.process_serial = job.process.serial;
+  fact.signal = job.signal;
+  return fact;
+}
+
 std::vector<OutFrame> ReadJob(const CoreReader::Job& job) {
   std::vector<OutFrame> frames;
   const auto keep = [&](FrameType type, uint32_t segment, const void* payload, size_t size) {
     frames.push_back({type, segment, std::string(static_cast<const char*>(payload), size)});
   };
-  CoreFact fact = {};
-  fact.ticks = job.ticks;
-  fact.process_serial = job.process.serial;
-  fact.signal = job.signal;
+  CoreFact fact = FactOf(job);
   if (job.search.pattern.kind() != CorePattern::kFile) {
     if (job.search.pattern.kind() == CorePattern::kNone) return frames;
     fact.state = kCorePiped;
@@ -106,6 +111,12 @@ void CoreReader::Add(Job job) {
   if (StartThread(&thread, [state = state_] { Run(state); }).ok()) {
     thread.detach();
   } else {
+    for (const Job& unread : state_->jobs) {
+      if (!unread.is_certain || !state_->emit) continue;
+      CoreFact fact = FactOf(unread);
+      fact.state = kCoreUnread;
+      EmitCore(state_->emit, unread.process, fact, "", "no thread could be started to read it", {});
+    }
     state_->jobs.clear();
     state_->running = false;
     state_->changed.notify_all();
