@@ -493,7 +493,12 @@ void CaptureManager::Deliver(Capture* capture, const ConversionRequest& request,
   std::vector<ScopedFd> files;
   if (request.summary_only) {
     ScopedFd summary(memfd_create("tbprof-summary", MFD_CLOEXEC));
-    (void)!write(summary.get(), result.summary_json.data(), result.summary_json.size());
+    const std::string& text = result.summary_json;
+    if (!summary.valid() || write(summary.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      capture->state = Capture::State::kDelivered;
+      Fail(capture->asker.client, capture->asker.id, absl::ResourceExhaustedError("no memory for the answer"));
+      return;
+    }
     answer.files.emplace_back("summary.json");
     files.push_back(std::move(summary));
   } else if (!request.delivered) {

@@ -61,9 +61,9 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
   ScopedFd output(ends[1]);
   fcntl(conversion->pipe_.get(), F_SETFL, O_NONBLOCK);
   const std::string text = ToJson(request).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (write(input.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-      lseek(input.get(), 0, SEEK_SET) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot start the conversion");
+  const ssize_t written = write(input.get(), text.data(), text.size());
+  if (written != static_cast<ssize_t>(text.size()) || lseek(input.get(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(written < 0 ? errno : ENOSPC, "cannot start the conversion");
   }
   // The worker blocks signals that the terminal sends to the process group: the launcher decides about them.
   sigset_t mask;

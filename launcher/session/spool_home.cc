@@ -126,9 +126,9 @@ absl::StatusOr<ScopedFd> SpoolHome::Make(const SessionConfig& config, uint64_t n
   // The lock is held while the launcher lives: `recover` takes an unlocked spool as abandoned.
   flock(fd.get(), LOCK_EX | LOCK_NB);
   const SpoolHeader header = MakeSpoolHeader(nonce);
-  if (write(fd.get(), &header, sizeof(header)) != static_cast<ssize_t>(sizeof(header))) {
-    error = errno;
-    unlink(path_.c_str());
+  if (const ssize_t size = write(fd.get(), &header, sizeof(header)); size != static_cast<ssize_t>(sizeof(header))) {
+    error = size < 0 ? errno : ENOSPC;
+    unlinkat(directory.fd.get(), name.c_str(), 0);
     return absl::ErrnoToStatus(error, absl::StrCat("cannot write the spool ", path_));
   }
   name_ = name;
