@@ -234,14 +234,13 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   SignalInfo info;
   info.signo = static_cast<int>(got.ssi_signo);
   info.code = got.ssi_code;
-  info.sender = static_cast<pid_t>(got.ssi_pid);
   // Asks the probe at every signal: a signal that stays pending there would falsify a later answer.
   if (info.signo != SIGCHLD && probe_) info.group_wide = probe_->Got(info.signo);
   if (sigismember(&before_target_, info.signo) == 1) {
     sigdelset(&before_target_, info.signo);
     info.before_target = true;
   }
-  if (IsInterrupt(info.signo)) ++state.interrupts;
+  if (IsInterrupt(info.signo) && !state.target_running) ++state.interrupts;
   // The caller may now stop together with the target. After that, a `true` is stale, and a forwarded SIGCONT would undo
   // the next stop.
   if (info.signo == SIGCHLD) state.target_stopped = false;
@@ -249,8 +248,6 @@ std::optional<SignalEvent> SignalSet::Next(SignalState& state) {
   const SignalDecision decision = Decide(info, state);
   SignalEvent event;
   event.signo = info.signo;
-  event.from_terminal = FromKernel(info);
-  event.sender_pid = info.sender;
   event.action = decision.action;
   event.forward = decision.forward;
   event.to_group = decision.to_group;

@@ -58,13 +58,12 @@ struct SignalState {
   // The target has made a process group of its own (TargetProcess::leads_group): without tbprof, it would lead the
   // launcher's, and receive what is sent to that.
   bool target_leads_group = false;
-  int interrupts = 0;  // SIGINT, SIGTERM, SIGQUIT, SIGHUP seen so far; Next counts
+  int interrupts = 0;  // SIGINT, SIGTERM, SIGQUIT, SIGHUP since the target's end; Next counts
 };
 
 struct SignalInfo {
   int signo = 0;
   int code = 0;  // si_code
-  pid_t sender = 0;
   std::optional<bool> group_wide;  // whether the probe received it, too; std::nullopt: there is no probe
   bool before_target = false;      // sent before the target existed
 };
@@ -78,8 +77,6 @@ SignalDecision Decide(const SignalInfo& info, const SignalState& state);
 
 struct SignalEvent {
   int signo = 0;
-  bool from_terminal = false;  // sent by the kernel: the terminal sends to the whole foreground group
-  pid_t sender_pid = 0;
   SignalAction action = SignalAction::kNone;
   bool forward = false;
   bool to_group = false;     // forward to the target's process group
