@@ -202,7 +202,11 @@ absl::Status SetPublishTimeout(Options& options, std::string_view value) {
 absl::Status SetTrace(Options& options, std::string_view value) {
   uint32_t families = 0;
   std::vector<std::string> names = {"all", "none"};
-  for (const FamilyName& family : kFamilies) names.emplace_back(family.name);
+  std::string families_text;
+  for (const FamilyName& family : kFamilies) {
+    names.emplace_back(family.name);
+    families_text += StrCat(families_text.empty() ? "" : ", ", family.name);
+  }
   const std::vector<std::string_view> words = Split(value, ',');
   for (std::string_view word : words) {
     word = Strip(word);
@@ -219,7 +223,7 @@ absl::Status SetTrace(Options& options, std::string_view value) {
     }
     if (known) continue;
     const std::string near = NearestName(word, names);
-    return Expected(StrCat("a list of thread, lock, sleep, io, process, malloc, gpu; or all; or none",
+    return Expected(StrCat("a list of ", families_text, "; or all; or none",
                            near.empty() ? "" : StrCat(" (did you mean ", near, "?)")));
   }
   options.families = families;
