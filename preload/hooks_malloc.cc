@@ -337,10 +337,7 @@ __attribute__((noinline, flatten)) void FreeSlow(void* block, const void* site) 
   Freeing(kOp_free, block, usable, site);
   const uint64_t start = StartOfLarge(usable);
   g_real.free(block);
-  if (start == 0) return;
-  const int saved = errno;
-  EndLarge(start, kOp_free, block, usable, site);
-  errno = saved;
+  if (start != 0) EndLarge(start, kOp_free, block, usable, site);
 }
 
 __attribute__((noinline)) void FlushAndFree(ThreadState* thread, void* block) {

@@ -220,6 +220,7 @@ class EventsChecker {
                        "copy it again");
         return;
       case FileDamage::kNone:
+      case FileDamage::kCutOff:
         break;
     }
     state_.Problem("events-corrupt", path, StrCat("corrupt at byte ", facts.end_offset, ": ", shown),

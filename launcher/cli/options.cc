@@ -140,7 +140,7 @@ void Declare(CLI::App& app, const Subcommand& subcommand) {
         row.value_name.empty() ? app.add_flag(flag) : app.add_option(flag)->expected(1)->allow_extra_args(false);
     option->multi_option_policy(row.repeatable ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
   }
-  if (subcommand.bit == kForConfig) app.add_flag("--explain");
+  if (subcommand.bit == kForConfig) app.add_flag("--explain");  // what it does anyway
 }
 
 absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> words, Options* options) {
@@ -155,7 +155,6 @@ absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> w
   for (const CLI::Option* option : app.get_options()) {
     if (option->count() == 0) continue;
     const std::string name = option->get_single_name();
-    if (name == "explain") options->explain = true;
     if (FindRow(name) == nullptr) continue;
     std::string& value = layer.values[name];
     for (const std::string& given : option->results()) {

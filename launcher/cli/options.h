@@ -140,7 +140,6 @@ struct Options : SessionOptions {
   bool annotations = false;                      // compare, ab
   bool any_program = false;                      // compare
 
-  bool explain = false;    // config --explain
   bool json = false;       // check, doctor, status, report, compare, ab, baseline
   bool csv = false;        // report
   bool markdown = false;   // --md of report, compare, ab
@@ -222,7 +221,7 @@ std::string NearestName(std::string_view word, const std::vector<std::string>& n
 // Text for the terminal (`tbprof run --help`), and the table of docs/cli.md.
 std::string OptionHelp(std::string_view subcommand, int width);
 std::string OptionMarkdown();
-// `tbprof config --explain`: one line per option, with value and source.
+// `tbprof config`: one line per option, with value and source.
 std::string ExplainOptions(const Options& options);
 
 }  // namespace tbprof

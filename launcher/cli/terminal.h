@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // tbprof's output: lines on stderr with the prefix `tbprof: `, each one write(2), so that they do not mix with the
-// target's lines. stdout gets only output that the user requested by name (such as help, --version, config --explain).
+// target's lines. stdout gets only output that the user requested by name (such as help, --version, config).
 //
 //   Terminal terminal(options);
 //   terminal.Say("recording ...");

@@ -280,7 +280,7 @@ class Comparing {
   void AddEstimate(const std::string& name, Unit unit, const std::vector<RunValue>& base,
                    const std::vector<RunValue>& now, bool is_step_time) {
     const bool paired = options_.paired && base.size() == now.size() && base.size() > 1;
-    const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now, std::nullopt);
+    const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now);
     const Decision decision = Decide(estimate, out_.margin, options_.budget_share);
     QuantityResult& result = Add(name, unit);
     result.base = GeometricMean(base);

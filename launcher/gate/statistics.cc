@@ -144,15 +144,10 @@ double WelchDegrees(double a, double a_count, double b, double b_count) {
   return sum * sum / (a * a / (a_count * a_count * (a_count - 1)) + b * b / (b_count * b_count * (b_count - 1)));
 }
 
-// For a side with a single run: takes the scatter from the other side and from the history.
-void PoolNoise(const Moments& base, const Moments& now, double floor, const std::optional<RunNoise>& noise,
-               Estimate* out) {
-  double degrees = base.count + now.count - 2;
-  double square = base.variance * (base.count - 1) + now.variance * (now.count - 1);
-  if (noise.has_value() && noise->degrees > 0) {
-    square += noise->sd * noise->sd * noise->degrees;
-    degrees += noise->degrees;
-  }
+// For a side with a single run: takes the scatter from the other side.
+void TakeScatterOfOtherSide(const Moments& base, const Moments& now, double floor, Estimate* out) {
+  const double degrees = base.count + now.count - 2;
+  const double square = base.variance * (base.count - 1) + now.variance * (now.count - 1);
   if (degrees < 1) return;
   const double variance = std::max(square / degrees, floor);
   out->known = true;
@@ -220,14 +215,13 @@ bool IsEnough(uint64_t runs, double change, double run_sd, double margin, bool p
 
 }  // namespace
 
-Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now,
-                        const std::optional<RunNoise>& noise) {
+Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now) {
   Estimate out;
   if (base.empty() || now.empty()) return out;
   size_t base_first = 0, now_first = 0;
   if (IsWarming(base, &base_first) && IsWarming(now, &now_first)) {
     const std::vector<RunValue> base_rest = Without(base, base_first), now_rest = Without(now, now_first);
-    out = EstimateChange(base_rest, now_rest, noise);
+    out = EstimateChange(base_rest, now_rest);
     out.warming = out.disturbed = true;
     return out;
   }
@@ -235,8 +229,8 @@ Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunVal
   out.change = of_now.mean - of_base.mean;
   out.runs = std::min(base.size(), now.size());
   const double floor = std::max(FloorOf(base), FloorOf(now));
-  if (out.runs < 2 || noise.has_value()) {
-    PoolNoise(of_base, of_now, floor, noise, &out);
+  if (out.runs < 2) {
+    TakeScatterOfOtherSide(of_base, of_now, floor, &out);
     return out;
   }
   out.known = true;

@@ -4,7 +4,7 @@
 // the run: Student's t compares the logarithms of one number per run. Method, levels and measured error rates:
 // docs/gate.md.
 //
-//   const Estimate change = EstimateChange(base, now, {});
+//   const Estimate change = EstimateChange(base, now);
 //   const Decision decision = Decide(change, 0.03);
 //
 // Process: launcher, for `tbprof compare` and `ab`. Pure functions.
@@ -66,8 +66,7 @@ struct Estimate {
 };
 
 // For independent runs of both sides, in any order; their start times show whether the sides alternate.
-Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now,
-                        const std::optional<RunNoise>& noise);
+Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now);
 
 // For runs in pairs with random order within each pair: base[i] belongs to now[i].
 Estimate EstimatePairedChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now);

@@ -98,7 +98,6 @@ std::optional<TargetEnd> Reap(pid_t pid, int flags) {
   end.core_dumped = end.signaled && WCOREDUMP(status);
   end.user_cpu = ToDuration(usage.ru_utime);
   end.system_cpu = ToDuration(usage.ru_stime);
-  end.max_rss_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
   return end;
 }
 

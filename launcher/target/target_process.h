@@ -46,7 +46,6 @@ struct TargetEnd {
   bool core_dumped = false;
   absl::Duration user_cpu;  // of the target and the children it waited for
   absl::Duration system_cpu;
-  int64_t max_rss_bytes = 0;
 };
 
 class TargetProcess {

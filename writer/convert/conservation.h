@@ -38,7 +38,6 @@ class Conservation {
   }
   // Marks a thread whose unfinished call is an event.
   void CountOpen(const Identity& thread) { open_.insert({thread, true}); }
-  uint64_t CountOf(ConservedKind kind, ConservedCause cause) const { return counts_[Index(kind)][Index(cause)]; }
 
   struct Input {
     bool own_window = true;   // the run's own window, not a capture's

@@ -68,7 +68,6 @@ class LineBuilder {
   void Double(uint32_t stat_id, double value);
   void Double(Stat stat, double value) { Double(FixedStatId(stat), value); }
 
-  uint64_t event_count() const { return count_; }
   // Expected size, to avoid copies while growing.
   void ReserveEvents(size_t events, size_t bytes_per_event) { events_.Reserve(events * bytes_per_event); }
 

@@ -761,7 +761,6 @@ TEST_F(OptionsTest, Error_AnyInput_IsOneReadableLine) {
 
 TEST_F(OptionsTest, Explain_ShowsValueAndSource) {
   const Options options = Good({"config", "--explain"}, {"TBPROF_LOGDIR=/env"});
-  EXPECT_TRUE(options.explain);
   const std::string text = ExplainOptions(options);
   EXPECT_NE(text.find("/env"), std::string::npos);
   EXPECT_NE(text.find("TBPROF_LOGDIR"), std::string::npos);
