@@ -63,6 +63,8 @@ std::string_view NextStep(Cause cause, Advice advice) {
       return "read ahead in another thread, or more with each call";
     case Advice::kSyncs:
       return "write and sync in another thread";
+    case Advice::kFewChildren:
+      return "look at what the child does (its threads are in the profile), or do other work until it answers";
   }
   return TextOf(cause).next;
 }

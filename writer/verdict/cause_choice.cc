@@ -87,6 +87,7 @@ class Chooser {
     AddWhere(*best);
     AddFacts(*best);
     if (best->cause == Cause::kDisk) verdict_.advice = AdviceFor(*best);
+    if (best->cause == Cause::kChild && HasFewChildren()) verdict_.advice = Advice::kFewChildren;
   }
 
  private:
@@ -370,6 +371,13 @@ class Chooser {
     if (rows.empty()) return Advice::kOfCause;
     if (IsDoing(rows.front(), {WaitClass::kFileRead})) return Advice::kReads;
     return IsDoing(rows.front(), {WaitClass::kFileSync}) ? Advice::kSyncs : Advice::kOfCause;
+  }
+
+  // Whether it waits for children that live on, and does not start one for each piece of work.
+  bool HasFewChildren() const {
+    constexpr ptrdiff_t kFew = 4;
+    const auto parent = static_cast<int>(timeline_.threads[in_.span.thread].process);
+    return std::ranges::count(timeline_.processes, parent, &Process::parent) <= kFew;
   }
 
   const Candidate* OwnWork() const {

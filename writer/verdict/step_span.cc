@@ -105,8 +105,8 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonThread& thread, const Process& process) {
   if (!process.forked) {
     return process.arguments.empty() || std::ranges::any_of(process.arguments, [](const std::string& argument) {
-      return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky.");
-    });
+             return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky.");
+           });
   }
   const PythonTimeline& python = timeline.python;
   const auto starts_it = [&](uint32_t frame) {
@@ -130,16 +130,19 @@ uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, ui
   if (python == nullptr) return waiting;
   const Activity own = ActivityOf(timeline, *python, tags);
   if (own.on_cpu_ps > own.all_ps / kIdle || own.for_data_ps > own.all_ps / 2) return waiting;
-  // Else they may prepare data: a wait for the GPU has no tag.
+  // The workers of multiprocessing are those that it waits for. Else they may prepare data: of the program that it has
+  // started, or its own while it waits for a GPU, which has no tag.
   const bool waits_for_end = own.for_end_ps > own.all_ps / 2;
+  const uint32_t parent = timeline.threads[waiting].process;
   uint32_t best = waiting;
   int64_t most = std::max(own.on_cpu_ps * kTimesTheCpu, kLeastWorkPs);
   for (const PythonThread& thread : timeline.python.threads) {
     if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
     const uint32_t number = timeline.threads[thread.thread].process;
     const Process& process = timeline.processes[number];
-    if (!IsWithin(timeline, number, timeline.threads[waiting].process)) continue;
-    if (!waits_for_end && IsOfMultiprocessing(timeline, thread, process)) continue;
+    if (!IsWithin(timeline, number, parent)) continue;
+    const bool may_be_waited_for = waits_for_end && process.parent == static_cast<int>(parent);
+    if (!may_be_waited_for && IsOfMultiprocessing(timeline, thread, process)) continue;
     const int64_t on_cpu_ps = ActivityOf(timeline, thread, tags).on_cpu_ps;
     if (on_cpu_ps > most) {
       most = on_cpu_ps;

@@ -49,13 +49,17 @@ void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu
   }
 }
 
-// `about process 4711, train.py`; empty: it is the command.
+// `about process 4711, train.py, and 1 alike`; empty: it is the command.
 std::string OtherProcess(const Timeline& timeline, uint32_t process) {
   const auto command = std::ranges::find(timeline.processes, true, &Process::is_command);
   const Process& judged = timeline.processes[process];
   if (command == timeline.processes.end() || command->pid == judged.pid) return "";
+  const auto alike = std::ranges::count_if(timeline.processes, [&](const Process& other) {
+    return other.parent == judged.parent && other.forked == judged.forked && other.name == judged.name;
+  });
   return StrCat("about process ", judged.pid, ", ",
-                PrintableUtf8(judged.name.empty() ? judged.executable : judged.name));
+                PrintableUtf8(judged.name.empty() ? judged.executable : judged.name),
+                alike > 1 ? StrCat(", and ", alike - 1, " alike") : "");
 }
 
 }  // namespace

@@ -545,6 +545,17 @@ TEST(Verdict, Files_AdviceDependsOnTheCall) {
   }
 }
 
+// A child that lives as long as its parent is not one that is started again and again.
+TEST(Verdict, Children_AdviceDependsOnTheirNumber) {
+  for (const auto& [children, advice] : {std::pair{1, Advice::kFewChildren}, {20, Advice::kOfCause}}) {
+    Maker maker;
+    for (int i = 0; i < children; ++i) maker.Process(200 + i, 0);
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kChildEnd, at, 60 * kMs, maker.in_main); });
+    maker.Expect(Cause::kChild, StepPart::kChild, 0.6);
+    EXPECT_EQ(maker.Make().advice, advice) << children;
+  }
+}
+
 TEST(Verdict, NamesOfCauses_LeadBackToThem) {
   EXPECT_EQ(CauseNamed("slow_loader"), Cause::kSlowLoader);
   EXPECT_EQ(CauseNamed("anything"), Cause::kUnknown);
@@ -893,9 +904,52 @@ TEST(Verdict, ProgramThatWaitsForAnother_IsNotTheOneThatIsJudged) {
   const Verdict verdict = maker.Make();
   EXPECT_EQ(verdict.thread, other);
   EXPECT_THAT(verdict.facts, testing::Contains("about process 4711, train.py"));
-  // A worker of a pool is not the program, however much it does.
-  maker.timeline.processes[process].arguments = {"python3", "-c", "from multiprocessing.spawn import spawn_main"};
-  EXPECT_EQ(maker.Make().thread, maker.main);
+  // A worker of its pool is not the program, however much it does.
+  const uint32_t spawned = maker.Process(4712, static_cast<int>(process));
+  maker.timeline.processes[spawned].forked = false;
+  maker.timeline.processes[spawned].arguments = {"python3", "-c", "from multiprocessing.spawn import spawn_main"};
+  maker.Run(maker.Thread("", true, spawned), 0, maker.timeline.duration_ps, work, maker.library);
+  const uint32_t forked = maker.Thread("", true, maker.Process(4713, static_cast<int>(process)));
+  const uint32_t start =
+      maker.Stack(0, "/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314);
+  maker.Run(forked, 0, maker.timeline.duration_ps, maker.Stack(start, kOwn, "load", 70), maker.library);
+  EXPECT_EQ(maker.Make().thread, other);
+}
+
+// gunicorn's arbiter waits for signals, and serves nothing itself.
+TEST(Verdict, ParentThatWaitsForSignals_IsAboutItsBusiestForkedWorker) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t sleeps = maker.Stack(maker.in_main, "/venv/site-packages/gunicorn/arbiter.py", "Arbiter.sleep", 357);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, sleeps, 0);
+  const uint32_t serves = maker.Stack(0, kOwn, "predict", 20);
+  const uint32_t first = maker.Thread("", true, maker.Process(4711, 0));
+  maker.Run(first, 0, maker.timeline.duration_ps / 4, serves, maker.library);
+  const uint32_t second = maker.Thread("", true, maker.Process(4712, 0));
+  maker.Run(second, 0, maker.timeline.duration_ps / 2, serves, maker.library);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.thread, second);
+  EXPECT_THAT(verdict.facts, testing::Contains(testing::AllOf(testing::StartsWith("about process 4712"),
+                                                              testing::EndsWith(", and 1 alike"))));
+}
+
+// Process(target=work).join(): the parent does nothing else. Without the join, its workers may be a loader's.
+TEST(Verdict, ParentThatJoinsItsProcesses_IsAboutTheBusiest) {
+  for (const bool joins : {true, false}) {
+    Maker maker;
+    maker.timeline.steps.clear();
+    maker.timeline.step_source = StepSource::kWholeCapture;
+    const uint32_t waits =
+        joins ? maker.Stack(maker.in_main, "/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess.join", 149)
+              : maker.in_main;
+    maker.Run(maker.main, 0, maker.timeline.duration_ps, waits, 0);
+    const uint32_t worker = maker.Thread("", true, maker.Process(4711, 0));
+    const uint32_t start =
+        maker.Stack(0, "/usr/lib/python3.11/multiprocessing/process.py", "BaseProcess._bootstrap", 314);
+    maker.Run(worker, 0, maker.timeline.duration_ps / 2, maker.Stack(start, kOwn, "work", 60), maker.library);
+    EXPECT_EQ(maker.Make().thread, joins ? worker : maker.main) << joins;
+  }
 }
 
 // The interpreter starts, imports, works, imports once more, works, and at its end collects and frees all objects.
