@@ -8,15 +8,9 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMostProcesses = 1u << 16;
 constexpr size_t kLongestReason = 500;
 
 }  // namespace
-
-const NativeProcessFacts* NativeFacts::Of(uint32_t segment, uint32_t process_serial) const {
-  const auto found = processes_.find({segment, process_serial});
-  return found == processes_.end() ? nullptr : &found->second;
-}
 
 bool NativeFacts::Take(const Frame& frame) {
   if (frame.type == FrameType::kNativeStacks) {
@@ -27,20 +21,6 @@ bool NativeFacts::Take(const Frame& frame) {
     return frame.type == FrameType::kNativeSamples;
   }
   return true;
-}
-
-NativeProcessFacts* NativeFacts::Find(uint32_t segment, uint32_t process_serial) {
-  if (segment == 0 || process_serial == 0) {
-    ++corrupt_;
-    return nullptr;
-  }
-  const auto found = processes_.find({segment, process_serial});
-  if (found != processes_.end()) return &found->second;
-  if (processes_.size() >= kMostProcesses) {
-    ++left_out_;
-    return nullptr;
-  }
-  return &processes_[{segment, process_serial}];
 }
 
 void NativeFacts::TakeStacks(const Frame& frame) {

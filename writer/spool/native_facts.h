@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/spool/sampled_facts.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
@@ -45,28 +46,17 @@ struct NativeProcessFacts {
   }
 };
 
-class NativeFacts {
+class NativeFacts : public SampledFacts<NativeProcessFacts> {
  public:
   // False: the frame is not about native stacks. Samples are left to the second pass.
   bool Take(const Frame& frame);
-
-  // By segment and serial of the process.
-  using Processes = std::map<std::pair<uint32_t, uint32_t>, NativeProcessFacts>;
-  const Processes& processes() const { return processes_; }
-  const NativeProcessFacts* Of(uint32_t segment, uint32_t process_serial) const;
-  uint64_t corrupt() const { return corrupt_; }    // invalid facts
-  uint64_t left_out() const { return left_out_; }  // beyond the limits
 
  private:
   void TakeStacks(const Frame& frame);
   void TakeNode(const NativeNode& node, NativeProcessFacts* process);
   void TakeStatus(const Frame& frame);
-  // Null: the serial is invalid, or there are too many processes.
-  NativeProcessFacts* Find(uint32_t segment, uint32_t process_serial);
 
-  Processes processes_;
   size_t nodes_ = 0;
-  uint64_t corrupt_ = 0, left_out_ = 0;
 };
 
 }  // namespace tbprof

@@ -8,7 +8,6 @@
 namespace tbprof {
 namespace {
 
-constexpr size_t kMostProcesses = 1u << 16;
 constexpr size_t kMostIntervals = 1u << 12;  // of a process
 constexpr size_t kLongestReason = 500;
 
@@ -18,11 +17,6 @@ uint32_t PythonProcessFacts::IntervalAt(uint64_t ticks) const {
   if (intervals_us.empty()) return 0;
   const auto after = intervals_us.upper_bound(ticks);
   return after == intervals_us.begin() ? after->second : std::prev(after)->second;
-}
-
-const PythonProcessFacts* PythonFacts::Of(uint32_t segment, uint32_t process_serial) const {
-  const auto found = processes_.find({segment, process_serial});
-  return found == processes_.end() ? nullptr : &found->second;
 }
 
 bool PythonFacts::Take(const Frame& frame) {
@@ -37,20 +31,6 @@ bool PythonFacts::Take(const Frame& frame) {
            frame.type == FrameType::kPythonThread;
   }
   return true;
-}
-
-PythonProcessFacts* PythonFacts::Find(uint32_t segment, uint32_t process_serial) {
-  if (segment == 0 || process_serial == 0) {
-    ++corrupt_;
-    return nullptr;
-  }
-  const auto found = processes_.find({segment, process_serial});
-  if (found != processes_.end()) return &found->second;
-  if (processes_.size() >= kMostProcesses) {
-    ++left_out_;
-    return nullptr;
-  }
-  return &processes_[{segment, process_serial}];
 }
 
 void PythonFacts::TakeCode(const Frame& frame) {

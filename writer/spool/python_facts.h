@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/spool/sampled_facts.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
@@ -62,29 +63,18 @@ struct PythonProcessFacts {
   uint32_t IntervalAt(uint64_t ticks) const;
 };
 
-class PythonFacts {
+class PythonFacts : public SampledFacts<PythonProcessFacts> {
  public:
   // False: the frame is not about Python. Samples are left to the second pass.
   bool Take(const Frame& frame);
-
-  // By segment and serial of the process.
-  using Processes = std::map<std::pair<uint32_t, uint32_t>, PythonProcessFacts>;
-  const Processes& processes() const { return processes_; }
-  const PythonProcessFacts* Of(uint32_t segment, uint32_t process_serial) const;
-  uint64_t corrupt() const { return corrupt_; }    // invalid facts
-  uint64_t left_out() const { return left_out_; }  // beyond the limits
 
  private:
   void TakeCode(const Frame& frame);
   void TakeStacks(const Frame& frame);
   void TakeNode(const PythonNode& node, PythonProcessFacts* process);
   void TakeStatus(const Frame& frame);
-  // Null: the serial is invalid, or there are too many processes.
-  PythonProcessFacts* Find(uint32_t segment, uint32_t process_serial);
 
-  Processes processes_;
   size_t codes_ = 0, nodes_ = 0, text_bytes_ = 0;
-  uint64_t corrupt_ = 0, left_out_ = 0;
 };
 
 }  // namespace tbprof
