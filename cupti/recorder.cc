@@ -39,6 +39,7 @@ constexpr uint32_t kManyWithoutTimes = 1000;
 constexpr char kSeveralCopies[] =
     "several copies of CUPTI are loaded, of which the driver serves the first that is used: that one is the program's";
 constexpr char kRestart[] = "restart: CUPTI gave kernels no valid times, and was started again";
+static_assert(HasPauseCause(kRestart, kPauseRestart));
 constexpr size_t kBusyBytes = 8 * size_t{Buffers::kBufferBytes};
 
 void WakeOwnThread() { cupti::WakeOwnThread(g_recorder.session.process); }
@@ -135,7 +136,7 @@ bool FallBack() {
   }
   g_recorder.by_hooks = true;
   if ((g_recorder.session.segment.header->gpu_options & kGpuUnifiedMemory) != 0) {
-    Report(GpuInfoKey::kMissingKind, "unified memory: only CUPTI tells of it");
+    Report(GpuInfoKey::kMissingKind, "unified memory: only CUPTI reports it");
   }
   // The program's own CUPTI client would record the driver calls that tbprof makes.
   g_recorder.bridge->set_yield(Suspend);
@@ -221,7 +222,7 @@ void* EndOfProcess(uint32_t seen) {
   }
   if (g_recorder.paused_for == kAside) ReportPaused(kAside);
   // A pause with this reason is a gap only if the process lives on.
-  Report(GpuInfoKey::kPaused, "end");
+  Report(GpuInfoKey::kPaused, kPauseEnd);
   SetState(GpuState::kPaused);
   return EndRun(seen);
 }

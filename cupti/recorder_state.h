@@ -22,6 +22,8 @@ inline constexpr char kNoWindow[] = "window: no window is open";
 inline constexpr char kLimited[] =
     "limited: CUPTI gave kernels no valid times again after 8 restarts, and records only in windows";
 static_assert(Restarts::kMost == 8);
+static_assert(HasPauseCause(kAside, kPauseProgram) && HasPauseCause(kNoWindow, kPauseWindow) &&
+              HasPauseCause(kLimited, kPauseLimited));
 
 struct Recorder {
   const GpuBridge* bridge;

@@ -455,6 +455,16 @@ enum class GpuInfoKey : uint16_t {
   kLeft = 12,        // holds a CuptiLeftFact and a function's name in place of a text
 };
 
+// The cause of a pause is the first word of kPaused's text. `: ` and the reason follow, except after kPauseEnd.
+inline constexpr char kPauseProgram[] = "program", kPauseWindow[] = "window", kPauseRestart[] = "restart",
+                      kPauseLimited[] = "limited", kPauseEnd[] = "end";
+constexpr bool HasPauseCause(const char* text, const char* cause) {
+  while (*cause != '\0') {
+    if (*text++ != *cause++) return false;
+  }
+  return *text == ':' || *text == '\0';
+}
+
 // The part of the program's own use of CUPTI that keeps tbprof from using it.
 enum class CuptiLeft : uint32_t {
   kNothing = 0,

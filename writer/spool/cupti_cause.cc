@@ -94,11 +94,18 @@ std::string CuptiCauseText(const CuptiCause& cause, const std::string* module) {
 std::string_view CuptiLeftName(CuptiLeft left) { return RowOf(left).name; }
 
 PauseCause ParsePauseCause(std::string_view text) {
-  if (text == "end") return PauseCause::kEnd;
-  if (text.starts_with("program:")) return PauseCause::kProgram;
-  if (text.starts_with("window")) return PauseCause::kWindow;
-  if (text.starts_with("restart:")) return PauseCause::kRestart;
-  return text.starts_with("limited:") ? PauseCause::kLimited : PauseCause::kOther;
+  struct Word {
+    std::string_view word;
+    PauseCause cause;
+  };
+  static constexpr Word kWords[] = {{kPauseProgram, PauseCause::kProgram},
+                                    {kPauseWindow, PauseCause::kWindow},
+                                    {kPauseRestart, PauseCause::kRestart},
+                                    {kPauseLimited, PauseCause::kLimited},
+                                    {kPauseEnd, PauseCause::kEnd}};
+  const std::string_view first = text.substr(0, text.find(':'));
+  const auto* const found = std::ranges::find(kWords, first, &Word::word);
+  return found == std::end(kWords) ? PauseCause::kOther : found->cause;
 }
 
 std::string_view OwnGapRemedy(PauseCause cause) { return cause == PauseCause::kLimited ? kInvalidTimesRemedy : ""; }
