@@ -17,17 +17,12 @@ namespace {
 
 // Enough for the batches of a training of 200,000 steps; 40 bytes each.
 constexpr size_t kMostEvents = 250'000;
-constexpr std::string_view kTorchLoader = "DataLoader";
 constexpr std::string_view kWorkerThread = "pt_data_worker";
 constexpr std::string_view kWorkersLoader = "_MultiProcessingDataLoaderIter";
 // A value of wire's GpuCopyKind.
 constexpr uint8_t kHostToDevice = 1;
 
 int64_t EndOf(const Event& event) { return event.start_ps + event.duration_ps; }
-
-bool IsTorchNext(const EventType& type) {
-  return type.family == EventFamily::kAnnotation && IsLoaderNext(type.origin, type.name);
-}
 
 bool WaitsForWorkers(const EventType& type) {
   return IsTorchNext(type) && type.name.find(kWorkersLoader) != std::string::npos;
@@ -248,12 +243,6 @@ InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process) {
   std::erase_if(threads.pinning,
                 [&](uint32_t i) { return threads.loader < 0 || static_cast<int>(i) == threads.loader; });
   return threads;
-}
-
-std::string_view LoaderOf(const Timeline& timeline) {
-  if (std::any_of(timeline.types.begin(), timeline.types.end(), IsTorchNext)) return kTorchLoader;
-  const auto is_dataset = [](const EventType& type) { return IsNextBatch(type) || IsIteratorCall(type); };
-  return std::ranges::any_of(timeline.types, is_dataset) ? "tf.data" : "";
 }
 
 std::vector<InputLine> InputLines(const Timeline& timeline, uint32_t process) {

@@ -42,9 +42,6 @@ struct InputThreads {
 };
 InputThreads InputThreadsOf(const Timeline& timeline, uint32_t process);
 
-// The loader from which the program gets its batches, for people; empty: no known loader.
-std::string_view LoaderOf(const Timeline& timeline);
-
 // The lines of the process and its workers; workers that follow each other in time share a line. Bounded: if there are
 // too many events, those of several batches become one event of the summed length, so that the sum of each stage is
 // kept.

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/convert/input_pipeline.h"
 #include "writer/timeline/time_span.h"
 #include "writer/timeline/torch_names.h"
 #include "writer/timeline/wait_sites.h"
@@ -290,6 +289,12 @@ std::vector<StepWait> BatchesOfFunctions(const Timeline& timeline, uint32_t proc
   }
   std::erase_if(batches, [](const StepWait& batch) { return batch.start_ps >= batch.end_ps; });
   return batches;
+}
+
+std::string_view LoaderOf(const Timeline& timeline) {
+  if (std::ranges::any_of(timeline.types, IsTorchNext)) return "DataLoader";
+  const auto is_dataset = [](const EventType& type) { return IsNextBatch(type) || IsIteratorCall(type); };
+  return std::ranges::any_of(timeline.types, is_dataset) ? "tf.data" : "";
 }
 
 std::vector<StepWait> StepWaits(const Timeline& timeline, uint32_t thread) {

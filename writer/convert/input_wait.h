@@ -82,6 +82,9 @@ inline constexpr double kMuchWaiting = 0.05;
 // One line for people; empty: there are no steps.
 std::string InputWaitText(const InputWait& input);
 
+// The loader from which the program gets its batches, for people; empty: no known loader.
+std::string_view LoaderOf(const Timeline& timeline);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_CONVERT_INPUT_WAIT_H_

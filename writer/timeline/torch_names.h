@@ -50,6 +50,10 @@ inline bool IsDatasetNext(const EventType& type) {
   return type.origin == RangeOrigin::kTensorFlow && type.name.starts_with("IteratorGetNext");
 }
 
+inline bool IsTorchNext(const EventType& type) {
+  return type.family == EventFamily::kAnnotation && IsLoaderNext(type.origin, type.name);
+}
+
 // The next batch of the loop that runs on this thread, of PyTorch's loader or of a tf.data.Dataset.
 inline bool IsNextBatch(const EventType& type) {
   return type.family == EventFamily::kAnnotation && (IsLoaderNext(type.origin, type.name) || IsDatasetNext(type));
