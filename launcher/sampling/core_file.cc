@@ -57,7 +57,7 @@ uint64_t CoreFile::Thread::stack_pointer() const { return register_count < 2 ? 0
 
 uint64_t CoreFile::Thread::program_counter() const { return register_count < 1 ? 0 : registers[register_count - 1]; }
 
-std::unique_ptr<CoreFile> CoreFile::Open(FileDescriptor fd, std::chrono::steady_clock::time_point until,
+std::unique_ptr<CoreFile> CoreFile::Open(ScopedFd fd, std::chrono::steady_clock::time_point until,
                                          std::string* reason) {
   struct stat status;
   if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) {

@@ -54,8 +54,7 @@ class CoreFile {
   };
 
   // Null: the file is not a core file of this kind of machine, or it has no threads. `reason` is then one line.
-  static std::unique_ptr<CoreFile> Open(FileDescriptor fd, std::chrono::steady_clock::time_point until,
-                                        std::string* reason);
+  static std::unique_ptr<CoreFile> Open(ScopedFd fd, std::chrono::steady_clock::time_point until, std::string* reason);
 
   int32_t pid() const { return pid_; }  // in the process's own pid namespace; 0: not in the file
   int signal() const { return signal_; }
@@ -92,7 +91,7 @@ class CoreFile {
     std::vector<uint8_t> bytes;
   };
 
-  CoreFile(FileDescriptor fd, uint64_t size, int64_t changed_ns, std::chrono::steady_clock::time_point until)
+  CoreFile(ScopedFd fd, uint64_t size, int64_t changed_ns, std::chrono::steady_clock::time_point until)
       : fd_(std::move(fd)), size_(size), changed_ns_(changed_ns), until_(until), blocks_(kBlocks) {}
   bool Parse(std::string* reason);
   bool AddSegment(const Elf64_Phdr& program);
@@ -109,7 +108,7 @@ class CoreFile {
   size_t ReadSome(uint64_t address, uint8_t* out, size_t size);
   bool ReadMapped(uint64_t address, uint8_t* out, size_t size);
 
-  FileDescriptor fd_;
+  ScopedFd fd_;
   uint64_t size_;
   int64_t changed_ns_;  // modification time, since 1970
   std::chrono::steady_clock::time_point until_;

@@ -21,7 +21,7 @@
 
 #include "launcher/sampling/core_pattern.h"
 #include "launcher/sampling/core_search.h"
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/sampled_process.h"
 
 namespace tbprof {
 
@@ -30,15 +30,15 @@ CorePattern ReadCorePattern();
 
 class CoreReader {
  public:
-  using Emit = StackSampler::Emit;
+  using Emit = EmitFrame;
   static constexpr std::chrono::milliseconds kTime{1000};
 
   struct Job {
-    StackSampler::Process process;  // without a pidfd
-    CoreSearch search;              // Add sets `pattern`
-    uint64_t ticks = 0;             // when the process had ended
-    int signal = 0;                 // that ended the process; 0: not known
-    bool is_certain = false;        // the kernel reported a core file
+    SampledProcess process;   // without a pidfd
+    CoreSearch search;        // Add sets `pattern`
+    uint64_t ticks = 0;       // when the process had ended
+    int signal = 0;           // that ended the process; 0: not known
+    bool is_certain = false;  // the kernel reported a core file
   };
 
   CoreReader(CorePattern pattern, Emit emit);

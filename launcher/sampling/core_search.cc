@@ -52,7 +52,7 @@ std::vector<std::string> Candidates(const std::string& folder, const std::string
 std::string TakeCore(const std::string& path, const CoreSearch& search, std::chrono::steady_clock::time_point until,
                      std::unique_ptr<CoreFile>* core) {
   // O_NONBLOCK: opening a FIFO would block.
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status;
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0) return strerror(errno);
   if (!S_ISREG(status.st_mode)) return "it is no regular file";

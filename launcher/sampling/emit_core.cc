@@ -24,8 +24,8 @@ void Put(const T& value, std::string* to) {
 
 }  // namespace
 
-void EmitCore(const StackSampler::Emit& emit, const StackSampler::Process& process, CoreFact fact,
-              const std::string& path, const std::string& reason, const CoreStacks& stacks) {
+void EmitCore(const EmitFrame& emit, const SampledProcess& process, CoreFact fact, const std::string& path,
+              const std::string& reason, const CoreStacks& stacks) {
   EmitPythonCodes(emit, process, stacks.python_minor, stacks.codes, kCoreNumbers);
   StackTrie python, native;
   std::string rows, texts;

@@ -9,14 +9,14 @@
 #include <string>
 
 #include "launcher/sampling/core_stacks.h"
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/sampled_process.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
 
 // Emits code objects and stack nodes first, then the core file. Sets the counts of `fact`.
-void EmitCore(const StackSampler::Emit& emit, const StackSampler::Process& process, CoreFact fact,
-              const std::string& path, const std::string& reason, const CoreStacks& stacks);
+void EmitCore(const EmitFrame& emit, const SampledProcess& process, CoreFact fact, const std::string& path,
+              const std::string& reason, const CoreStacks& stacks);
 
 }  // namespace tbprof
 

@@ -5,7 +5,7 @@
 
 namespace tbprof {
 
-void EmitPythonCodes(const StackSampler::Emit& emit, const StackSampler::Process& process, uint16_t minor,
+void EmitPythonCodes(const EmitFrame& emit, const SampledProcess& process, uint16_t minor,
                      const std::vector<PythonReader::Code>& codes, uint32_t first_number) {
   for (const PythonReader::Code& code : codes) {
     PythonCodeFact fact = {};
@@ -25,8 +25,7 @@ void EmitPythonCodes(const StackSampler::Emit& emit, const StackSampler::Process
   }
 }
 
-void EmitPythonName(const StackSampler::Emit& emit, const StackSampler::Process& process, int32_t tid,
-                    std::string_view name) {
+void EmitPythonName(const EmitFrame& emit, const SampledProcess& process, int32_t tid, std::string_view name) {
   const PythonThreadFact fact = {process.serial, tid, static_cast<uint32_t>(name.size()), 0};
   std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
   payload += name;

@@ -11,17 +11,16 @@
 #include <vector>
 
 #include "launcher/sampling/python_reader.h"
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/sampled_process.h"
 
 namespace tbprof {
 
 // `minor`: minor version of CPython. `first_number` is added to the number of each code object.
-void EmitPythonCodes(const StackSampler::Emit& emit, const StackSampler::Process& process, uint16_t minor,
+void EmitPythonCodes(const EmitFrame& emit, const SampledProcess& process, uint16_t minor,
                      const std::vector<PythonReader::Code>& codes, uint32_t first_number = 0);
 
 // Emits the name of a thread in Python (threading.Thread.name).
-void EmitPythonName(const StackSampler::Emit& emit, const StackSampler::Process& process, int32_t tid,
-                    std::string_view name);
+void EmitPythonName(const EmitFrame& emit, const SampledProcess& process, int32_t tid, std::string_view name);
 
 }  // namespace tbprof
 

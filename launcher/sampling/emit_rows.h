@@ -12,15 +12,14 @@
 #include <cstring>
 #include <vector>
 
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/sampled_process.h"
 
 namespace tbprof {
 
 inline constexpr size_t kMaxRowsOfFrame = 4096;
 
 template <typename Fact, typename Row>
-void EmitRows(const StackSampler::Emit& emit, FrameType type, const StackSampler::Process& process,
-              const std::vector<Row>& rows) {
+void EmitRows(const EmitFrame& emit, FrameType type, const SampledProcess& process, const std::vector<Row>& rows) {
   for (size_t at = 0; at < rows.size(); at += kMaxRowsOfFrame) {
     const size_t count = std::min(rows.size() - at, kMaxRowsOfFrame);
     const Fact fact = {process.serial, static_cast<uint32_t>(count)};

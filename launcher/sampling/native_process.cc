@@ -42,7 +42,7 @@ bool IsRefusal(int error) {
 
 }  // namespace
 
-NativeTarget::NativeTarget(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit)
+NativeTarget::NativeTarget(const SampledProcess& process, NativeShared* shared, const EmitFrame& emit)
     : process_(process), pidfd_(process.pidfd), shared_(*shared), emit_(emit), modules_(process.pid, &shared->files) {
   status_.process_serial = process.serial;
   InnermostId("/proc/" + std::to_string(process.pid) + "/status", &nested_);

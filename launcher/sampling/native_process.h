@@ -22,13 +22,13 @@
 #include <string>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "launcher/sampling/perf_events.h"
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/sampled_process.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/target_modules.h"
 #include "launcher/sampling/thread_usage.h"
 #include "launcher/sampling/tick_clock.h"
+#include "writer/base/scoped.h"
 #include "writer/symbols/unwind.h"
 
 namespace tbprof {
@@ -51,7 +51,7 @@ class NativeTarget {
   static constexpr size_t kMaxThreads = 1024;
 
   // `shared` and `emit` must outlive this.
-  NativeTarget(const StackSampler::Process& process, NativeShared* shared, const StackSampler::Emit& emit);
+  NativeTarget(const SampledProcess& process, NativeShared* shared, const EmitFrame& emit);
   ~NativeTarget() { CloseEvents(); }
 
   void Start(uint64_t period_ns);
@@ -61,7 +61,7 @@ class NativeTarget {
   void Emit();
   void Stop();
   bool ended() const { return ended_; }
-  const StackSampler::Process& process() const { return process_; }
+  const SampledProcess& process() const { return process_; }
 
  private:
   struct Thread {
@@ -86,10 +86,10 @@ class NativeTarget {
   void ReadUsage(int32_t tid, Thread* thread, Time now);
   void EmitStatus(Time now);
 
-  StackSampler::Process process_;
+  SampledProcess process_;
   ScopedFd pidfd_;
   NativeShared& shared_;
-  const StackSampler::Emit& emit_;
+  const EmitFrame& emit_;
   TargetModules modules_;
   StackTrie trie_;
   std::map<int32_t, Thread> threads_;  // by thread id in the launcher's pid namespace

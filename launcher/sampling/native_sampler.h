@@ -18,15 +18,16 @@
 #define TBPROF_LAUNCHER_SAMPLING_NATIVE_SAMPLER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/rate_governor.h"
+#include "launcher/sampling/sampled_process.h"
+#include "launcher/sampling/sampler_commands.h"
+#include "launcher/sampling/young_processes.h"
 
 namespace tbprof {
 
@@ -35,52 +36,37 @@ struct NativeShared;
 
 class NativeSampler {
  public:
-  using Options = StackSampler::Options;
-  using Process = StackSampler::Process;
-  using Emit = StackSampler::Emit;
-
-  NativeSampler(const Options& options, Emit emit);
+  NativeSampler(const SamplerOptions& options, EmitFrame emit);
   // Emits all pending samples.
   ~NativeSampler();
   NativeSampler(const NativeSampler&) = delete;
   NativeSampler& operator=(const NativeSampler&) = delete;
 
-  void AddProcess(const Process& process);
-  void RemoveProcess(uint32_t segment, uint32_t serial);
-  void SetArmed(bool armed);
+  void AddProcess(const SampledProcess& process) { commands_.AddProcess(process); }
+  void RemoveProcess(uint32_t segment, uint32_t serial) { commands_.RemoveProcess(segment, serial); }
+  void SetArmed(bool armed) { commands_.SetArmed(armed); }
   // Not OK: there is no thread, and nothing is sampled.
   const absl::Status& started() const { return started_; }
   // False if the sampler's thread did not answer in time.
-  bool Flush(std::chrono::milliseconds timeout);
+  bool Flush(std::chrono::milliseconds timeout) { return commands_.Flush(timeout); }
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
-  struct Command {
-    enum Kind { kAdd, kRemove, kArm, kDisarm } kind;
-    Process process;
-  };
+  using Time = SamplerCommands::Time;
 
-  void Post(const Command& command);
   void Run();
-  void Apply(const Command& command);
+  void Apply(const SamplerCommands::Command& command);
   void TakeGrown();
   void Tick();
-  void GovernRate(Time now);
+  uint64_t PeriodNs() const { return static_cast<uint64_t>(governor_.interval().count()); }
 
-  const Options options_;
-  const Emit emit_;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Command> commands_;
-  uint64_t flushes_wanted_ = 0, flushes_done_ = 0;
-  bool stop_ = false;
+  const SamplerOptions options_;
+  const EmitFrame emit_;
+  SamplerCommands commands_;
 
   // Used by the sampler's thread only.
   bool armed_ = false;
-  uint64_t wanted_period_ns_, period_ns_;
-  Time next_tick_{}, governed_{};
-  int64_t cpu_at_governing_ns_ = 0;
+  Time next_tick_{};
+  RateGovernor governor_;
   std::unique_ptr<NativeShared> shared_;
   YoungProcesses young_;
   std::vector<std::unique_ptr<NativeTarget>> processes_;

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 #include "writer/symbols/unwind.h"
 
 namespace tbprof {

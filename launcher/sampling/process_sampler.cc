@@ -34,7 +34,7 @@ constexpr uint32_t kMaxFailedLists = 50;
 
 }  // namespace
 
-ProcessSampler::ProcessSampler(const StackSampler::Process& process, ClockKind clock, const StackSampler::Emit& emit)
+ProcessSampler::ProcessSampler(const SampledProcess& process, ClockKind clock, const EmitFrame& emit)
     : process_(process),
       pidfd_(process.pidfd),
       clock_(clock),

@@ -15,17 +15,17 @@
 #include <string>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "launcher/sampling/blocked_in.h"
 #include "launcher/sampling/cpu_limits.h"
 #include "launcher/sampling/python_collector.h"
 #include "launcher/sampling/python_reader.h"
 #include "launcher/sampling/python_runtime.h"
-#include "launcher/sampling/stack_sampler.h"
+#include "launcher/sampling/sampled_process.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/thread_ids.h"
 #include "launcher/sampling/thread_names.h"
 #include "launcher/sampling/thread_usage.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 
@@ -33,7 +33,7 @@ class ProcessSampler {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  ProcessSampler(const StackSampler::Process& process, ClockKind clock, const StackSampler::Emit& emit);
+  ProcessSampler(const SampledProcess& process, ClockKind clock, const EmitFrame& emit);
 
   // Takes one sample of each thread.
   void Sample(Time now, std::chrono::microseconds interval);
@@ -44,7 +44,7 @@ class ProcessSampler {
   bool ended() const { return ended_; }
   // The time from which on Sample has work to do.
   Time Due(Time now) const { return refused_ ? Time::max() : reader_ ? now : next_lookup_; }
-  const StackSampler::Process& process() const { return process_; }
+  const SampledProcess& process() const { return process_; }
 
  private:
   struct Thread {
@@ -89,10 +89,10 @@ class ProcessSampler {
   void ReadName(Thread* thread, Time now);
   void EmitStatus(Time now);
 
-  StackSampler::Process process_;
+  SampledProcess process_;
   ScopedFd pidfd_;
   ClockKind clock_;
-  const StackSampler::Emit& emit_;
+  const EmitFrame& emit_;
   ReadMemory read_;
   ThreadIds ids_;
   PythonRuntime runtime_;

@@ -14,8 +14,8 @@
 #include <memory>
 #include <tuple>
 
-#include "launcher/base/scoped.h"
 #include "launcher/sampling/read_denial.h"
+#include "writer/base/scoped.h"
 #include "writer/base/text.h"
 #include "writer/symbols/elf_file.h"
 

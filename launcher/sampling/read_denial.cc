@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

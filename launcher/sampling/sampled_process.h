@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process whose stacks are sampled.
+// A process whose stacks are sampled, and what its samplers get.
 //
 // Process: launcher.
 #ifndef TBPROF_LAUNCHER_SAMPLING_SAMPLED_PROCESS_H_
@@ -8,7 +8,12 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+
+#include "wire/clock.h"
+#include "writer/spool/spool.h"
 
 namespace tbprof {
 
@@ -17,6 +22,15 @@ struct SampledProcess {
   uint32_t serial = 0;
   pid_t pid = 0;   // in the launcher's pid namespace
   int pidfd = -1;  // duplicated; -1: only a failed read detects the process's end
+};
+
+// Takes a frame of the spool.
+using EmitFrame = std::function<void(FrameType type, uint32_t segment, const void* payload, size_t size)>;
+
+struct SamplerOptions {
+  ClockKind clock = ClockKind::kMonotonic;
+  uint32_t rate = 100;          // samples a second of each thread
+  double max_cpu_share = 0.01;  // of all CPUs of the machine
 };
 
 }  // namespace tbprof

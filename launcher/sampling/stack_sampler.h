@@ -19,19 +19,17 @@
 #define TBPROF_LAUNCHER_SAMPLING_STACK_SAMPLER_H_
 
 #include <chrono>
-#include <condition_variable>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "launcher/sampling/rate_governor.h"
+#include "launcher/sampling/sampled_process.h"
+#include "launcher/sampling/sampler_commands.h"
 #include "launcher/sampling/young_processes.h"
-#include "wire/clock.h"
-#include "writer/spool/spool.h"
 
 namespace tbprof {
 
@@ -39,55 +37,36 @@ class ProcessSampler;
 
 class StackSampler {
  public:
-  using Emit = std::function<void(FrameType type, uint32_t segment, const void* payload, size_t size)>;
-  struct Options {
-    ClockKind clock = ClockKind::kMonotonic;
-    uint32_t rate = 100;          // samples a second of each thread
-    double max_cpu_share = 0.01;  // of all CPUs of the machine
-  };
-  using Process = SampledProcess;
-
-  StackSampler(const Options& options, Emit emit);
+  StackSampler(const SamplerOptions& options, EmitFrame emit);
   // Emits all pending samples.
   ~StackSampler();
   StackSampler(const StackSampler&) = delete;
   StackSampler& operator=(const StackSampler&) = delete;
 
-  void AddProcess(const Process& process);
-  void RemoveProcess(uint32_t segment, uint32_t serial);
-  void SetArmed(bool armed);
+  void AddProcess(const SampledProcess& process) { commands_.AddProcess(process); }
+  void RemoveProcess(uint32_t segment, uint32_t serial) { commands_.RemoveProcess(segment, serial); }
+  void SetArmed(bool armed) { commands_.SetArmed(armed); }
   // Not OK: there is no thread, and nothing is sampled.
   const absl::Status& started() const { return started_; }
   // False if the sampler's thread did not answer in time.
-  bool Flush(std::chrono::milliseconds timeout);
+  bool Flush(std::chrono::milliseconds timeout) { return commands_.Flush(timeout); }
 
  private:
-  struct Command {
-    enum Kind { kAdd, kRemove, kArm, kDisarm } kind;
-    Process process;
-  };
+  using Time = SamplerCommands::Time;
 
-  void Post(const Command& command);
   void Run();
-  void Apply(const Command& command);
+  void Apply(const SamplerCommands::Command& command);
   void TakeGrown();
   void Tick();
-  void GovernRate();
 
-  const Options options_;
-  const Emit emit_;
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Command> commands_;
-  uint64_t flushes_wanted_ = 0, flushes_done_ = 0;
-  bool stop_ = false;
+  const SamplerOptions options_;
+  const EmitFrame emit_;
+  SamplerCommands commands_;
 
   // Used by the sampler's thread only.
   bool armed_ = false;
-  std::chrono::microseconds interval_;
-  std::chrono::steady_clock::time_point next_tick_, next_governing_;
-  int64_t cpu_at_governing_ns_ = 0;
+  Time next_tick_{};
+  RateGovernor governor_;
   YoungProcesses young_;
   std::vector<std::unique_ptr<ProcessSampler>> processes_;
   absl::Status started_;

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 #include "writer/base/text.h"
 
 namespace tbprof {

@@ -13,8 +13,8 @@
 #include <deque>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "launcher/sampling/sampled_process.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 
