@@ -12,6 +12,7 @@
 #include <fstream>
 #include <set>
 
+#include "launcher/base/message_descriptors.h"
 #include "launcher/base/text.h"
 #include "wire/clock.h"
 #include "writer/base/utf8.h"
@@ -72,16 +73,8 @@ ssize_t ReceiveMessage(int socket, std::string* text, std::vector<ScopedFd>* des
   } while (size < 0 && errno == EINTR);
   text->resize(size > 0 ? static_cast<size_t>(size) : 0);
   if (size < 0) return size;
-  for (cmsghdr* entry = CMSG_FIRSTHDR(&message); entry != nullptr; entry = CMSG_NXTHDR(&message, entry)) {
-    if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd;
-      memcpy(&fd, CMSG_DATA(entry) + i * sizeof(int), sizeof(int));
-      ScopedFd owned(fd);
-      if (descriptors != nullptr) descriptors->push_back(std::move(owned));
-    }
-  }
+  std::vector<ScopedFd> received = TakeDescriptors(&message);
+  if (descriptors != nullptr) *descriptors = std::move(received);
   return size;
 }
 

@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/base/control_socket.h"
+#include "launcher/base/message_descriptors.h"
 #include "launcher/session/spools.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
@@ -79,23 +80,10 @@ bool OthersCanReplace(const std::string& directory) {
   return !OpenDirectoryTrusted(directory, walk).ok() || others;
 }
 
-// The first descriptor of a message, which is the segment. Closes all others.
-ScopedFd FirstDescriptor(msghdr* message) {
-  ScopedFd segment_fd;
-  for (cmsghdr* entry = CMSG_FIRSTHDR(message); entry != nullptr; entry = CMSG_NXTHDR(message, entry)) {
-    if (entry->cmsg_level != SOL_SOCKET || entry->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (entry->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd;
-      memcpy(&fd, CMSG_DATA(entry) + i * sizeof(int), sizeof(int));
-      if (i == 0 && !segment_fd.valid()) {
-        segment_fd.Reset(fd);
-      } else {
-        close(fd);
-      }
-    }
-  }
-  return segment_fd;
+// The first descriptor of a message is the segment. Closes all others.
+ScopedFd SegmentOf(msghdr* message) {
+  std::vector<ScopedFd> descriptors = TakeDescriptors(message);
+  return descriptors.empty() ? ScopedFd() : std::move(descriptors.front());
 }
 
 }  // namespace
@@ -276,7 +264,7 @@ bool Rendezvous::ReceiveHello(int connection) {
   const ssize_t size = recvmsg(connection, &message, MSG_CMSG_CLOEXEC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   ScopedFd segment_fd;
-  if (size >= 0) segment_fd = FirstDescriptor(&message);
+  if (size >= 0) segment_fd = SegmentOf(&message);
   if (size < static_cast<ssize_t>(offsetof(Hello, segment_bytes)) || hello.nonce != nonce_) return true;
   Introduction introduction{peer.pid, peer.uid, hello.pid, std::nullopt, ScopedFd(), 0};
   if (hello.magic == kInertMagic && size == static_cast<ssize_t>(sizeof(InertNotice))) {
