@@ -92,9 +92,9 @@ Retention SpoolWriter::CurrentRetention() const {
   return retention_;
 }
 
-GpuFacts SpoolWriter::gpu_told() const {
+GpuFacts SpoolWriter::gpu_facts() const {
   std::lock_guard<std::mutex> lock(mutex_);
-  return gpu_told_;
+  return gpu_facts_;
 }
 
 void SpoolWriter::SetRetention(Retention retention) {
@@ -306,7 +306,7 @@ void SpoolWriter::TakeFacts(const Frame& frame, FrameBuffer* kept) {
     fact_slots += record.tag.slots;
     if (record.tag.kind != RecordKind::kGpuInfo) return;
     std::lock_guard<std::mutex> lock(mutex_);
-    gpu_told_.Take(record);
+    gpu_facts_.Take(record);
   });
   if (kept == nullptr || fact_slots == 0) return;
   ChunkFact fact = chunk;
@@ -425,21 +425,26 @@ void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, 
   }
   main_bytes_.store(position + frames.size(), std::memory_order_relaxed);
   total_bytes_.fetch_add(frames.size(), std::memory_order_relaxed);
-  TellGap();
+  WriteGap();
 }
 
-void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
-  now_ticks_ = std::max(now_ticks_, last_ticks);
+// Decides whether the block is divided between a part and the main file, or written whole into the main file.
+void SpoolWriter::ChooseMode(size_t bytes, uint64_t records, uint64_t first_ticks) {
   if (plan_.split_bytes != 0 && split_ticks() == UINT64_MAX && records > 0 &&
-      total_bytes() + frames.size() > plan_.split_bytes && CurrentRetention().everything) {
+      total_bytes() + bytes > plan_.split_bytes && CurrentRetention().everything) {
     split_ticks_.store(first_ticks, std::memory_order_relaxed);
     in_parts_ = true;
     Rotate();
   }
-  if (!plan_.path.empty() && (main_bytes() + frames.size() > plan_.part_bytes || stopped_ticks() != UINT64_MAX)) {
+  if (!plan_.path.empty() && (main_bytes() + bytes > plan_.part_bytes || stopped_ticks() != UINT64_MAX)) {
     in_parts_ = true;
   }
   in_parts_ &= !directory_gone_;
+}
+
+void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks) {
+  now_ticks_ = std::max(now_ticks_, last_ticks);
+  ChooseMode(frames.size(), records, first_ticks);
   block_has_gpu_memory_ = false;
   if (!in_parts_) {
     ForEachFrame(frames, [&](const FrameHeader& header, const uint8_t* frame, size_t) {
@@ -463,17 +468,25 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
     }
   });
   // Facts are written first: a launcher killed in between leaves facts without records, never records without facts.
-  const bool room_for_facts = records == 0 || limit_ == 0 ||
-                              (main_bytes() + facts.size() <= limit_ / 2 && MakeRoomWithin(limit_, facts.size()));
-  if (!room_for_facts) {
+  WriteFacts(facts, records);
+  if (!part.empty()) WriteIntoPart(part, part_bytes, records, first_ticks, last_ticks);
+}
+
+void SpoolWriter::WriteFacts(const FrameBuffer& facts, uint64_t records) {
+  const bool has_room = records == 0 || limit_ == 0 ||
+                        (main_bytes() + facts.size() <= limit_ / 2 && MakeRoomWithin(limit_, facts.size()));
+  if (!has_room) {
     full_.store(true, std::memory_order_relaxed);
     not_kept_.fetch_add(1, std::memory_order_relaxed);
   }
   // Lasting facts are written beyond the limit: no later fact repeats them, and a thread's last counts are needed to
   // compute the missing records.
-  if (!(room_for_facts ? WriteMain(facts) : WriteMain(LastingOf(facts.bytes()))))
+  if (!(has_room ? WriteMain(facts) : WriteMain(LastingOf(facts.bytes()))))
     not_kept_.fetch_add(1, std::memory_order_relaxed);
-  if (part.empty()) return;
+}
+
+void SpoolWriter::WriteIntoPart(const Pieces& part, uint64_t bytes, uint64_t records, uint64_t first_ticks,
+                                uint64_t last_ticks) {
   const Retention retention = CurrentRetention();
   if (!Wanted(first_ticks, last_ticks)) {
     if (retention.everything) NoteNotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0, part);
@@ -482,9 +495,9 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
   const uint64_t sliding = SlidingTicks(retention);
   const bool old =
       !parts_.empty() && sliding != 0 && last_ticks > parts_.back().fact.first_ticks + sliding / kPartsPerSlide;
-  if (old || (!parts_.empty() && parts_.back().fact.bytes + part_bytes > plan_.part_bytes)) Rotate();
+  if (old || (!parts_.empty() && parts_.back().fact.bytes + bytes > plan_.part_bytes)) Rotate();
   for (;;) {
-    if (!MakeRoom(part_bytes, retention)) {
+    if (!MakeRoom(bytes, retention)) {
       NoteNotKept(GapCause::kLimit, records, first_ticks, last_ticks, 0, part);
       return;
     }
@@ -495,7 +508,7 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
       // The directory was removed with all its files; the main file is still open and can be read through its
       // descriptor.
       directory_gone_ = true;
-      FrameBuffer whole(part_bytes);
+      FrameBuffer whole(bytes);
       for (const std::span<const uint8_t> piece : part) whole.AppendRaw(piece.data(), piece.size());
       WriteWhole(whole.bytes(), records, first_ticks, last_ticks);
       return;
@@ -505,7 +518,7 @@ void SpoolWriter::Write(std::span<const uint8_t> frames, uint64_t records, uint6
     NoteNotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error, part);
     return;
   }
-  TellGap();
+  WriteGap();
 }
 
 void SpoolWriter::NoteGap(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks,
@@ -525,13 +538,13 @@ void SpoolWriter::NoteNotKept(GapCause cause, uint64_t records, uint64_t first_t
     // Stops keeping the run: later records would follow a gap.
     stopped_ticks_.store(first_ticks, std::memory_order_relaxed);
   }
-  if (gap_.records != 0 && gap_.cause != cause) TellGap();
+  if (gap_.records != 0 && gap_.cause != cause) WriteGap();
   if (gap_.records == 0) gap_ = GapFact{first_ticks, last_ticks, 0, cause, error};
   gap_.records += records;
   gap_.last_ticks = std::max(gap_.last_ticks, last_ticks);
 }
 
-void SpoolWriter::TellGap() {
+void SpoolWriter::WriteGap() {
   if (gap_.records == 0) return;
   FrameBuffer frames(sizeof(FrameHeader) + sizeof(gap_));
   frames.AppendFact(FrameType::kGap, 0, gap_);
@@ -554,6 +567,6 @@ void SpoolWriter::Tidy(uint64_t now_ticks) {
   }
 }
 
-void SpoolWriter::Finish() { TellGap(); }
+void SpoolWriter::Finish() { WriteGap(); }
 
 }  // namespace tbprof

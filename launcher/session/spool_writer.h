@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "launcher/base/scoped.h"
 #include "launcher/session/not_kept.h"
+#include "writer/base/scoped.h"
 #include "writer/spool/gpu_facts.h"
 #include "writer/spool/gpu_totals.h"
 #include "writer/spool/spool.h"
@@ -103,7 +103,7 @@ class SpoolWriter {
   // Kernels, and CUDA graphs recorded as a whole, of all processes.
   uint64_t kernels() const { return kernels_.load(std::memory_order_relaxed); }
   // The facts that all processes have reported about recording GPUs.
-  GpuFacts gpu_told() const;
+  GpuFacts gpu_facts() const;
   // When keeping everything ended: stopped at the limit, or split. UINT64_MAX: not yet.
   uint64_t stopped_ticks() const { return stopped_ticks_.load(std::memory_order_relaxed); }
   uint64_t split_ticks() const { return split_ticks_.load(std::memory_order_relaxed); }
@@ -146,12 +146,15 @@ class SpoolWriter {
   bool WriteMain(const FrameBuffer& frames);
   // Pieces of a buffer, written one after the other into the part.
   using Pieces = std::vector<std::span<const uint8_t>>;
+  void ChooseMode(size_t bytes, uint64_t records, uint64_t first_ticks);
+  void WriteFacts(const FrameBuffer& facts, uint64_t records);
+  void WriteIntoPart(const Pieces& part, uint64_t bytes, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   int WritePart(const Pieces& pieces, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);
   int BeginPart(uint64_t ticks);
   bool IsRemoved() const;
   void NoteNotKept(GapCause cause, uint64_t records, uint64_t first_ticks, uint64_t last_ticks, int error,
                    const Pieces& pieces);
-  void TellGap();
+  void WriteGap();
   Retention CurrentRetention() const;
 
   const SpoolPlan plan_;
@@ -164,7 +167,7 @@ class SpoolWriter {
   mutable std::mutex mutex_;
   Retention retention_;
   std::vector<Part> parts_;  // ascending; only the write thread changes it
-  GpuFacts gpu_told_;
+  GpuFacts gpu_facts_;
 
   // Used by the write thread only.
   uint32_t next_part_ = 1;

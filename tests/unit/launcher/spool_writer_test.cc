@@ -526,6 +526,62 @@ TEST_P(DroppedDeviceMemory, BytesInUse_AreKept) {
   EXPECT_EQ(read(), before);
 }
 
+// What makes room for facts is read before it is removed.
+TEST_F(SpoolWriterTest, FullDisk_DeviceMemoryInUseIsKept) {
+  if (mount("none", directory_.path().c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "cannot mount";
+  constexpr uint64_t kBlocks = 400, kInUse = 10;
+  {
+    SpoolWriter writer(MainFile(), Plan());
+    Retention retention;
+    retention.everything = false;
+    retention.sliding_ticks = 1'000'000'000;
+    writer.SetRetention(retention);
+    for (uint64_t i = 0; i < kBlocks; ++i) {
+      SpoolMaker maker;
+      maker.Chunk(1, 1, 2);
+      if (i == 0) maker.GpuName(GpuNameKind::kKernel, 3, "_Z4gemmv").GpuDevice(1);
+      // Facts fill the disk, too.
+      maker.ThreadName(i * 10, std::string(60, 'n'));
+      maker.GpuMemory(1, GpuMemoryOperation::kAllocation, 0x1000 + i, 4096, 1000 * (i + 1));
+      if (i >= kInUse) {
+        maker.GpuMemory(1, GpuMemoryOperation::kRelease, 0x1000 + i - kInUse, 0, 1000 * (i + 1) + 1);
+      }
+      for (int k = 0; k < 100; ++k) maker.Kernel(1, 7, 3, 1000 * (i + 1), 1000 * (i + 1) + 100, 5);
+      maker.EndChunk();
+      writer.Write(AsDrained(&writer, maker).bytes(), 100, i * 10, i * 10 + 5);
+    }
+    writer.Finish();
+    EXPECT_EQ(writer.write_error(), ENOSPC);
+    EXPECT_GT(writer.parts_dropped(), 5u);
+  }
+  std::set<uint64_t> in_use;
+  const auto take = [&](const GpuMemoryRecord& memory) {
+    if (memory.operation == GpuMemoryOperation::kAllocation) in_use.insert(memory.address);
+    if (memory.operation == GpuMemoryOperation::kRelease) in_use.erase(memory.address);
+  };
+  auto reader = SpoolReader::Open(path());
+  ASSERT_TRUE(reader.ok());
+  SpoolFacts facts;
+  (void)ReadSpoolFacts(
+      reader->get(), 0, [](uint64_t) {}, &facts);
+  for (const GpuMemoryRow& row : facts.gpu_memory) take(row.memory);
+  ASSERT_TRUE((*reader)->Rewind().ok());
+  Frame frame;
+  uint64_t corrupt = 0;
+  while ((*reader)->Next(&frame)) {
+    ChunkFact chunk;
+    if (frame.type != FrameType::kChunk) continue;
+    ForEachRecord(frame, &chunk, &corrupt, [&](const RecordView& record) {
+      GpuMemoryRecord memory;
+      if (record.tag.kind == RecordKind::kGpuMemory && record.Read(&memory)) take(memory);
+    });
+  }
+  EXPECT_EQ(in_use.size(), kInUse);
+  EXPECT_EQ(*in_use.rbegin(), 0x1000 + kBlocks - 1);
+  EXPECT_EQ(facts.gpu_memory_left_out, 0u);
+  EXPECT_EQ(umount2(directory_.path().c_str(), MNT_DETACH), 0);
+}
+
 // The oldest memory that is no longer in use is forgotten first, so that the bytes in use stay right.
 TEST(GpuTotals, OldDeviceMemory_IsForgotten) {
   GpuTotals totals;
