@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/writer/own_modules.h"
 #include "writer/symbols/elf_file.h"
 #include "writer/symbols/unwind.h"
 
@@ -55,41 +56,6 @@ __attribute__((noinline, noipa)) void EndsWithNoreturnCall() { NeverReturns(); }
 template <typename F>
 uint64_t Address(F function) {
   return reinterpret_cast<uint64_t>(function);
-}
-
-int AddModule(dl_phdr_info* info, size_t, void* argument) {
-  Module module;
-  module.load_bias = info->dlpi_addr;
-  module.start = UINT64_MAX;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    module.start = std::min<uint64_t>(module.start, info->dlpi_addr + segment.p_vaddr);
-    module.end = std::max<uint64_t>(module.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
-  }
-  auto* modules = static_cast<ModuleMap*>(argument);
-  module.path = info->dlpi_name;
-  if (module.path.empty() && modules->modules().empty()) {
-    module.path = std::filesystem::read_symlink("/proc/self/exe");
-  }
-  if (auto file = ElfFile::Open(module.path)) module.build_id = file->build_id();
-  modules->Add(module);
-  return 0;
-}
-
-ModuleMap OwnModules() {
-  ModuleMap modules;
-  dl_iterate_phdr(AddModule, &modules);
-  return modules;
-}
-
-ModuleMap WithFile(uint64_t address, const std::string& path, const std::string& build_id = {}) {
-  ModuleMap modules = OwnModules();
-  Module changed = *modules.Find(address);
-  changed.path = path;
-  changed.build_id = build_id;
-  modules.Add(changed);
-  return modules;
 }
 
 Symbol FindOwn(uint64_t address, bool is_return_address = false) {

@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/writer/own_modules.h"
 #include "writer/symbols/elf_file.h"
 #include "writer/symbols/frame_entry.h"
 #include "writer/symbols/symbolize.h"
@@ -93,42 +94,6 @@ __attribute__((noinline, no_sanitize("address", "undefined"))) void TakeSnapshot
   const auto* from = reinterpret_cast<const volatile uint8_t*>(g_snapshot.stack_pointer);
   for (size_t i = 0; i < g_snapshot.size; ++i) g_snapshot.stack[i] = from[i];
   asm volatile("" ::: "memory");
-}
-
-int AddModule(dl_phdr_info* info, size_t, void* argument) {
-  Module module;
-  module.load_bias = info->dlpi_addr;
-  module.start = UINT64_MAX;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    module.start = std::min<uint64_t>(module.start, info->dlpi_addr + segment.p_vaddr);
-    module.end = std::max<uint64_t>(module.end, info->dlpi_addr + segment.p_vaddr + segment.p_memsz);
-  }
-  auto* modules = static_cast<ModuleMap*>(argument);
-  module.path = info->dlpi_name;
-  if (module.path.empty() && modules->modules().empty()) {
-    module.path = std::filesystem::read_symlink("/proc/self/exe");
-  }
-  if (auto file = ElfFile::Open(module.path)) module.build_id = file->build_id();
-  modules->Add(module);
-  return 0;
-}
-
-ModuleMap OwnModules() {
-  ModuleMap modules;
-  dl_iterate_phdr(AddModule, &modules);
-  return modules;
-}
-
-// The same modules, but the module at `address` comes from another file.
-ModuleMap WithFile(uint64_t address, const std::string& path, const std::string& build_id = {}) {
-  ModuleMap modules = OwnModules();
-  Module changed = *modules.Find(address);
-  changed.path = path;
-  changed.build_id = build_id;
-  modules.Add(changed);
-  return modules;
 }
 
 std::vector<std::string> Names(const ModuleMap& modules, const std::vector<uint64_t>& pcs) {
