@@ -136,7 +136,7 @@ class Search {
     TBPROF_CUPTI_FUNCTIONS(TBPROF_FIND)
 #undef TBPROF_FIND
     if (functions.get_version(&library_->version) != kSuccess) {
-      Tried(path, "does not tell its version");
+      Tried(path, "does not report its version");
       return false;
     }
     library_->functions = functions;

@@ -29,7 +29,7 @@ void Report(GpuInfoKey key, const char* text) {
 
 namespace {
 
-void TellLeft() {
+void ReportLeft() {
   const CuptiUse& use = *g_recorder.bridge->cupti_use;
   const CuptiLeft left = use.Left(ReadMonotonic());
   const CuptiUse::FirstCall first = use.GetFirstCall();
@@ -123,7 +123,7 @@ void ReportPaused(const char* why) {
     Report(GpuInfoKey::kPaused, why);
     SetState(why == kLimited ? GpuState::kLimited : GpuState::kPaused);
   }
-  if (why == kAside) TellLeft();
+  if (why == kAside) ReportLeft();
 }
 
 }  // namespace tbprof::cupti

@@ -27,7 +27,7 @@ constexpr Command kCommands[] = {
 without `--`; from there on no word is touched.
 
 The command sees what it would see without tbprof: output, exit status, signals, descriptors. If anything of
-tbprof's fails, the command still runs, and the reason is told here.
+tbprof's fails, the command still runs, and tbprof prints the reason.
 
 A capture while it runs: `kill -USR1 PID`, PID being tbprof's, which the first line prints.
 
@@ -78,7 +78,7 @@ records, what was dropped (of threads that live), and how to take a capture.
 then shows as one run with several hosts. The run directories stay as they are.
 )",
      CommandMerge},
-    {"check", "tbprof check [--json] [LOGDIR]", "Tell what TensorBoard shows of a log directory, and why not",
+    {"check", "tbprof check [--json] [LOGDIR]", "Report what TensorBoard shows of a log directory, and why not",
      R"(Replays TensorBoard's rules over LOGDIR (without it, --logdir): the runs, hosts and tools of the Profile page, the
 runs with scalars. Then a line for each thing that stands in the way: what, where, and the command that repairs it.
 Profiles and events files of any program are looked at, not only tbprof's. Nothing is changed. docs/check.md lists
@@ -98,10 +98,10 @@ Exit status: 0 nothing in the way, 1 warnings, 2 something is not shown, 125 wro
 Of several ranks: a line for each, and the details of the slowest or of --rank. A profile that has no summary.json
 beside it is shown as far as its own structure goes. docs/report.md has the fields of --json and --csv.
 
-Exit status: 0 answered, 1 in part (a line says what is missing), 2 no answer, 125 wrong usage.
+Exit status: 0 answered, 1 in part (a line names what is missing), 2 no answer, 125 wrong usage.
 )",
      CommandReport},
-    {"compare", "tbprof compare [options] BASE NEW", "Tell whether runs are slower than others, and why",
+    {"compare", "tbprof compare [options] BASE NEW", "Report whether runs are slower than others, and why",
      R"(Compares the step time, memory and counts of recorded runs, and names where a difference comes from.
 
   BASE, NEW  a profile, its summary.json, a run directory, or a log directory: all of its runs
@@ -132,7 +132,7 @@ a command fails; 125 wrong usage.
     {"baseline", "tbprof baseline [options] save NAME RUN... | list | show NAME",
      "Keep runs to compare later ones with",
      R"(Keeps the step times, counts and amounts of runs under a name: `tbprof compare baseline:NAME NEW` compares with
-them, and more than two runs tell how much the step time differs from run to run.
+them, and more than two runs show how much the step time differs from run to run.
 
   save NAME RUN...  the runs replace those of the baseline NAME, or with --add are added to them; the newest
                     --keep=N stay. RUN: a summary.json, a profile, a run's directory or a log directory, as

@@ -15,11 +15,11 @@ namespace {
 constexpr uint32_t kNamePlaces = 1u << 16;
 constexpr uint32_t kMostNames = kNamePlaces / 4 * 3;
 constexpr uint32_t kMaxProbes = 64;
-uint64_t g_told[kNamePlaces];
-uint32_t g_told_count;
+uint64_t g_recorded_names[kNamePlaces];
+uint32_t g_recorded_name_count;
 
 uint64_t g_domains[kMaxDomains];  // hashes of the domains' names
-bool g_domain_told[kMaxDomains];
+bool g_domain_recorded[kMaxDomains];
 
 // A text as it is recorded: cut to the maximum length of a name.
 struct Name {
@@ -44,16 +44,16 @@ bool RecordText(ThreadState* thread, AnnotationNameKey key, uint64_t number, con
   return true;
 }
 
-__attribute__((noinline)) uint64_t TellName(ThreadState* thread, uint64_t hash, const char* text, size_t length) {
-  if (__atomic_load_n(&g_told_count, __ATOMIC_RELAXED) >= kMostNames) return 0;
+__attribute__((noinline)) uint64_t RecordNewName(ThreadState* thread, uint64_t hash, const char* text, size_t length) {
+  if (__atomic_load_n(&g_recorded_name_count, __ATOMIC_RELAXED) >= kMostNames) return 0;
   // The name is recorded before it enters the table: two threads may both record a name, and a name whose record was
   // dropped is recorded again.
   if (!RecordText(thread, AnnotationNameKey::kName, hash, text, length)) return 0;
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-    uint64_t* place = &g_told[(hash + probe) % kNamePlaces];
+    uint64_t* place = &g_recorded_names[(hash + probe) % kNamePlaces];
     uint64_t known = 0;
     if (__atomic_compare_exchange_n(place, &known, hash, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-      __atomic_fetch_add(&g_told_count, 1, __ATOMIC_RELAXED);
+      __atomic_fetch_add(&g_recorded_name_count, 1, __ATOMIC_RELAXED);
       return hash;
     }
     if (known == hash) return hash;
@@ -70,9 +70,9 @@ uint16_t* LevelOf(ThreadState* thread, uint16_t domain) {
 
 uint64_t NumberOf(ThreadState* thread, const Name& name) {
   for (uint32_t probe = 0; probe < kMaxProbes; ++probe) {
-    const uint64_t known = __atomic_load_n(&g_told[(name.hash + probe) % kNamePlaces], __ATOMIC_RELAXED);
+    const uint64_t known = __atomic_load_n(&g_recorded_names[(name.hash + probe) % kNamePlaces], __ATOMIC_RELAXED);
     if (__builtin_expect(known == name.hash, 1)) return name.hash;
-    if (known == 0) return TellName(thread, name.hash, name.text, name.length);
+    if (known == 0) return RecordNewName(thread, name.hash, name.text, name.length);
   }
   return 0;
 }
@@ -103,9 +103,9 @@ uint16_t DomainNumber(ThreadState* thread, const char* text) {
       continue;
     }
     // Recorded again if an earlier attempt had no thread or no room.
-    if (thread != nullptr && !__atomic_load_n(&g_domain_told[i], __ATOMIC_RELAXED) &&
+    if (thread != nullptr && !__atomic_load_n(&g_domain_recorded[i], __ATOMIC_RELAXED) &&
         RecordText(thread, AnnotationNameKey::kDomain, i, name.text, name.length)) {
-      __atomic_store_n(&g_domain_told[i], true, __ATOMIC_RELAXED);
+      __atomic_store_n(&g_domain_recorded[i], true, __ATOMIC_RELAXED);
     }
     return i;
   }

@@ -221,7 +221,7 @@ void SendInert(const SessionVariable& session, int socket, const Obstacle& obsta
   Send(socket, &notice, sizeof(notice), -1);
 }
 
-void TellInert(const SessionVariable& session, const Obstacle& obstacle) {
+void ReportInert(const SessionVariable& session, const Obstacle& obstacle) {
   ucred launcher{};
   const int socket = Dial(session, &launcher);
   if (socket < 0) return;
@@ -426,7 +426,7 @@ bool IsWanted(const SessionVariable& session, char** environment) {
       IsChosen(choice, ReadRank([environment](const char* name) { return FindVariable(environment, name); }))) {
     return true;
   }
-  TellInert(session, Because(InertReason::kNotChosen));
+  ReportInert(session, Because(InertReason::kNotChosen));
   return false;
 }
 
@@ -541,18 +541,18 @@ void Attach(int argc, char** argv, char** environment) {
   const uint64_t begun_ns = raw::ThreadCpuNs();
   if (!IsWanted(session, environment)) return;
   const SanitizerRuntime sanitizer = FindSanitizerRuntime();
-  if (sanitizer == SanitizerRuntime::kEveryCall) return TellInert(session, Because(InertReason::kSanitizer));
+  if (sanitizer == SanitizerRuntime::kEveryCall) return ReportInert(session, Because(InertReason::kSanitizer));
   const bool records_allocator = sanitizer == SanitizerRuntime::kNone;
   Obstacle obstacle{};
   const uint32_t chunks = AllowedChunks(session.chunks, &obstacle);
-  if (chunks == 0) return TellInert(session, obstacle);
+  if (chunks == 0) return ReportInert(session, obstacle);
   const long page = MakeForkPage(&obstacle);
-  if (page == 0) return TellInert(session, obstacle);
+  if (page == 0) return ReportInert(session, obstacle);
   void* base = nullptr;
   const int fd = MakeSegment(chunks, &base, &obstacle);
   if (fd < 0) {
     Unmap(page, kPage);
-    return TellInert(session, obstacle);
+    return ReportInert(session, obstacle);
   }
   const Segment segment = SegmentAt(base, chunks);
   InitialiseSegment(segment, LayoutFor(chunks).bytes);

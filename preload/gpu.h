@@ -14,7 +14,7 @@ void CallGpuAtEnd();
 // Call this before the process ends without exit handlers or executes another program. May take as long as the time
 // limit of a flush of device activity. Without CUDA it is a load and a branch, inlined: an ending fork child has not
 // mapped other pages of this library's code.
-inline void TellGpuOfEnd() {
+inline void NotifyGpuOfEnd() {
   if (__builtin_expect(__atomic_load_n(&g_gpu_at_end, __ATOMIC_ACQUIRE) != nullptr, 0)) CallGpuAtEnd();
 }
 

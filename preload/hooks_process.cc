@@ -109,7 +109,7 @@ ExecScope NoteExec(uint16_t operation, const char* path, char* const* environmen
 
 // Call this before an exec.
 ExecScope BeginExec(uint16_t operation, const char* path, char* const* environment) {
-  TellGpuOfEnd();
+  NotifyGpuOfEnd();
   ExecScope exec = NoteExec(operation, path, environment);
   exec.address_limit = PassOnAddressLimit();
   return exec;
@@ -178,7 +178,7 @@ pid_t Hook_fork() {
 #define TBPROF_END(name)         \
   void Hook_##name(int status) { \
     TBPROF_RESOLVED(name);       \
-    TellGpuOfEnd();              \
+    NotifyGpuOfEnd();            \
     g_real.name(status);         \
     __builtin_unreachable();     \
   }

@@ -107,7 +107,7 @@ void OnCaptureSignal(int signo, siginfo_t* info, void*) {
 
 // Reports to the launcher whose handler is installed; /proc only shows that the signal is caught. Only the process that
 // was exec'ed reports: the launcher needs this for the command alone. A vfork child has another pid.
-void TellWhose(bool ours) {
+void ReportHandler(bool ours) {
   const Segment& segment = g_attachment.segment;
   if (raw::GetPid() != segment.header->pid) return;
   uint32_t* flags = &segment.process_slots[0].flags;
@@ -153,13 +153,13 @@ int SetAction(int (*real)(int, const struct sigaction*, struct sigaction*), int 
     const int flags = action->sa_flags;
     ours.sa_sigaction = OnCaptureSignal;
     ours.sa_flags = kHandlerFlags;
-    TellWhose(true);
+    ReportHandler(true);
     result = real(signo, &ours, old);
     if (result == 0) KeepDefault(flags | kLibcFlags);
   } else {
     const bool replaces = action != nullptr;
     result = real(signo, action, old);
-    if (result == 0 && replaces) TellWhose(false);
+    if (result == 0 && replaces) ReportHandler(false);
   }
   if (result == 0 && old != nullptr && IsOurs(*old)) ShowDefault(old, default_flags, has_restorer);
   return result;
@@ -175,13 +175,13 @@ sighandler_t Replace(int signo, sighandler_t wanted, sighandler_t before) {
       KeepDefault(now.sa_flags);
       now.sa_sigaction = OnCaptureSignal;
       now.sa_flags = kHandlerFlags;
-      TellWhose(true);
+      ReportHandler(true);
       g_real.sigaction(signo, &now, nullptr);
     }
   } else if (before != SIG_ERR) {
     struct sigaction now;
     // sigset's SIG_HOLD leaves the handler as it is.
-    if (g_real.sigaction(signo, nullptr, &now) == 0 && !IsOurs(now)) TellWhose(false);
+    if (g_real.sigaction(signo, nullptr, &now) == 0 && !IsOurs(now)) ReportHandler(false);
   }
   errno = error;
   return reinterpret_cast<void*>(before) == reinterpret_cast<void*>(&OnCaptureSignal) ? SIG_DFL : before;
@@ -196,7 +196,7 @@ void HandleCaptureSignal(int signo, int launcher_pid) {
   g_launcher_pid = launcher_pid;
   g_default_flags = static_cast<int>(now.flags);
   g_signal = signo;
-  TellWhose(true);
+  ReportHandler(true);
   KernelAction ours{};
   ours.handler = OnCaptureSignal;
   ours.flags = kHandlerFlags;
@@ -206,7 +206,7 @@ void HandleCaptureSignal(int signo, int launcher_pid) {
 #endif
   if (SetKernelAction(signo, &ours, nullptr) == 0) return;
   g_signal = 0;
-  TellWhose(false);
+  ReportHandler(false);
 }
 
 #define TBPROF_ACTION(name)                                                           \

@@ -520,7 +520,7 @@ void PrepareShapes(ThreadState* thread, const link_map* object, const link_map* 
   g_wants_shapes = Find(object, &g_shapes.count, "_ZNK2at14RecordFunction10num_inputsEv") &&
                    Find(object, &g_shapes.size, "_ZN2at6native4sizeERKNS_6TensorEl") &&
                    Find(allocator, &g_shapes.undefined, "_ZN3c1019UndefinedTensorImpl10_singletonE");
-  if (!g_wants_shapes) RecordNoShapes(thread, "it lacks a function that tells them");
+  if (!g_wants_shapes) RecordNoShapes(thread, "it lacks a function that returns them");
 }
 
 __attribute__((noinline)) TorchWatch Observe(ThreadState* thread, const link_map* object, const link_map* allocator) {

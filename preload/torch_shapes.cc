@@ -70,7 +70,7 @@ bool IsShape(const char* sizes, uint64_t rank, int64_t elements) {
   return elements == (empty ? 0 : product);
 }
 
-bool IsAsTold(const TorchShapes& torch, const Value* value, const char* sizes, uint64_t rank) {
+bool IsAsReported(const TorchShapes& torch, const Value* value, const char* sizes, uint64_t rank) {
   for (uint64_t i = 0; i < rank; ++i) {
     if (torch.size(value, static_cast<int64_t>(i)) != Load<int64_t>(sizes + 8 * i)) return false;
   }
@@ -92,7 +92,7 @@ __attribute__((noinline)) bool PutTensor(const TorchShapes& torch, const Value* 
   if (rank > kInlineRank && to_compare > 0) return Put(text, "[?]", 3);
   const char* const sizes = rank > kInlineRank ? Load<const char*>(at + kSizes) : at + kSizes;
   if (!IsShape(sizes, rank, Load<int64_t>(at + kElements)) ||
-      (to_compare > 0 && !IsAsTold(torch, value, sizes, rank))) {
+      (to_compare > 0 && !IsAsReported(torch, value, sizes, rank))) {
     __atomic_store_n(&g_wrong, true, __ATOMIC_RELAXED);
     return false;
   }

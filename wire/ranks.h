@@ -268,7 +268,7 @@ inline bool IsChosen(const RankChoice& choice, const RankFacts& facts) {
 
 // Whether the rank's number alone decides if it is chosen. If the choice depends on the node, missing ranks are
 // unknown.
-inline bool IsTold(const RankChoice& choice, int world_size) {
+inline bool IsByNumberAlone(const RankChoice& choice, int world_size) {
   return choice.kind != RankChoice::kNodeFirst && (choice.kind != RankChoice::kAuto || world_size <= kManyRanks);
 }
 

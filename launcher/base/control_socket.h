@@ -29,7 +29,7 @@
 #include "absl/time/time.h"
 #include "launcher/base/control_messages.h"
 #include "launcher/base/listener_pause.h"
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

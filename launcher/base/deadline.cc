@@ -14,8 +14,8 @@
 #include <string>
 
 #include "absl/time/clock.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

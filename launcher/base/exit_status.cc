@@ -12,8 +12,8 @@
 #include <cstring>
 #include <string>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -17,9 +17,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "writer/base/parse_number.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

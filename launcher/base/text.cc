@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

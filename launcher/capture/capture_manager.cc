@@ -194,13 +194,13 @@ void CaptureManager::TakeAsk(const ControlMessage& message, const ControlAsk& as
       if (Capture* capture = captures_.Find(message.client, ask.id);
           capture != nullptr && capture->state == Capture::State::kDelivered) {
         session_.Published(capture->number, true);
-        TellSent(*capture);
+        ReportSent(*capture);
         Drop(capture);
         captures_.Remove(capture->number);
       }
       break;
     case AskKind::kRefused:
-      TellRefusedUser(ask.capture.asked_by, ask.count);
+      ReportRefusedUser(ask.capture.asked_by, ask.count);
       break;
     case AskKind::kStatus: {
       ControlAnswer answer;
@@ -213,12 +213,12 @@ void CaptureManager::TakeAsk(const ControlMessage& message, const ControlAsk& as
 }
 
 // Prints at most once a minute: a refused client may connect as often as it likes.
-void CaptureManager::TellRefusedUser(const std::string& who, uint64_t count) {
+void CaptureManager::ReportRefusedUser(const std::string& who, uint64_t count) {
   constexpr uint64_t kMinuteNs = 60'000'000'000;
   refused_users_ += std::min<uint64_t>(count, 1'000'000);
   const uint64_t now = ReadMonotonic();
-  if (now < refused_users_told_ns_) return;
-  refused_users_told_ns_ = now + kMinuteNs;
+  if (now < refused_users_printed_ns_) return;
+  refused_users_printed_ns_ = now + kMinuteNs;
   const uint64_t connections = std::exchange(refused_users_, 0);
   terminal_.Warn(StrCat("port: ", Counted(connections, "connection"), " refused, the last of ",
                         PrintableUtf8(who.substr(0, 100)), "; it serves ", options_.port_users.Names(),
@@ -251,7 +251,7 @@ void CaptureManager::TakeCapture(const ControlMessage& message, const ControlAsk
 }
 
 void CaptureManager::Begin(Capture* capture) {
-  TellRefused();
+  ReportRefused();
   capture->state = Capture::State::kOpen;
   capture->records_before = session_.records();
   if (capture->asker.monitor) {
@@ -264,7 +264,7 @@ void CaptureManager::Begin(Capture* capture) {
   std::string text = StrCat("capture ", capture->number, ": recording for ",
                             Length(capture->closes_ns - std::min(capture->closes_ns, capture->opens_ns)));
   if (capture->waited_for()) StrAppend(&text, ", asked for by ", capture->request.asked_by);
-  terminal_.Say(text);
+  terminal_.Print(text);
 }
 
 void CaptureManager::End(Capture* capture) {
@@ -313,19 +313,19 @@ void CaptureManager::AskBySignal(uint64_t own, uint64_t of_targets) {
   if (now < same_request_until_ns_ && (own == 0 || of_targets_)) return;
   if (const Capture* open = captures_.Current()) {
     refused_ += requests;
-    if (!std::exchange(said_refused_, true)) {
-      terminal_.Say(StrCat("capture ", open->number, " is still open; one at a time, further requests are counted"));
+    if (!std::exchange(printed_refused_, true)) {
+      terminal_.Print(StrCat("capture ", open->number, " is still open; one at a time, further requests are counted"));
     }
     return;
   }
   if (const size_t unwritten = run_.UnwrittenCaptures(); unwritten >= kMaxUnwrittenCaptures) {
     refused_ += requests;
-    if (!std::exchange(said_refused_, true)) {
-      terminal_.Say(StrCat(unwritten, " captures are still being written; further requests are counted"));
+    if (!std::exchange(printed_refused_, true)) {
+      terminal_.Print(StrCat(unwritten, " captures are still being written; further requests are counted"));
     }
     return;
   }
-  TellRefused();
+  ReportRefused();
   same_request_until_ns_ = now + kSameRequestNs;
   of_targets_ = own == 0;
   CaptureRequest request;
@@ -336,9 +336,9 @@ void CaptureManager::AskBySignal(uint64_t own, uint64_t of_targets) {
   if (capture.ok()) Begin(*capture);
 }
 
-void CaptureManager::TellRefused() {
-  if (std::exchange(said_refused_, false)) {
-    terminal_.Say(StrCat(refused_, " requests for a capture were not followed: another was open or being written"));
+void CaptureManager::ReportRefused() {
+  if (std::exchange(printed_refused_, false)) {
+    terminal_.Print(StrCat(refused_, " requests for a capture were not followed: another was open or being written"));
   }
   refused_ = 0;
 }
@@ -350,7 +350,7 @@ void CaptureManager::CaptureLast(CaptureRequest request) {
   const uint64_t length = session_.TicksOf(static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.window.duration)));
   const uint64_t open = session_.run_open_ticks();
   session_.AddWindow(capture->number, now > open + length ? now - length : open, now);
-  terminal_.Say(StrCat("capture ", capture->number, ": the last ", absl::FormatDuration(options_.window.duration)));
+  terminal_.Print(StrCat("capture ", capture->number, ": the last ", absl::FormatDuration(options_.window.duration)));
   run_.Convert(capture->number);
 }
 
@@ -363,7 +363,7 @@ void CaptureManager::BeginTriggered(uint64_t ticks) {
   triggered_ticks_ = ticks;
   session_.OpenWindow(triggered_, kFamilyAll, ticks);
   session_.RequestFlush();
-  terminal_.Say(StrCat("capture ", triggered_, ": ", PrintableUtf8(run_.WindowText()), " has begun"));
+  terminal_.Print(StrCat("capture ", triggered_, ": ", PrintableUtf8(run_.WindowText()), " has begun"));
 }
 
 void CaptureManager::EndTriggered(const TriggerChange& change) {
@@ -391,7 +391,7 @@ void CaptureManager::EndAll() {
       EndEarly(&capture, "the command ended before the window was over");
     }
   }
-  TellRefused();
+  ReportRefused();
 }
 
 bool CaptureManager::Waiting() const {
@@ -466,7 +466,7 @@ bool CaptureManager::Converted(const ConversionRequest& request, const Conversio
   }
   if (!request.delivered) {
     if (capture->waited_for()) Deliver(capture, request, result);
-    for (const std::string& line : result.lines) terminal_.Say(line);
+    for (const std::string& line : result.lines) terminal_.Print(line);
     captures_.Remove(request.window);
     return true;
   }
@@ -510,7 +510,7 @@ void CaptureManager::Deliver(Capture* capture, const ConversionRequest& request,
     answer.files = std::move(delivered.names);
     files = std::move(delivered.files);
     capture->sent_bytes = delivered.bytes;
-    if (capture->directory == nullptr) TellSent(*capture);
+    if (capture->directory == nullptr) ReportSent(*capture);
   }
   std::vector<int> descriptors;
   descriptors.reserve(files.size());
@@ -523,10 +523,10 @@ void CaptureManager::Deliver(Capture* capture, const ConversionRequest& request,
   }
 }
 
-void CaptureManager::TellSent(const Capture& capture) {
-  terminal_.Say(StrCat("capture ", capture.number, ": ",
-                       absl::StrFormat("%.1f MiB", static_cast<double>(capture.sent_bytes) / (1 << 20)), " sent to ",
-                       capture.request.asked_by));
+void CaptureManager::ReportSent(const Capture& capture) {
+  terminal_.Print(StrCat("capture ", capture.number, ": ",
+                         absl::StrFormat("%.1f MiB", static_cast<double>(capture.sent_bytes) / (1 << 20)), " sent to ",
+                         capture.request.asked_by));
 }
 
 void CaptureManager::Answer(const Capture& capture, const ControlAnswer& answer) {
@@ -544,8 +544,8 @@ void CaptureManager::Refuse(const ControlMessage& message, const ControlAsk& ask
   const std::string line = StrCat("a capture for ", by.empty() ? StrCat("process ", message.pid) : by,
                                   " was refused: ", std::string(status.message()));
   const uint64_t now = ReadMonotonic();
-  if (now < refusal_told_ns_ + kRefusalNs) return;
-  refusal_told_ns_ = now;
+  if (now < refusal_printed_ns_ + kRefusalNs) return;
+  refusal_printed_ns_ = now;
   terminal_.Warn(line);
 }
 

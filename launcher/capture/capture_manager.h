@@ -73,8 +73,8 @@ class CaptureManager {
   void EndAll();
   // Whether a client has been sent its answer and has not acknowledged it yet.
   bool Waiting() const;
-  void TellRefused();
-  void TellRefusedUser(const std::string& who, uint64_t count);
+  void ReportRefused();
+  void ReportRefusedUser(const std::string& who, uint64_t count);
 
  private:
   void Take(const ControlMessage& message);
@@ -89,7 +89,7 @@ class CaptureManager {
   void Deliver(Capture* capture, const ConversionRequest& request, const ConversionResult& result);
   // How long a client may take to receive its profile.
   uint64_t ReceiptPatienceNs() const;
-  void TellSent(const Capture& capture);
+  void ReportSent(const Capture& capture);
   void Answer(const Capture& capture, const ControlAnswer& answer);
   void Refuse(const ControlMessage& message, const ControlAsk& ask, const absl::Status& status);
   void Fail(uint32_t client, uint64_t id, const absl::Status& status);
@@ -109,10 +109,10 @@ class CaptureManager {
   uint32_t triggered_ = 0;  // the open window that the program has begun; 0: none
   uint64_t triggered_ticks_ = 0;
   uint64_t refused_ = 0;  // requests refused since the last granted one
-  bool said_refused_ = false;
+  bool printed_refused_ = false;
   uint64_t refused_users_ = 0;  // refused connections not yet reported on the terminal
-  uint64_t refused_users_told_ns_ = 0;
-  uint64_t refusal_told_ns_ = 0;
+  uint64_t refused_users_printed_ns_ = 0;
+  uint64_t refusal_printed_ns_ = 0;
   uint64_t same_request_until_ns_ = 0;
   bool of_targets_ = false;  // the last capture was requested by signals to targets only
 };

@@ -14,11 +14,11 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/capture/profiler_client.h"
 #include "wire/ranks.h"
 #include "writer/base/parse_number.h"
+#include "writer/base/scoped.h"
 #include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
 #include "writer/logdir/logdir.h"
@@ -116,7 +116,7 @@ std::vector<CaptureTarget> EndpointsOf(const std::string& logdir, const std::str
   if (!held.ok() || fstat(held->fd.get(), &owner) != 0 || run.find('/') != std::string::npos) return targets;
   ForEachEntry(held->fd.get(), [&](const char* hidden) {
     if (!IsHiddenDirectory(hidden)) return;
-    const absl::StatusOr<FileDescriptor> directory =
+    const absl::StatusOr<ScopedFd> directory =
         OpenBeneath(held->fd.get(), StrCat(hidden, "/endpoints/", run), O_RDONLY | O_DIRECTORY);
     if (!directory.ok()) return;
     ForEachEntry(directory->get(), [&](const char* name) {
@@ -164,7 +164,7 @@ std::vector<int> CaptureTargets::MissingRanks() const {
     ranks = target.ranks;
   }
   RankChoice choice;
-  if (world <= 1 || !ParseRankChoice(ranks.c_str(), &choice) || !IsTold(choice, world)) return {};
+  if (world <= 1 || !ParseRankChoice(ranks.c_str(), &choice) || !IsByNumberAlone(choice, world)) return {};
   std::vector<int> missing;
   for (int rank = 0; rank < world; ++rank) {
     const bool there = std::any_of(all.begin(), all.end(), [&](const CaptureTarget& t) { return t.rank == rank; });

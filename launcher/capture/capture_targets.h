@@ -5,7 +5,7 @@
 //
 //   absl::StatusOr<CaptureTargets> targets = FindCaptureTargets(options.operands, logdir);
 //   for (const CaptureTarget& target : targets->all) ...
-//   Say(targets->MissingRanks());
+//   Print(targets->MissingRanks());
 //
 // Process: `tbprof capture`. Single-threaded.
 #ifndef TBPROF_LAUNCHER_CAPTURE_CAPTURE_TARGETS_H_

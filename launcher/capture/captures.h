@@ -37,7 +37,7 @@ struct CaptureTimes {
 // A hidden log directory, removed when its profile has arrived at the client.
 struct PrivateDirectory {
   LogDirectory logdir;
-  FileDescriptor parent;
+  ScopedFd parent;
   std::string name;  // in `parent`
 };
 

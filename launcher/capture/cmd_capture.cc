@@ -75,9 +75,9 @@ class CaptureCommand {
       if (status.ok()) status = MakeDirectory(base);
       if (!status.ok()) return Usage(status);
     }
-    terminal_.Say(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
-                         Counted(targets_.all.size(), "worker"),
-                         here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
+    terminal_.Print(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
+                           Counted(targets_.all.size(), "worker"),
+                           here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
     const absl::Duration lead = std::max(options_.capture_delay, several() ? kLead : absl::ZeroDuration());
     start_ = absl::Now() + lead;
     start_ns_ = ReadMonotonic() + Ns(lead);
@@ -156,26 +156,26 @@ class CaptureCommand {
                              })
                 .status();
           },
-          [this](const RemoteWorker& worker) { SayWorker(worker); }, tls_.get());
+          [this](const RemoteWorker& worker) { PrintWorker(worker); }, tls_.get());
     });
   }
 
-  void SayWorker(const RemoteWorker& worker) {
+  void PrintWorker(const RemoteWorker& worker) {
     const std::lock_guard<std::mutex> lock(mutex_);
     const std::string& name = worker.name;
     switch (worker.state) {
       case RemoteWorker::State::kRetrying:
-        terminal_.Say(StrCat(name, ": ", std::string(worker.status.message()), "; trying again (", worker.attempts,
-                             " of ", options_.retries + 1, ")"));
+        terminal_.Print(StrCat(name, ": ", std::string(worker.status.message()), "; trying again (", worker.attempts,
+                               " of ", options_.retries + 1, ")"));
         return;
       case RemoteWorker::State::kDone:
         ++succeeded_;
         late_[worker.stem] = worker.late;
         if (worker.wrote_itself) {
-          terminal_.Say(
+          terminal_.Print(
               StrCat(name, ": done, and it sent no file: it has written into a directory of its own machine"));
         } else {
-          terminal_.Say(StrCat(name, ": ", Size(worker.bytes), " after ", Took(worker.took)));
+          terminal_.Print(StrCat(name, ": ", Size(worker.bytes), " after ", Took(worker.took)));
         }
         break;
       case RemoteWorker::State::kFailed:
@@ -260,8 +260,8 @@ class CaptureCommand {
     const bool may_work =
         status.code() == absl::StatusCode::kAlreadyExists || status.code() == absl::StatusCode::kUnavailable;
     if (may_work && local->attempts <= options_.retries) {
-      terminal_.Say(StrCat(local->name, ": ", std::string(status.message()), "; trying again (", local->attempts,
-                           " of ", options_.retries + 1, ")"));
+      terminal_.Print(StrCat(local->name, ": ", std::string(status.message()), "; trying again (", local->attempts,
+                             " of ", options_.retries + 1, ")"));
       local->again_ns = ReadMonotonic() + (uint64_t{1'000'000'000} << std::min(local->attempts - 1, 4));
       return;
     }
@@ -336,10 +336,10 @@ class CaptureCommand {
       late_[local->stem] = absl::Nanoseconds(local->asked_ns > start_ns_ ? local->asked_ns - start_ns_ : 0);
     }
     if (here_) {
-      terminal_.Say(StrCat(local->name, ": ", Size(bytes), " after ",
-                           Took(absl::Nanoseconds(ReadMonotonic() - local->asked_ns))));
+      terminal_.Print(StrCat(local->name, ": ", Size(bytes), " after ",
+                             Took(absl::Nanoseconds(ReadMonotonic() - local->asked_ns))));
     } else {
-      for (const std::string& line : answer.lines) terminal_.Say(line);
+      for (const std::string& line : answer.lines) terminal_.Print(line);
     }
     local->connection.reset();
   }
@@ -367,9 +367,9 @@ class CaptureCommand {
         terminal_.Error(std::string(files.status().message()));
         return kExitNone;
       }
-      for (const RunDirectory::File& file : *files) SayFile(file);
-      terminal_.Say(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir_)));
-      terminal_.Say(StrCat("      then http://localhost:6006/#profile, run ", PrintableUtf8(directory_->run())));
+      for (const RunDirectory::File& file : *files) PrintFile(file);
+      terminal_.Print(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir_)));
+      terminal_.Print(StrCat("      then http://localhost:6006/#profile, run ", PrintableUtf8(directory_->run())));
     }
     if (!silent_.empty()) {
       terminal_.Error(
@@ -392,7 +392,7 @@ class CaptureCommand {
     return text;
   }
 
-  void SayFile(const RunDirectory::File& file) {
+  void PrintFile(const RunDirectory::File& file) {
     std::string text = StrCat(PrintableUtf8(file.path), "  ", Size(file.bytes));
     const ScopedFd fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     std::vector<std::string> warnings;
@@ -406,28 +406,28 @@ class CaptureCommand {
         terminal_.Warn(StrCat(PrintableUtf8(file.path), " is no profile: ", facts.cause));
       }
     }
-    terminal_.Say(text);
+    terminal_.Print(text);
     const std::string name = file.path.substr(file.path.rfind('/') + 1);
-    SayLate(name, warnings);
-    SayVerdict(name, ReadNotes(warnings));
+    PrintLate(name, warnings);
+    PrintVerdict(name, ReadNotes(warnings));
   }
 
   // From the profile's warnings: the worker prints its end block on its own terminal, and sends no summary.
-  void SayVerdict(std::string_view name, const NotedAnswers& answers) {
+  void PrintVerdict(std::string_view name, const NotedAnswers& answers) {
     const std::string of = several() ? StrCat(name.substr(0, name.find(".xplane.pb")), ": ") : "";
-    if (!answers.verdict.empty()) terminal_.Say(StrCat(of, "verdict: ", PrintableUtf8(answers.verdict)));
+    if (!answers.verdict.empty()) terminal_.Print(StrCat(of, "verdict: ", PrintableUtf8(answers.verdict)));
     if (several()) return;
     if (!answers.where.empty()) {
-      terminal_.Say(StrCat(answers.is_waited_for ? "blocker: " : "where: ", PrintableUtf8(answers.where)));
+      terminal_.Print(StrCat(answers.is_waited_for ? "blocker: " : "where: ", PrintableUtf8(answers.where)));
     }
     if (!answers.no_steps_because.empty()) {
-      terminal_.Say(StrCat("steps unknown: ", PrintableUtf8(answers.no_steps_because)));
+      terminal_.Print(StrCat("steps unknown: ", PrintableUtf8(answers.no_steps_because)));
     }
   }
 
   // Prints the profile's own warning of a late start; without one, warns if this command called the worker more than
   // kLate after the agreed start.
-  void SayLate(const std::string& name, const std::vector<std::string>& warnings) {
+  void PrintLate(const std::string& name, const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) {
       if (warning.starts_with(kBeganLate)) return terminal_.Warn(StrCat(name, ": ", PrintableUtf8(warning)));
     }

@@ -21,17 +21,17 @@ constexpr std::string_view kProfileSuffix = ".xplane.pb";
 }  // namespace
 
 std::shared_ptr<PrivateDirectory> MakePrivateDirectory(const Session& session) {
-  FileDescriptor at(session.spool_directory() >= 0 ? fcntl(session.spool_directory(), F_DUPFD_CLOEXEC, 0) : -1);
+  ScopedFd at(session.spool_directory() >= 0 ? fcntl(session.spool_directory(), F_DUPFD_CLOEXEC, 0) : -1);
   std::string name = StrCat(session.spool_name(), ".capture-", RandomHex(8));
   std::string path = StrCat(session.spool_path(), name.substr(session.spool_name().size()));
   if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) {
     const std::string socket = session.control_path();
     name = StrCat(kControlName, "-", RandomHex(8));
     path = StrCat(socket.substr(0, socket.rfind('/') + 1), name);
-    at = FileDescriptor(open(socket.substr(0, socket.rfind('/')).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    at = ScopedFd(open(socket.substr(0, socket.rfind('/')).c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (at.get() < 0 || mkdirat(at.get(), name.c_str(), 0700) != 0) return nullptr;
   }
-  FileDescriptor made(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  ScopedFd made(openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (made.get() < 0) return nullptr;
   auto directory = std::make_shared<PrivateDirectory>();
   std::string place = PathOfDirectory(made.get());
@@ -55,7 +55,7 @@ DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionR
     // Opens <logdir>/plugins/profile/<run>/<file> below the directory in which it was published.
     const size_t below = path.rfind("/plugins/profile/");
     if (below == std::string::npos) continue;
-    absl::StatusOr<FileDescriptor> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    absl::StatusOr<ScopedFd> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
     ScopedFd file(found.ok() ? found->Release() : -1);
     struct stat facts;
     if (!file.valid() || fstat(file.get(), &facts) != 0) continue;

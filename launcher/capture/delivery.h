@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "launcher/capture/captures.h"
 #include "launcher/convert/conversion.h"
 #include "launcher/session/session.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -24,17 +24,17 @@ constexpr char kEndpoints[] = "endpoints";
 absl::Status WriteFile(int logdir, std::string path, const std::string& run, const std::string& name,
                        const std::string& text) {
   std::string hidden;
-  absl::StatusOr<FileDescriptor> at = OpenHiddenDirectory(logdir, path, &hidden);
+  absl::StatusOr<ScopedFd> at = OpenHiddenDirectory(logdir, path, &hidden);
   if (!at.ok()) return at.status();
   StrAppend(&path, "/", hidden);
   for (const std::string& level : {std::string(kEndpoints), run}) {
-    absl::StatusOr<FileDescriptor> next = OpenOrMakeDirectory(at->get(), level, path, 0755);
+    absl::StatusOr<ScopedFd> next = OpenOrMakeDirectory(at->get(), level, path, 0755);
     if (!next.ok()) return next.status();
     StrAppend(&path, "/", level);
     at = std::move(next);
   }
   const std::string temporary = StrCat(name, ".", RandomHex(8), ".tmp");
-  absl::StatusOr<FileDescriptor> file = CreateFile(at->get(), temporary, path);
+  absl::StatusOr<ScopedFd> file = CreateFile(at->get(), temporary, path);
   if (!file.ok()) return file.status();
   absl::Status written = WriteAll(file->get(), text, path);
   if (written.ok() && renameat(at->get(), temporary.c_str(), at->get(), name.c_str()) != 0) {
@@ -49,9 +49,9 @@ absl::Status WriteFile(int logdir, std::string path, const std::string& run, con
 void RemoveFile(int logdir, const std::string& run, const std::string& name) {
   ForEachEntry(logdir, [&](const char* name_of_hidden) {
     if (!IsHiddenDirectory(name_of_hidden)) return;
-    const absl::StatusOr<FileDescriptor> hidden = OpenBeneath(logdir, name_of_hidden, O_PATH | O_DIRECTORY);
+    const absl::StatusOr<ScopedFd> hidden = OpenBeneath(logdir, name_of_hidden, O_PATH | O_DIRECTORY);
     if (!hidden.ok()) return;
-    const absl::StatusOr<FileDescriptor> endpoints = OpenBeneath(hidden->get(), kEndpoints, O_PATH | O_DIRECTORY);
+    const absl::StatusOr<ScopedFd> endpoints = OpenBeneath(hidden->get(), kEndpoints, O_PATH | O_DIRECTORY);
     if (!endpoints.ok()) return;
     if (const auto directory = OpenBeneath(endpoints->get(), run, O_PATH | O_DIRECTORY); directory.ok()) {
       ForEachEntry(directory->get(), [&](const char* entry) {
@@ -87,7 +87,7 @@ absl::Status EndpointsFile::Write(const CaptureRun& run, const std::string& rank
                                {"addresses", addresses}};
   const std::string text = json.dump(2) + "\n";
   // The directories are opened in a child process, and so again when the file is removed.
-  logdir_ = FileDescriptor(fcntl(run.logdir_fd(), F_DUPFD_CLOEXEC, 0));
+  logdir_ = ScopedFd(fcntl(run.logdir_fd(), F_DUPFD_CLOEXEC, 0));
   run_ = run.run_name();
   file_ = StrCat(run.host(), "-", getpid(), ".endpoints.json");
   return WithinDeadline(run.LogdirLimit(), [&] { return WriteFile(logdir_.get(), run.logdir(), run_, file_, text); });

@@ -30,7 +30,7 @@ class EndpointsFile {
   absl::Status Write(const CaptureRun& run, const std::string& ranks, const std::vector<std::string>& addresses);
 
  private:
-  FileDescriptor logdir_;
+  ScopedFd logdir_;
   std::string run_, file_;
 };
 

@@ -25,12 +25,12 @@
 #include <thread>
 
 #include "absl/time/clock.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/proto/profiler_service.pb.h"
 #include "launcher/service/profiler_request.h"
 #include "launcher/service/tls.h"
 #include "writer/base/parse_number.h"
+#include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {

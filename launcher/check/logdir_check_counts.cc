@@ -11,10 +11,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/check/logdir_check_parts.h"
 #include "launcher/check/logdir_paths.h"
+#include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/xspace_counts.h"
 
@@ -81,11 +81,11 @@ class Counts {
     const XspaceCounts counts = CountXspace(file.get());
     if (!counts.parsed || counts.conservation.empty()) return;
     const std::map<std::string, Row> rows = RowsOf(Json::parse(counts.conservation, nullptr, false));
-    if (rows.empty()) return Problem(path, "what it says of its counts cannot be read");
+    if (rows.empty()) return Problem(path, "its counts cannot be read");
     for (const auto& [kind, row] : rows) {
       if (row.adds_up) continue;
-      Problem(path, StrCat("says that of ", row.made, " ", PrintableUtf8(kind), " ", row.published,
-                           " were published and ", row.rest, " left out, which does not add up"));
+      Problem(path, StrCat("counts of ", row.made, " ", PrintableUtf8(kind), " ", row.published, " were published and ",
+                           row.rest, " left out, which does not add up"));
     }
     Compare(path, rows, counts);
     for (const ScannedFile& other : run.others) {
@@ -145,7 +145,7 @@ class Counts {
       const uint64_t published = other == others.end() ? 0 : other->second.published;
       const uint64_t made = other == others.end() ? 0 : other->second.made;
       if (published == row.published && made == row.made) continue;
-      Problem(path, StrCat("says that ", row.published, " of ", row.made, " ", PrintableUtf8(kind),
+      Problem(path, StrCat("counts ", row.published, " of ", row.made, " ", PrintableUtf8(kind),
                            " were published, its summary.json ", published, " of ", made));
     }
   }

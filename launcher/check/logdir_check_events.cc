@@ -266,12 +266,12 @@ class EventsChecker {
       skipped_ += facts.bytes_skipped;
     }
     const bool nothing = facts.records == facts.versions;
-    bool said = false;
+    bool reported = false;
     if (facts.end == EventFileFacts::End::kCorrupt) {
-      said = true;
+      reported = true;
       Corrupt(directory, file, alive);
     } else if (facts.end == EventFileFacts::End::kTruncated) {
-      said = nothing;
+      reported = nothing;
       if (alive) {
         state_.Note("events-truncated", path, "ends in the middle of a record: it is being written");
       } else {
@@ -279,8 +279,8 @@ class EventsChecker {
                     StrCat("ends in the middle of a record: its last ", Rest(file), " are lost"), "close the writer");
       }
     }
-    if (nothing && !said && !IsMarker(file)) {
-      said = true;
+    if (nothing && !reported && !IsMarker(file)) {
+      reported = true;
       const std::string_view what = file.size == 0 ? "is empty" : "holds only its header";
       if (alive) {
         state_.Note("events-empty", path, StrCat(what, ", ", age, " old: nothing was flushed yet"),
@@ -308,7 +308,7 @@ class EventsChecker {
       state_.Note("events-many-tags", path, StrCat("has over ", facts.tags.size(), " tags: the others were not read"),
                   "put the step into `step`");
     }
-    return said;
+    return reported;
   }
 
   void Steps(const ScannedDirectory& directory, const std::map<std::string, TagFacts>& tags) {

@@ -16,9 +16,9 @@
 #include <ctime>
 #include <map>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "writer/base/file_window.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {
@@ -35,7 +35,7 @@ bool IsProfileName(std::string_view name) {
 }
 
 // True for files beside a profile that describe it or show the user's intention.
-bool IsTelling(std::string_view name) {
+bool IsDescriptive(std::string_view name) {
   for (std::string_view part : {".cached_tools.json", "cache_version.txt", "summary.json"}) {
     if (name == part || (part == "summary.json" && name.ends_with(".summary.json"))) return true;
   }
@@ -254,7 +254,7 @@ class Walk {
     struct stat info = {};
     int error = 0;
     bool is_link = type == DT_LNK;
-    const bool interesting = is_profile || is_events || IsTelling(name);
+    const bool interesting = is_profile || is_events || IsDescriptive(name);
     if (type == DT_UNKNOWN || type == DT_LNK || (interesting && type != DT_DIR)) {
       if (type == DT_UNKNOWN) {
         if (fstatat(at, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) is_link = S_ISLNK(info.st_mode);

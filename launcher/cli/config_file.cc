@@ -54,7 +54,7 @@ std::string WhoWrites(const std::string& path, const struct stat& facts) {
 }
 
 struct FoundFile {
-  FileDescriptor fd;
+  ScopedFd fd;
   std::string distrust;  // why the file is ignored; empty: it is used
 };
 
@@ -95,15 +95,15 @@ std::optional<FoundFile> OpenFound(std::string directory, std::string name, Orig
   DirectoryWalk walk;
   walk.visit = [&](int fd, const std::string& path) { return check.Visit(fd, path); };
   for (int links = 0;; ++links) {
-    const absl::StatusOr<FileDescriptor> parent = OpenDirectoryTrusted(directory, walk);
+    const absl::StatusOr<ScopedFd> parent = OpenDirectoryTrusted(directory, walk);
     if (!parent.ok()) {
       if (!IsUntrusted(parent.status()) && !absl::IsPermissionDenied(parent.status())) return std::nullopt;
       struct stat hidden;
       const std::string path = StrCat(directory, "/", name);
       if (lstat(path.c_str(), &hidden) != 0) return std::nullopt;
-      return FoundFile{FileDescriptor(), std::string(parent.status().message())};
+      return FoundFile{ScopedFd(), std::string(parent.status().message())};
     }
-    FoundFile found{FileDescriptor(openat(parent->get(), name.c_str(), kReadFlags | O_NOFOLLOW)), ""};
+    FoundFile found{ScopedFd(openat(parent->get(), name.c_str(), kReadFlags | O_NOFOLLOW)), ""};
     if (found.fd.get() >= 0) {
       found.distrust = check.Finish();
       return found;
@@ -113,7 +113,7 @@ std::optional<FoundFile> OpenFound(std::string directory, std::string name, Orig
       found.distrust = strerror(errno);
       return found;
     }
-    const FileDescriptor link(openat(parent->get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    const ScopedFd link(openat(parent->get(), name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts;
     char target[PATH_MAX];
     const ssize_t size = readlinkat(link.get(), "", target, sizeof(target));
@@ -195,7 +195,7 @@ class ConfigReader {
   }
 
   absl::Status ReadNamed(const std::string& path) {
-    const FileDescriptor file(open(path.c_str(), kReadFlags));
+    const ScopedFd file(open(path.c_str(), kReadFlags));
     if (file.get() < 0 && (errno == ENOENT || errno == ENOTDIR)) {
       return UsageError(StrCat("no configuration file ", path));
     }
@@ -334,7 +334,7 @@ class ConfigReader {
     if (!path->starts_with(base) || path->size() == base.size()) return InvalidArgument(outside);
     DirectoryWalk walk;
     walk.no_links_below = working_directory_;
-    const absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted(*path, walk);
+    const absl::StatusOr<ScopedFd> directory = OpenDirectoryTrusted(*path, walk);
     if (!directory.ok() && !absl::IsNotFound(directory.status())) return directory.status();
     return path;
   }

@@ -79,9 +79,9 @@ Terminal::Terminal(const Options& options) : Terminal() {
   const char* log = getenv("TBPROF_LOG");
   debug_ = log != nullptr && strcmp(log, "debug") == 0;
   if (options.log_file.empty()) return;
-  absl::StatusOr<FileDescriptor> log_file = OpenForWriting(options.log_file, O_APPEND);
+  absl::StatusOr<ScopedFd> log_file = OpenForWriting(options.log_file, O_APPEND);
   if (log_file.ok()) {
-    log_file_.Reset(log_file->Release());
+    log_file_ = std::move(*log_file);
     return;
   }
   // Another user may have prepared the file: it must not keep the command from running. Printed even with --quiet,
@@ -111,7 +111,7 @@ void Terminal::Line(std::string_view style, std::string_view line, bool show) {
   if (log_file_.valid()) WriteLine(log_file_.get(), StrCat(kPrefix, WithoutColor(clean), "\n"));
 }
 
-void Terminal::Say(std::string_view line) { Line("", line, !quiet_); }
+void Terminal::Print(std::string_view line) { Line("", line, !quiet_); }
 void Terminal::Warn(std::string_view line) { Line("\x1b[33m", line, !quiet_); }
 void Terminal::Error(std::string_view line) { Line("\x1b[31m", line, true); }
 void Terminal::Debug(std::string_view line) { Line("\x1b[2m", line, debug_ && !quiet_); }
@@ -131,7 +131,7 @@ void Progress::Update(uint64_t done, uint64_t total, absl::Time now) {
     left = StrCat(", ", absl::ToInt64Seconds((now - start_) * ((1 - share) / share)) + 1, " s left");
   }
   if (!bar) {
-    terminal_->Say(StrCat(what_, ": ", percent, " %", left));
+    terminal_->Print(StrCat(what_, ": ", percent, " %", left));
     return;
   }
   const size_t cells = static_cast<size_t>(std::clamp(terminal_->width() - 60, 10, 30));

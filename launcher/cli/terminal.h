@@ -4,7 +4,7 @@
 // target's lines. stdout gets only output that the user requested by name (such as help, --version, config).
 //
 //   Terminal terminal(options);
-//   terminal.Say("recording ...");
+//   terminal.Print("recording ...");
 //   terminal.Error("cannot write /logs: Permission denied");
 //   Progress progress(&terminal, "converting");
 //   progress.Update(done, total);
@@ -18,8 +18,8 @@
 #include <string_view>
 
 #include "absl/time/time.h"
-#include "launcher/base/scoped.h"
 #include "launcher/cli/options.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 
@@ -32,7 +32,7 @@ class Terminal {
   // For tests: lines go to `fd`, which the caller owns.
   Terminal(int fd, bool quiet, bool color, int width);
 
-  void Say(std::string_view line);    // not with --quiet
+  void Print(std::string_view line);  // not with --quiet
   void Warn(std::string_view line);   // not with --quiet
   void Error(std::string_view line);  // always
   void Debug(std::string_view line);  // TBPROF_LOG=debug, and always in the log file

@@ -29,7 +29,7 @@ bool ConvertWindow(const Options& options, const ConversionRequest& request, Ter
     terminal->Error(std::string(result.status().message()));
     return false;
   }
-  for (const std::string& line : result->lines) terminal->Say(line);
+  for (const std::string& line : result->lines) terminal->Print(line);
   const absl::Status status = WriteSummaryJson(options, result->summary_json);
   if (!status.ok()) terminal->Error(std::string(status.message()));
   return status.ok();
@@ -110,7 +110,7 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
     any_published = std::erase_if(windows, [](const auto& window) { return window.published; }) > 0;
   }
   if (windows.empty() && any_published) {
-    terminal->Say(StrCat(PrintableUtf8(spool), ": all of it had been published; left as it is"));
+    terminal->Print(StrCat(PrintableUtf8(spool), ": all of it had been published; left as it is"));
     return Outcome::kNothingToDo;
   }
   if (windows.empty()) windows.push_back({0});
@@ -166,7 +166,7 @@ int ConvertAll(const Options& options, bool recovering) {
   for (const std::string& spool : spools) {
     if (recovering && IsSpoolInUse(spool)) {
       ++busy;
-      terminal.Say(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
+      terminal.Print(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
       continue;
     }
     const Outcome outcome = ConvertOne(options, spool, recovering, &terminal);
@@ -179,7 +179,7 @@ int ConvertAll(const Options& options, bool recovering) {
     const std::string directory = spool.substr(0, spool.find_last_of('/') + 1);
     if (!LogdirAround(spool).empty()) rmdir(directory.c_str());
   }
-  if (spools.empty()) terminal.Say("no spool found: nothing to recover");
+  if (spools.empty()) terminal.Print("no spool found: nothing to recover");
   return written + busy == spools.size() ? 0 : 1;
 }
 

@@ -41,7 +41,7 @@ struct Source {
 
 // Symbolic links of other users are not followed: they may lead to files that only the caller can read.
 absl::StatusOr<std::string> ReadInput(const std::string& path, uint64_t most_bytes) {
-  const absl::StatusOr<FileDescriptor> file = OpenForReading(path);
+  const absl::StatusOr<ScopedFd> file = OpenForReading(path);
   if (!file.ok()) return file.status();
   struct stat facts;
   if (fstat(file->get(), &facts) != 0) return absl::ErrnoToStatus(errno, StrCat("cannot read ", path));
@@ -97,7 +97,7 @@ class MergeCommand {
     }
     const absl::StatusOr<LogDirectory> held = LogDirectory::Open(*logdir, options_.logdir_base);
     if (!held.ok()) return Usage(held.status());
-    SayTimes();
+    PrintTimes();
     const absl::Status status = Write(*held);
     if (!status.ok()) return Usage(status);
     return 0;
@@ -147,18 +147,18 @@ class MergeCommand {
     return absl::OkStatus();
   }
 
-  void SayTimes() {
+  void PrintTimes() {
     constexpr size_t kMostLines = 16;  // of each kind
-    size_t unknown = 0, said = 0, lonely = 0;
+    size_t unknown = 0, printed = 0, lonely = 0;
     for (const Source& source : sources_) {
       if (source.times.start_unix_ns == 0) {
         if (++unknown > kMostLines) continue;
         terminal_.Warn(
-            StrCat(PrintableUtf8(source.path), " does not say when it was taken: it stays at the beginning"));
+            StrCat(PrintableUtf8(source.path), " has no time at which it was taken: it stays at the beginning"));
         continue;
       }
       const uint64_t later = source.times.start_unix_ns - earliest_;
-      if (later >= kLateNs || ++said <= kMostLines) SayTime(source.stem, later);
+      if (later >= kLateNs || ++printed <= kMostLines) PrintTime(source.stem, later);
     }
     // TensorBoard shows only steps that overlap with steps of other files.
     for (const Source& source : sources_) {
@@ -166,21 +166,21 @@ class MergeCommand {
       terminal_.Warn(StrCat(PrintableUtf8(source.stem),
                             " has no moment in common with any other: TensorBoard's step pages show the first file's"));
     }
-    for (const size_t lines : {unknown, said, lonely}) {
-      if (lines > kMostLines) terminal_.Say(StrCat("and ", lines - kMostLines, " more files like these"));
+    for (const size_t lines : {unknown, printed, lonely}) {
+      if (lines > kMostLines) terminal_.Print(StrCat("and ", lines - kMostLines, " more files like these"));
     }
-    SayMissingRanks();
+    PrintMissingRanks();
   }
 
-  void SayTime(const std::string& stem, uint64_t later) {
-    constexpr uint64_t kMostSaid = uint64_t{1} << 52;  // fits in int64_t as picoseconds
+  void PrintTime(const std::string& stem, uint64_t later) {
+    constexpr uint64_t kMostPrinted = uint64_t{1} << 52;  // fits in int64_t as picoseconds
     const std::string line =
-        StrCat(PrintableUtf8(stem), ": ", HumanTime(static_cast<int64_t>(std::min(later, kMostSaid)) * 1000),
+        StrCat(PrintableUtf8(stem), ": ", HumanTime(static_cast<int64_t>(std::min(later, kMostPrinted)) * 1000),
                " behind the first");
     if (later >= kLateNs) {
       terminal_.Warn(line);
     } else {
-      terminal_.Say(line);
+      terminal_.Print(line);
     }
   }
 
@@ -191,7 +191,7 @@ class MergeCommand {
            });
   }
 
-  void SayMissingRanks() {
+  void PrintMissingRanks() {
     if (ranks_.world_size < 2) return;
     constexpr int kMostNamed = 64;
     std::string missing;
@@ -226,8 +226,8 @@ class MergeCommand {
     }
     absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
     if (!files.ok()) return files.status();
-    terminal_.Say(StrCat(PrintableUtf8((*directory)->path()), "  ", files->size(), " profiles"));
-    terminal_.Say(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir.path)));
+    terminal_.Print(StrCat(PrintableUtf8((*directory)->path()), "  ", files->size(), " profiles"));
+    terminal_.Print(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir.path)));
     return absl::OkStatus();
   }
 

@@ -40,7 +40,7 @@ absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
   if (options.summary_json.empty()) {
     return WriteAll(options.summary_json_fd, text, StrCat("descriptor ", options.summary_json_fd));
   }
-  const absl::StatusOr<FileDescriptor> file = OpenForWriting(options.summary_json, O_TRUNC);
+  const absl::StatusOr<ScopedFd> file = OpenForWriting(options.summary_json, O_TRUNC);
   absl::Status status = file.status();
   if (status.ok()) {
     fcntl(file->get(), F_SETFL, 0);  // blocking: waits for a slow reader

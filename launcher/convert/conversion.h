@@ -22,8 +22,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "launcher/base/deadline.h"
-#include "launcher/base/scoped.h"
 #include "launcher/cli/options.h"
+#include "writer/base/scoped.h"
 #include "writer/logdir/logdir.h"
 #include "writer/spool/spool.h"
 

@@ -18,7 +18,6 @@
 #include <set>
 
 #include "absl/time/clock.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/base/version.h"
 #include "launcher/convert/conversion.h"
@@ -26,6 +25,7 @@
 #include "launcher/target/preflight.h"
 #include "wire/clock.h"
 #include "writer/base/arguments.h"
+#include "writer/base/scoped.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
@@ -46,7 +46,7 @@ namespace {
 constexpr off_t kMostSummaryBytes = 64 << 20;
 constexpr rlim_t kMaxAddressSpace = 4ull << 30;
 
-void Say(const nlohmann::json& message) {
+void Print(const nlohmann::json& message) {
   const std::string text = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   size_t done = 0;
   while (done < text.size()) {
@@ -58,7 +58,7 @@ void Say(const nlohmann::json& message) {
 }
 
 // After {"publishing": true} the worker waits for the log directory, until its next message.
-void SayPublishing(bool publishing) { Say({{"publishing", publishing}}); }
+void PrintPublishing(bool publishing) { Print({{"publishing", publishing}}); }
 
 // Writes the requested outputs of the timeline. `build` makes a timeline for a number of bytes. For most programs the
 // expected size of the file is accurate; if the file is too long, it is written again with fewer bytes.
@@ -70,13 +70,13 @@ absl::StatusOr<Timeline> WriteOutputs(const ConversionRequest& request, Timeline
     for (const std::string& name : request.also) wanted |= name == output.name;
     if (!wanted) continue;
     for (int attempt = 1;; ++attempt) {
-      SayPublishing(true);
+      PrintPublishing(true);
       const bool limited = output.limited && attempt < kMaxAttempts;
       const absl::StatusOr<uint64_t> bytes =
           directory->Write(output, timeline, limited ? request.max_profile_size : UINT64_MAX);
       if (!bytes.ok()) return bytes.status();
       if (!limited || *bytes <= request.max_profile_size) break;
-      SayPublishing(false);
+      PrintPublishing(false);
       const double per_expected =
           static_cast<double>(*bytes) / static_cast<double>(std::max<uint64_t>(timeline.expected_bytes, 1));
       timeline = Timeline();  // two timelines would need too much memory
@@ -96,7 +96,7 @@ void ReadOtherRanks(const RunDirectory& directory, const std::string& run, const
   // If a run does not fit one profile, the timeline shows only the end of the run.
   const auto before_ns = static_cast<uint64_t>(std::max<int64_t>(own.totals_ps - own.duration_ps, 0) / 1000);
   const uint64_t run_start = own.origin_unix_ns - std::min(own.origin_unix_ns, before_ns);
-  const absl::StatusOr<FileDescriptor> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
+  const absl::StatusOr<ScopedFd> shared = OpenBeneath(directory.profile_fd(), run, O_RDONLY | O_DIRECTORY);
   if (!shared.ok()) return;
   ForEachEntry(shared->get(), [&](const char* name) {
     if (!std::string_view(name).ends_with(".summary.json") || !seen->insert(StrCat(run, "/", name)).second) return;
@@ -122,11 +122,11 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
   const int world = std::min(std::max(timeline->world_size, request.world_size), kMaxWorld);
   RankChoice choice;
   if (world <= 1 || !ParseRankChoice(timeline->ranks_recorded.c_str(), &choice)) return;
-  const bool is_told = IsTold(choice, world);
+  const bool by_number_alone = IsByNumberAlone(choice, world);
   std::set<int> own(timeline->further_ranks.begin(), timeline->further_ranks.end());
   own.insert(timeline->rank);
   std::set<int> missing;
-  for (int rank = 0; is_told && rank < world; ++rank) {
+  for (int rank = 0; by_number_alone && rank < world; ++rank) {
     if (!IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) || own.count(rank) != 0) continue;
     missing.insert(rank);
   }
@@ -143,7 +143,7 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
     }
     std::erase_if(missing, [&](int rank) { return found.count(rank) != 0; });
     if (missing.empty() || absl::Now() >= deadline) break;
-    SayPublishing(true);
+    PrintPublishing(true);
     absl::SleepFor(absl::Milliseconds(50));
   }
   timeline->missing_ranks.assign(missing.begin(), missing.end());
@@ -188,7 +188,7 @@ uint64_t MostBytesOfFile(const ConversionRequest& request, size_t files) {
   return std::min(request.max_profile_size, request.max_reply_bytes / files);
 }
 
-void TellReplyLimit(const ConversionRequest& request, size_t files, Timeline* timeline) {
+void ReportReplyLimit(const ConversionRequest& request, size_t files, Timeline* timeline) {
   if (timeline->events_over_budget == 0 || MostBytesOfFile(request, files) == request.max_profile_size) return;
   timeline->warnings.push_back(
       StrCat("a reply takes at most ", request.max_reply_bytes >> 10, " KiB",
@@ -206,13 +206,13 @@ std::string ReadableSpool(const ConversionRequest& request) {
 // removed.
 absl::StatusOr<LogDirectory> HeldLogdir(const ConversionRequest& request, const std::string& host,
                                         std::vector<std::string>* warnings) {
-  LogDirectory held{FileDescriptor(request.logdir_fd < 0 ? -1 : fcntl(request.logdir_fd, F_DUPFD_CLOEXEC, 0)),
-                    request.logdir, request.logdir_place};
+  LogDirectory held{ScopedFd(request.logdir_fd < 0 ? -1 : fcntl(request.logdir_fd, F_DUPFD_CLOEXEC, 0)), request.logdir,
+                    request.logdir_place};
   if (held.fd.get() >= 0 && IsRemoved(held.fd.get())) {
     const absl::Status made = PrepareLogdir(request.logdir, host);
     if (!made.ok()) return made;
     warnings->push_back("the log directory was removed while the command ran; it was made again");
-    held.fd.Close();
+    held.fd.Reset();
   }
   if (held.fd.get() < 0) return LogDirectory::Open(request.logdir);
   std::string now = PathOfDirectory(held.fd.get());
@@ -268,7 +268,7 @@ class Job {
 
  private:
   absl::StatusOr<Timeline> Build() const {
-    return BuildTimeline(building_, [](uint64_t done, uint64_t total) { Say({{"progress", {done, total}}}); });
+    return BuildTimeline(building_, [](uint64_t done, uint64_t total) { Print({{"progress", {done, total}}}); });
   }
 
   ConversionResult Summarize(const Timeline& timeline) const {
@@ -306,9 +306,9 @@ class Job {
   absl::Status MakeDirectory(Timeline* timeline) {
     file_count_ = 1 + timeline->further_ranks.size();
     request_.max_profile_size = MostBytesOfFile(given_, file_count_);
-    TellReplyLimit(given_, file_count_, timeline);
+    ReportReplyLimit(given_, file_count_, timeline);
     const std::string host = request_.host.empty() ? timeline->host : request_.host;
-    SayPublishing(true);
+    PrintPublishing(true);
     absl::StatusOr<LogDirectory> logdir = HeldLogdir(request_, host, &timeline->warnings);
     if (!logdir.ok()) return logdir.status();
     logdir_ = *std::move(logdir);
@@ -323,7 +323,7 @@ class Job {
 
   // Writes the file of a further rank. `timeline`: the first rank's timeline, which gets the reports of this rank.
   absl::Status WriteRank(int rank, Timeline* timeline) {
-    SayPublishing(false);
+    PrintPublishing(false);
     building_.rank = rank;
     const auto build = [&](uint64_t most_bytes) {
       building_.max_profile_size = most_bytes;
@@ -338,7 +338,7 @@ class Job {
         PutRankReport(report, &timeline->by_rank);
       }
       further->rank_warnings = RankWarnings(*further);
-      TellReplyLimit(given_, file_count_, &*further);
+      ReportReplyLimit(given_, file_count_, &*further);
       return further;
     };
     absl::StatusOr<Timeline> further = build(request_.max_profile_size);
@@ -381,7 +381,7 @@ class Job {
       shorter->missing_ranks = missing;
       shorter->by_rank = by_rank;
       JudgeRanks(&*shorter);
-      TellReplyLimit(given_, file_count_, &*shorter);
+      ReportReplyLimit(given_, file_count_, &*shorter);
       return shorter;
     };
     absl::StatusOr<Timeline> written = WriteOutputs(request_, std::move(timeline), directory_.get(), build);
@@ -397,10 +397,10 @@ class Job {
     options.width = request_.width;
     AddShare(request_, &options);
     std::string summary = SummaryJson(timeline, directory_->written(), options);
-    SayPublishing(true);
+    PrintPublishing(true);
     const absl::Status status = directory_->WriteText("summary.json", summary);
     if (!status.ok()) return status;
-    SayPublishing(true);
+    PrintPublishing(true);
     absl::StatusOr<std::vector<RunDirectory::File>> files = directory_->Publish();
     if (!files.ok()) return files.status();
     ConversionResult result;
@@ -468,10 +468,10 @@ int ConvertWorker() {
     std::string message(result.status().message());
     const std::string held = ReadableSpool(request);
     if (const size_t at = message.find(held); at != std::string::npos) message.replace(at, held.size(), request.spool);
-    Say({{"error", message}});
+    Print({{"error", message}});
     return 1;
   }
-  Say(ToJson(*result));
+  Print(ToJson(*result));
   return 0;
 }
 

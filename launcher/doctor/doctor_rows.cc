@@ -28,7 +28,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/sampling/perf_events.h"
 #include "launcher/session/spools.h"
@@ -40,6 +39,7 @@
 #include "wire/clock.h"
 #include "wire/rendezvous.h"
 #include "writer/base/parse_number.h"
+#include "writer/base/scoped.h"
 #include "writer/base/summary_format.h"
 
 namespace tbprof {

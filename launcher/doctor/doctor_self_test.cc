@@ -13,11 +13,11 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/doctor/doctor_rows.h"
 #include "wire/clock.h"
 #include "writer/base/file_ops.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {
@@ -90,7 +90,7 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   }
   const std::string json = StrCat(directory, "/summary.json");
   int status = -1;
-  const std::string said =
+  const std::string output =
       RunOurselves({"tbprof", "run", "--quiet", "--capture-signal=none", StrCat("--logdir=", directory, "/logs"),
                     StrCat("--summary-json=", json), "--", own, "--version"},
                    environment, directory, &status);
@@ -99,13 +99,13 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   // The dynamic loader may have printed a line before tbprof's lines.
   constexpr std::string_view kPrefix = "tbprof: ";
   std::string line;
-  for (const std::string_view part : Split(said, '\n')) {
+  for (const std::string_view part : Split(output, '\n')) {
     if (line.empty() && part.starts_with(kPrefix)) line = part.substr(kPrefix.size());
   }
   if (status != 0 || !summary.is_object()) {
     const std::string cause = status == -1 ? "it did not end in 10 s" : line.empty() ? StrCat("status ", status) : line;
     return Fail(StrCat("a recorded run of tbprof itself failed: ", cause),
-                "see the other lines; TBPROF_LOG=debug says more");
+                "see the other lines; TBPROF_LOG=debug prints more");
   }
   for (const auto& program : summary.value("unrecorded", nlohmann::json::array())) {
     return Fail(StrCat("the library was loaded and recorded nothing: ", program.value("reason", "")),

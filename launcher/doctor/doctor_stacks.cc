@@ -10,11 +10,11 @@
 #include <csignal>
 #include <cstring>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/doctor/doctor_rows.h"
 #include "launcher/sampling/read_denial.h"
 #include "launcher/sampling/target_memory.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

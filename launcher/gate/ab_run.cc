@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
 
 extern char** environ;

@@ -53,19 +53,19 @@ std::string FileOf(const Store& store, const std::string& name) {
   return store.file.empty() ? StrCat(name, kSuffix) : store.file;
 }
 
-absl::StatusOr<FileDescriptor> OpenStore(const Store& store, bool make) {
+absl::StatusOr<ScopedFd> OpenStore(const Store& store, bool make) {
   DirectoryWalk walk;
   walk.make = make;
-  absl::StatusOr<FileDescriptor> held = OpenDirectoryTrusted(store.directory, walk);
+  absl::StatusOr<ScopedFd> held = OpenDirectoryTrusted(store.directory, walk);
   if (!held.ok()) return held.status();
-  FileDescriptor directory(openat(held->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ScopedFd directory(openat(held->get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0) return ErrnoStatus(errno, "cannot open", PrintableUtf8(store.directory));
   return directory;
 }
 
 // Locks the directory, or a file in it where the file system does not support locks on directories (NFS).
-absl::StatusOr<FileDescriptor> LockStore(int directory, const std::string& path) {
-  FileDescriptor lock(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+absl::StatusOr<ScopedFd> LockStore(int directory, const std::string& path) {
+  ScopedFd lock(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   const absl::Time end = absl::Now() + kLockWait;
   bool is_file = false;
   while (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -77,7 +77,7 @@ absl::StatusOr<FileDescriptor> LockStore(int directory, const std::string& path)
       absl::SleepFor(kLockPoll);
     } else if (!is_file) {
       is_file = true;
-      lock = FileDescriptor(openat(directory, kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
+      lock = ScopedFd(openat(directory, kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666));
       if (lock.get() < 0) return ErrnoStatus(errno, "cannot lock", PrintableUtf8(path));
     } else {
       return ErrnoStatus(errno, "cannot lock", PrintableUtf8(path));
@@ -88,7 +88,7 @@ absl::StatusOr<FileDescriptor> LockStore(int directory, const std::string& path)
 
 // Returns NotFound if the file does not exist.
 absl::StatusOr<std::vector<Baseline>> ReadFile(int directory, const std::string& name, const std::string& path) {
-  const FileDescriptor file(openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  const ScopedFd file(openat(directory, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0) {
     if (errno == ELOOP) return InvalidArgument(StrCat(PrintableUtf8(path), ": a link, which is not followed"));
     if (errno == ENOENT) return absl::NotFoundError(StrCat(PrintableUtf8(path), ": no such file"));
@@ -119,7 +119,7 @@ absl::Status ReplaceFile(int directory, const std::string& name, const std::stri
   });
   const std::string shown = PrintableUtf8(path);
   const std::string temporary = StrCat(".", name, ".", RandomHex(16), kTemporarySuffix);
-  absl::StatusOr<FileDescriptor> file = CreateFile(directory, temporary, shown);
+  absl::StatusOr<ScopedFd> file = CreateFile(directory, temporary, shown);
   if (!file.ok()) return file.status();
   absl::Status status = WriteAll(file->get(), text, shown);
   if (status.ok()) status = Sync(file->get(), shown);
@@ -186,10 +186,10 @@ absl::StatusOr<SavedBaseline> SaveBaseline(const std::string& store_path, const 
   if (side.runs.empty()) return InvalidArgument("no runs to save");
   const absl::StatusOr<Store> store = StoreAt(store_path);
   if (!store.ok()) return store.status();
-  const absl::StatusOr<FileDescriptor> directory = OpenStore(*store, /*make=*/true);
+  const absl::StatusOr<ScopedFd> directory = OpenStore(*store, /*make=*/true);
   if (!directory.ok()) return directory.status();
   const std::string file = FileOf(*store, name), path = JoinPath(store->directory, file);
-  const absl::StatusOr<FileDescriptor> lock = LockStore(directory->get(), store->path);
+  const absl::StatusOr<ScopedFd> lock = LockStore(directory->get(), store->path);
   if (!lock.ok()) return lock.status();
   absl::StatusOr<std::vector<Baseline>> there = ReadFile(directory->get(), file, path);
   if (absl::IsNotFound(there.status())) there = std::vector<Baseline>();
@@ -209,7 +209,7 @@ absl::StatusOr<Baseline> ReadBaseline(const std::string& store_path, const std::
   if (absl::Status status = CheckName(name); !status.ok()) return status;
   const absl::StatusOr<Store> store = StoreAt(store_path);
   if (!store.ok()) return store.status();
-  const absl::StatusOr<FileDescriptor> directory = OpenStore(*store, /*make=*/false);
+  const absl::StatusOr<ScopedFd> directory = OpenStore(*store, /*make=*/false);
   if (absl::IsNotFound(directory.status())) return NoSuchBaseline(*store, name, {});
   if (!directory.ok()) return directory.status();
   const std::string file = FileOf(*store, name), path = JoinPath(store->directory, file);
@@ -237,7 +237,7 @@ absl::StatusOr<Side> LoadBaseline(const std::string& store, const std::string& n
 absl::StatusOr<std::vector<Baseline>> ListBaselines(const std::string& store_path, std::vector<std::string>* faults) {
   const absl::StatusOr<Store> store = StoreAt(store_path);
   if (!store.ok()) return store.status();
-  const absl::StatusOr<FileDescriptor> directory = OpenStore(*store, /*make=*/false);
+  const absl::StatusOr<ScopedFd> directory = OpenStore(*store, /*make=*/false);
   std::vector<Baseline> found;
   if (absl::IsNotFound(directory.status())) return found;
   if (!directory.ok()) return directory.status();

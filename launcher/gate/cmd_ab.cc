@@ -44,7 +44,8 @@ class Ab {
 
   int Main() {
     if (!MakeDirectory()) return kExitGateFailed;
-    terminal_.Say(StrCat("ab: up to ", options_.pairs, " pairs of runs; what they print: ", PrintableUtf8(directory_)));
+    terminal_.Print(
+        StrCat("ab: up to ", options_.pairs, " pairs of runs; what they print: ", PrintableUtf8(directory_)));
     while (base_.runs.size() < options_.pairs && !stopped_) {
       if (base_.runs.size() >= kFewestPairs && !HasTimeForAPair()) {
         stop_reason_ = "--max-time is over";
@@ -135,11 +136,11 @@ class Ab {
     const size_t pairs = base_.runs.size();
     const std::string where = StrCat("ab: pair ", pairs, " of at most ", options_.pairs);
     latest_.reset();
-    if (looks_[taken_].pairs != pairs) return terminal_.Say(where);
+    if (looks_[taken_].pairs != pairs) return terminal_.Print(where);
     latest_ = Compare(base_, new_, OptionsOf(looks_[taken_++].share));
     const QuantityResult* const time = StepTime(*latest_);
     const std::string change = time == nullptr ? "" : ChangeText(*time);
-    terminal_.Say(StrCat(where, change.empty() ? "" : ": ", change));
+    terminal_.Print(StrCat(where, change.empty() ? "" : ": ", change));
     stopped_ = latest_->answer != Answer::kCannotTell;
   }
 

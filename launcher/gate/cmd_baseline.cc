@@ -173,7 +173,7 @@ int Save(const Options& options) {
   if (options.add) StrAppend(&text, "; the baseline has ", Counted(saved->runs, "run"));
   if (saved->again > 0) StrAppend(&text, "; ", saved->again, saved->again == 1 ? " was" : " were", " there already");
   if (saved->dropped > 0) StrAppend(&text, "; the oldest ", saved->dropped, " dropped (--keep=", options.keep, ")");
-  terminal.Say(PrintableUtf8(text));
+  terminal.Print(PrintableUtf8(text));
   return 0;
 }
 

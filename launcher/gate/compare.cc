@@ -373,7 +373,7 @@ double MeanStarvation(const Side& side) {
   return sum / static_cast<double>(side.runs.size());
 }
 
-// Why a change of the step time says nothing about the program: other programs used the CPUs. Empty: they did not, or
+// Why a change of the step time means nothing for the program: other programs used the CPUs. Empty: they did not, or
 // it is not known.
 std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   const QuantityResult& step = comparison.quantities.front();

@@ -67,7 +67,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
   const bool fails = comparison.gate != GateState::kPasses;
   // The launcher returns its own exit status here, so the reason is printed even with --quiet.
-  for (const std::string& line : lines) fails ? terminal->Error(line) : terminal->Say(line);
+  for (const std::string& line : lines) fails ? terminal->Error(line) : terminal->Print(line);
   return fails;
 }
 

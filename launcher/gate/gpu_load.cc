@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -11,10 +11,10 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/check/file_content.h"
 #include "writer/base/file_window.h"
+#include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
 #include "writer/spool/spool.h"
 

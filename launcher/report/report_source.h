@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "launcher/base/scoped.h"
 #include "launcher/report/report.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -72,7 +72,7 @@ class Run final : public CaptureRun {
     }
     setup_.ReportGaps(session_.get());
     const SpawnRequest request = setup_.MakeSpawnRequest(*session_);
-    setup_.SayStart(captures_->StartLines());
+    setup_.PrintStart(captures_->StartLines());
     context_.command_start_ns = ReadMonotonic();
     int exec_errno = 0;
     setup_.signals().StartProbe();
@@ -248,7 +248,7 @@ class Run final : public CaptureRun {
           break;
         case SignalAction::kWarnConverting:
           stop_following_ = true;
-          terminal_.Say("writing the profile; interrupt once more to stop and keep the raw records");
+          terminal_.Print("writing the profile; interrupt once more to stop and keep the raw records");
           break;
         case SignalAction::kStopConverting:
           stop_ = true;
@@ -265,10 +265,10 @@ class Run final : public CaptureRun {
 
   // Warns once on the terminal, so that the user can request a capture. The profiles show it as a gap.
   void ReportLimitedGpu() {
-    if (said_gpu_limited_) return;
+    if (printed_gpu_limited_) return;
     const pid_t pid = session_->FindLimitedGpu();
     if (pid == 0) return;
-    said_gpu_limited_ = true;
+    printed_gpu_limited_ = true;
     terminal_.Warn(StrCat("process ", pid,
                           ": CUPTI gives no valid kernel times, after 8 restarts; GPU activity is recorded "
                           "only in windows and captures from now on; ",
@@ -278,8 +278,8 @@ class Run final : public CaptureRun {
   void ReportTroubles() {
     ReportLimitedGpu();
     const SpoolWriter& spool = session_->spool();
-    if (spool.write_error() != 0 && !said_write_error_) {
-      said_write_error_ = true;
+    if (spool.write_error() != 0 && !printed_write_error_) {
+      printed_write_error_ = true;
       context_.Warn(StrCat("cannot write the spool ", PrintableUtf8(session_->spool_path()), ": ",
                            strerror(spool.write_error()), "; what fits is kept"));
     }
@@ -303,12 +303,12 @@ class Run final : public CaptureRun {
     facts.end = end_;
     facts.failed = failed;
     facts.kernels = session_->spool().kernels();
-    facts.gpu = session_->spool().gpu_told();
+    facts.gpu = session_->spool().gpu_facts();
     facts.captured = captures_->count() > 0;
     facts.not_recorded = setup_.not_recorded();
     captures_.reset();
     session_.reset();
-    if (conversions_->said_summary()) NameMissingViewer(&terminal_, options_.command);
+    if (conversions_->printed_summary()) NameMissingViewer(&terminal_, options_.command);
     if (const std::optional<int> status = StatusInsteadOf(options_, facts, &terminal_)) return *status;
     if (!options_.baseline.empty()) {
       const std::optional<bool> worse = IsRunWorse(options_, conversions_->summary().directory, &terminal_);
@@ -338,7 +338,7 @@ class Run final : public CaptureRun {
     return live;
   }
 
-  void SayLeft(const NamedPids& left) {
+  void PrintLeft(const NamedPids& left) {
     std::string names;
     size_t count = 0;
     for (const auto& [pid, name] : left) {
@@ -349,9 +349,9 @@ class Run final : public CaptureRun {
       StrAppend(&names, names.empty() ? "" : ", ", PrintableUtf8(Strip(name)), " (", pid, ")");
     }
     if (count == 0) return;
-    terminal_.Say(StrCat(count, count == 1 ? " process runs on, and is" : " processes run on, and are",
-                         " no longer recorded: ", names, count > kMostLeft ? ", ..." : "", "; --follow=all waits for ",
-                         count == 1 ? "it" : "them"));
+    terminal_.Print(StrCat(count, count == 1 ? " process runs on, and is" : " processes run on, and are",
+                           " no longer recorded: ", names, count > kMostLeft ? ", ..." : "",
+                           "; --follow=all waits for ", count == 1 ? "it" : "them"));
   }
 
   int Finish() {
@@ -384,8 +384,8 @@ class Run final : public CaptureRun {
       keep = true;
       terminal_.Error("stopped before the profile was written");
     }
-    if (!conversions_->said_summary()) conversions_->SaySummary();
-    SayLeft(left);
+    if (!conversions_->printed_summary()) conversions_->PrintSummary();
+    PrintLeft(left);
     window_->Report();
     if (const std::string& text = conversions_->summary().summary_json; !text.empty()) {
       const absl::Status status = WriteSummaryJson(options_, text);
@@ -411,8 +411,8 @@ class Run final : public CaptureRun {
   bool stop_ = false;
   bool stop_following_ = false;
   bool leave_like_target_ = false;
-  bool said_write_error_ = false;
-  bool said_gpu_limited_ = false;
+  bool printed_write_error_ = false;
+  bool printed_gpu_limited_ = false;
 };
 
 }  // namespace

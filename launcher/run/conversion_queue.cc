@@ -64,8 +64,8 @@ void ConversionQueue::AddWarnings(ConversionRequest* request) {
     const std::string missing = StrCat(session_->records_not_kept(), " records are missing: ", session_->SpoolError(),
                                        ": the spool ", PrintableUtf8(session_->spool_path()));
     request->warnings.push_back(missing);
-    if (session_->records_not_kept() != said_not_kept_) terminal_.Warn(missing);
-    said_not_kept_ = session_->records_not_kept();
+    if (session_->records_not_kept() != printed_not_kept_) terminal_.Warn(missing);
+    printed_not_kept_ = session_->records_not_kept();
   }
 }
 
@@ -191,17 +191,17 @@ void ConversionQueue::TakeResult(const ConversionRequest& request, const Convers
   if (!result.status.ok()) {
     Fail(result.status);
   } else if (window == kStartWindow || window == kSteadyWindow) {
-    terminal_.Say(
+    terminal_.Print(
         StrCat(window == kStartWindow ? "start" : "steady part", " of the run: ", PrintableUtf8(result.directory)));
   } else if (IsOfRun(window)) {
     summary_ = result;
-    if (context_.state.target_running) SaySummary();
+    if (context_.state.target_running) PrintSummary();
   }
 }
 
-void ConversionQueue::SaySummary() {
-  said_summary_ = true;
-  for (const std::string& line : summary_.lines) terminal_.Say(line);
+void ConversionQueue::PrintSummary() {
+  printed_summary_ = true;
+  for (const std::string& line : summary_.lines) terminal_.Print(line);
 }
 
 // The log directory hangs: publishes the profile to a local directory, at most once.

@@ -66,8 +66,8 @@ class ConversionQueue {
   void Stop();
 
   const ConversionResult& summary() const { return summary_; }
-  void SaySummary();
-  bool said_summary() const { return said_summary_; }
+  void PrintSummary();
+  bool printed_summary() const { return printed_summary_; }
   void Fail(const absl::Status& status);
   bool failed() const { return failed_; }
 
@@ -95,9 +95,9 @@ class ConversionQueue {
   std::function<void(const ConversionResult&)> found_steps_;
   int64_t first_step_ = -1, last_step_ = -1;
   ConversionResult summary_;
-  bool said_summary_ = false;
+  bool printed_summary_ = false;
   bool failed_ = false;
-  uint64_t said_not_kept_ = 0;
+  uint64_t printed_not_kept_ = 0;
 };
 
 }  // namespace tbprof

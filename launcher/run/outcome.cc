@@ -23,7 +23,7 @@ void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate) {
     terminal->Error(
         StrCat("raw records kept; to write the profile: tbprof recover ", ShellQuoted(session->spool_path())));
   } else if (fate.keep) {
-    terminal->Say(StrCat("raw records kept: tbprof convert ", ShellQuoted(session->spool_path())));
+    terminal->Print(StrCat("raw records kept: tbprof convert ", ShellQuoted(session->spool_path())));
   } else if (fate.hangs) {
     if (!WithinDeadline(kLookTimeout, [&] {
            session->RemoveSpool();
@@ -47,20 +47,20 @@ void NameMissingViewer(Terminal* terminal, const std::vector<std::string>& comma
     return viewer == Viewer::kNone ? absl::NotFoundError(python) : absl::UnavailableError(python);
   });
   if (!absl::IsNotFound(missing) && !absl::IsUnavailable(missing)) return;
-  terminal->Say(StrCat("view needs: ", ShellQuoted(PrintableUtf8(ToText(missing))), " -m pip install tensorboard",
-                       absl::IsNotFound(missing) ? " xprof" : ""));
+  terminal->Print(StrCat("view needs: ", ShellQuoted(PrintableUtf8(ToText(missing))), " -m pip install tensorboard",
+                         absl::IsNotFound(missing) ? " xprof" : ""));
 }
 
 std::string WhyNoKernel(const Options& options, const RunFacts& facts) {
-  const GpuFacts& told = facts.gpu;
+  const GpuFacts& gpu = facts.gpu;
   bool recorded = false;
   std::string unavailable, program;
-  for (const GpuStateChange& change : told.changes) {
+  for (const GpuStateChange& change : gpu.changes) {
     if (change.kind == GpuStateChange::kRecording) recorded = true;
     if (change.kind == GpuStateChange::kUnavailable && unavailable.empty()) unavailable = change.text;
     if (change.cause == PauseCause::kProgram) program = change.text;
   }
-  if (unavailable.empty() && !told.hooks_asked_for()) unavailable = told.by_hooks;
+  if (unavailable.empty() && !gpu.hooks_asked_for()) unavailable = gpu.by_hooks;
   const auto driver = [] {
     GpuProbe probe({});
     return AnswerOf(probe.Wait());
@@ -69,15 +69,15 @@ std::string WhyNoKernel(const Options& options, const RunFacts& facts) {
     std::string text = PrintableUtf8(unavailable);
     const std::string_view remedy = GpuRemedy(unavailable);
     constexpr size_t kMostTried = 4;
-    for (size_t i = 0; i < std::min(told.tried.size(), kMostTried); ++i) {
-      StrAppend(&text, i == 0 ? "; tried " : ", ", PrintableUtf8(told.tried[i]));
+    for (size_t i = 0; i < std::min(gpu.tried.size(), kMostTried); ++i) {
+      StrAppend(&text, i == 0 ? "; tried " : ", ", PrintableUtf8(gpu.tried[i]));
     }
     const DriverAnswer answer = driver();
     if (!answer.works) StrAppend(&text, "; ", answer.found);
     return StrCat(text, "; ", answer.works && !remedy.empty() ? remedy : std::string_view(answer.fix));
   }
   if (!program.empty()) {
-    const CuptiCause cause = LatestCuptiCause(told.cupti_uses);
+    const CuptiCause cause = LatestCuptiCause(gpu.cupti_uses);
     const std::string text = CuptiCauseText(cause, nullptr);
     return StrCat(PrintableUtf8(program), text.empty() ? "" : ", ", text, "; ", CuptiRemedy(cause.left));
   }

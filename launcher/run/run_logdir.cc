@@ -76,11 +76,11 @@ absl::StatusOr<LogDirectory> RunLogdir::OpenLocal() const {
   absl::Status status;
   for (const std::string& base : {std::string(temporary != nullptr ? temporary : ""), std::string("/tmp")}) {
     if (!base.starts_with('/')) continue;
-    const absl::StatusOr<FileDescriptor> parent = OpenDirectoryTrusted(base);
+    const absl::StatusOr<ScopedFd> parent = OpenDirectoryTrusted(base);
     status = parent.status();
     if (!parent.ok()) continue;
     std::string name;
-    absl::StatusOr<FileDescriptor> made = OpenPrivateDirectory(parent->get(), wanted, &name);
+    absl::StatusOr<ScopedFd> made = OpenPrivateDirectory(parent->get(), wanted, &name);
     status = made.status();
     if (!made.ok()) continue;
     const std::string path = StrCat(base, "/", name);
@@ -88,7 +88,7 @@ absl::StatusOr<LogDirectory> RunLogdir::OpenLocal() const {
       terminal_.Warn(StrCat(PrintableUtf8(StrCat(base, "/", wanted)), " is not this user's alone: it is not used"));
     }
     std::string place = PathOfDirectory(made->get());
-    status = PrepareLogdir(FileDescriptor(fcntl(made->get(), F_DUPFD_CLOEXEC, 0)), path, context_.host);
+    status = PrepareLogdir(ScopedFd(fcntl(made->get(), F_DUPFD_CLOEXEC, 0)), path, context_.host);
     if (status.ok()) return LogDirectory{*std::move(made), path, std::move(place)};
   }
   return status;

@@ -298,7 +298,7 @@ std::string RunSetup::TracedText() const {
   return traced;
 }
 
-void RunSetup::SayStart(const std::vector<std::string>& lines) {
+void RunSetup::PrintStart(const std::vector<std::string>& lines) {
   std::string line =
       StrCat("recording ", TracedText(), " to ", PrintableUtf8(logdir_.path()), ", run ", PrintableUtf8(context_.run));
   if (options_.capture_signal != 0) {
@@ -307,8 +307,8 @@ void RunSetup::SayStart(const std::vector<std::string>& lines) {
   for (size_t i = 0; i < options_.config_files.size(); ++i) {
     line += StrCat(i == 0 ? "; options: " : ", ", PrintableUtf8(options_.config_files[i]));
   }
-  terminal_.Say(line);
-  for (const std::string& text : lines) terminal_.Say(text);
+  terminal_.Print(line);
+  for (const std::string& text : lines) terminal_.Print(text);
   if (context_.job.rank.rank >= 0 && context_.job.rank.world_size > kManyRanks &&
       context_.choice.kind == RankChoice::kAuto) {
     terminal_.Warn(

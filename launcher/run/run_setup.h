@@ -8,7 +8,7 @@
 //   std::unique_ptr<Session> session = setup.TakeSession();
 //   setup.ReportGaps(session.get());
 //   SpawnRequest request = setup.MakeSpawnRequest(*session);
-//   setup.SayStart(lines);
+//   setup.PrintStart(lines);
 //
 // Process: launcher, main thread, before any other thread.
 #ifndef TBPROF_LAUNCHER_RUN_RUN_SETUP_H_
@@ -62,7 +62,7 @@ class RunSetup {
   void ReportGaps(Session* session);
   SpawnRequest MakeSpawnRequest(const Session& session);
   // `lines`: CaptureManager::StartLines.
-  void SayStart(const std::vector<std::string>& lines);
+  void PrintStart(const std::vector<std::string>& lines);
 
  private:
   absl::Status CheckOptions() const;

@@ -32,7 +32,7 @@ class WholeRunWindow : public WindowPolicy {
   }
   void Report() override {
     if (options_.window.kind == Window::Kind::kNone && captures_->count() == 0) {
-      terminal_.Say("--window=none and no capture was asked for: nothing was recorded, no profile written");
+      terminal_.Print("--window=none and no capture was asked for: nothing was recorded, no profile written");
     }
   }
 };
@@ -77,7 +77,7 @@ class TriggeredWindow : public WindowPolicy {
  private:
   uint32_t triggered_ = 0;  // windows that the program began
   uint64_t not_triggered_ = 0;
-  bool said_most_triggered_ = false;
+  bool printed_most_triggered_ = false;
 };
 
 // --window=auto: all of the run if it fits one profile, else its start, a steady part and its end.
@@ -180,8 +180,8 @@ void TriggeredWindow::TakeTriggers() {
     } else {
       ++not_triggered_;
     }
-    if (triggered_ == kMaxTriggered && !captures_->is_triggered_open() && !said_most_triggered_) {
-      said_most_triggered_ = true;
+    if (triggered_ == kMaxTriggered && !captures_->is_triggered_open() && !printed_most_triggered_) {
+      printed_most_triggered_ = true;
       session_->DisarmTriggers();
       context_.Warn(StrCat("--window=", WindowText(options_.window), ": ", kMaxTriggered,
                            " windows are recorded; further ranges are only counted"));
@@ -192,11 +192,11 @@ void TriggeredWindow::TakeTriggers() {
 void TriggeredWindow::Report() {
   const uint64_t further = not_triggered_ + session_->triggers_missed();
   if (further > 0) {
-    terminal_.Say(StrCat("--window=", PrintableUtf8(WindowText(options_.window)), ": ", further, " more range",
-                         further == 1 ? "" : "s", " came, and were not recorded"));
+    terminal_.Print(StrCat("--window=", PrintableUtf8(WindowText(options_.window)), ": ", further, " more range",
+                           further == 1 ? "" : "s", " came, and were not recorded"));
   }
   if (triggered_ > 0) return;
-  terminal_.Say(StrCat(
+  terminal_.Print(StrCat(
       "--window=", PrintableUtf8(WindowText(options_.window)), ": ",
       options_.window.kind == Window::Kind::kNvtx ? "no range of that name came" : "cudaProfilerStart was not called",
       captures_->count() > 0 ? "" : ": nothing was recorded, no profile written"));
@@ -262,7 +262,7 @@ void AutoWindow::SplitRun() {
   const uint64_t start_to = std::min(
       {session_->Now(), session_->run_open_ticks() + session_->TicksOf(context_.times.start_ns), EndOfEverything()});
   session_->SplitRun(start_to, context_.times.end_ns, start_next_ns_ != 0);
-  terminal_.Say("too much for one profile: its start, a steady part and its end get one each");
+  terminal_.Print("too much for one profile: its start, a steady part and its end get one each");
   if (start_next_ns_ == 0) return;
   start_next_ns_ = 0;
   conversions_.Convert(kStartWindow);

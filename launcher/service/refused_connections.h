@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -169,7 +169,7 @@ void Service::ContinueWorker() {
     return;
   }
   kill(worker_, SIGCONT);
-  if (!std::exchange(said_stopped_, true)) note_ = "the process that serves the port was stopped; it goes on";
+  if (!std::exchange(printed_stopped_, true)) note_ = "the process that serves the port was stopped; it goes on";
 }
 
 absl::Status Service::Start(ControlServer* control) {
@@ -201,7 +201,7 @@ absl::Status Service::Start(ControlServer* control) {
                                                 descriptors, mask, "cannot serve the port");
   if (!pid.ok()) return pid.status();
   worker_ = *pid;
-  said_stopped_ = false;
+  printed_stopped_ = false;
   worker_end_.Reset(static_cast<int>(syscall(SYS_pidfd_open, worker_, 0)));
   control->AddClient(std::move(ours));
   return absl::OkStatus();

@@ -24,7 +24,7 @@
 #include "absl/status/statusor.h"
 #include "launcher/base/control_socket.h"
 #include "launcher/base/port_users.h"
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 
@@ -70,7 +70,7 @@ class Service {
   ScopedFd worker_end_;         // pidfd: readable when the worker has ended
   uint64_t not_before_ns_ = 0;  // delays the restart of a worker that fails at once
   std::string note_;
-  bool said_stopped_ = false;  // reported for this worker
+  bool printed_stopped_ = false;  // reported for this worker
 };
 
 bool IsServiceWorker(int argc, char** argv);

@@ -16,8 +16,8 @@
 #include <cstdio>
 #include <mutex>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

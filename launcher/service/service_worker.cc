@@ -144,14 +144,14 @@ class Launcher {
     lock.unlock();
     absl::Status status = connection_.Send(ToText(ask));
     lock.lock();
-    bool told = false;
+    bool reported = false;
     uint64_t until = ReadMonotonic() + kLauncherPatienceNs;
     while (status.ok() && !call.answered && !gone_) {
       changed_.wait_for(lock, absl::ToChronoMilliseconds(kCancelLook));
       if (call.until_ns != 0) until = call.until_ns + kLauncherPatienceNs;
       if (ReadMonotonic() > until) status = absl::DeadlineExceededError("tbprof's launcher does not answer");
-      if (!told && context->IsCancelled()) {
-        told = true;
+      if (!reported && context->IsCancelled()) {
+        reported = true;
         lock.unlock();
         connection_.Send(ToText(ControlAsk{AskKind::kCancel, ask.id, {}})).IgnoreError();
         lock.lock();
@@ -174,7 +174,7 @@ class Launcher {
     return answer;
   }
 
-  void Tell(ControlAsk ask) { connection_.Send(ToText(ask)).IgnoreError(); }
+  void Report(ControlAsk ask) { connection_.Send(ToText(ask)).IgnoreError(); }
 
   bool gone() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -255,7 +255,7 @@ class Receipts final : public grpc::Server::GlobalCallbacks {
     reply_bytes -= bytes;
     // If the connection broke, the failed write marks the call as cancelled around this time: waits up to 20 ms for it.
     for (int i = 0; i < 4 && !context->IsCancelled(); ++i) absl::SleepFor(absl::Milliseconds(5));
-    launcher->Tell(ControlAsk{context->IsCancelled() ? AskKind::kCancel : AskKind::kReceived, id, {}});
+    launcher->Report(ControlAsk{context->IsCancelled() ? AskKind::kCancel : AskKind::kReceived, id, {}});
   }
 
  private:
@@ -287,7 +287,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
     uint64_t bytes = 0;
     for (const ScopedFd& file : answer->files) bytes += SizeOf(file.get());
     if (bytes > MaxReplyBytes() / 2 * 3) {
-      launcher_.Tell(ControlAsk{AskKind::kCancel, id, {}});
+      launcher_.Report(ControlAsk{AskKind::kCancel, id, {}});
       return ToGrpc(absl::ResourceExhaustedError(StrCat(
           "the profile has ", bytes >> 20, " MiB, more than a reply takes; it is in the job's own log directory")));
     }
@@ -308,7 +308,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
     } else {
       response->Clear();
       reply_bytes -= bytes;
-      launcher_.Tell(ControlAsk{AskKind::kCancel, id, {}});
+      launcher_.Report(ControlAsk{AskKind::kCancel, id, {}});
     }
     return ToGrpc(status);
   }
@@ -318,7 +318,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
     if (const absl::Status status = CheckName("session_id", request->session_id()); !status.ok()) return ToGrpc(status);
     ControlAsk ask{AskKind::kTerminate, 0, {}};
     ask.capture.run = request->session_id();
-    launcher_.Tell(std::move(ask));
+    launcher_.Report(std::move(ask));
     return grpc::Status::OK;
   }
 
@@ -434,7 +434,7 @@ class Gate {
     ControlAsk ask{AskKind::kRefused, 0, {}};
     ask.capture.asked_by = last_;
     ask.count = std::exchange(count_, 0);
-    launcher_.Tell(std::move(ask));
+    launcher_.Report(std::move(ask));
   }
 
   static constexpr uint64_t kReportNs = 1'000'000'000;

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 struct ssl_ctx_st;
 

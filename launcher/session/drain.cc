@@ -309,7 +309,7 @@ void Drain::NotifyActivity(uint64_t taken) {
     mapped->borders = borders;
   }
   if (!news) return;
-  news_.store(true);
+  has_activity_.store(true);
   if (activity_wanted_.exchange(false)) eventfd_write(activity_fd_.get(), 1);
 }
 
@@ -317,7 +317,7 @@ bool Drain::ConsumeActivity(bool wait) {
   eventfd_t ignored;
   eventfd_read(activity_fd_.get(), &ignored);
   if (wait) activity_wanted_.store(true);
-  return news_.exchange(false);
+  return has_activity_.exchange(false);
 }
 
 int Drain::NextSleepUs(int sleep_us, Idle idle, uint64_t taken, uint64_t now) const {
@@ -473,8 +473,8 @@ void Drain::HandOver(bool force) {
     // kept: they are small and exist nowhere else.
     if (queued_bytes_ > kMaxQueuedBytes && current_records_ > 0) {
       too_fast_.fetch_add(current_records_, std::memory_order_relaxed);
-      block.records_let_go = current_records_;
-      block.let_go.Take(current_->bytes());
+      block.records_dropped = current_records_;
+      block.dropped.Take(current_->bytes());
       current_records_ = 0;
       current_->RemoveChunks();
     } else {
@@ -535,8 +535,8 @@ void Drain::WriteLoop() {
       block = std::move(queue_.front());
       queue_.pop_front();
     }
-    if (block.records_let_go != 0) {
-      writer_.NoteGap(GapCause::kSlowDisk, block.records_let_go, block.first_ticks, block.last_ticks, block.let_go);
+    if (block.records_dropped != 0) {
+      writer_.NoteGap(GapCause::kSlowDisk, block.records_dropped, block.first_ticks, block.last_ticks, block.dropped);
     }
     if (block.frames != nullptr) {
       if (block.frames->size() > 0) {

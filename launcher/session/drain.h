@@ -28,11 +28,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "launcher/base/scoped.h"
 #include "launcher/session/slot_recorder.h"
 #include "launcher/session/spool_writer.h"
 #include "wire/chunk.h"
 #include "wire/clock.h"
+#include "writer/base/scoped.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
@@ -127,7 +127,7 @@ class Drain {
 
   std::thread drain_thread_, write_thread_;
   ScopedFd activity_fd_;
-  std::atomic<bool> news_{false}, activity_wanted_{false};
+  std::atomic<bool> has_activity_{false}, activity_wanted_{false};
   std::atomic<uint32_t> ended_count_{0};  // size of ended_
 
   // Shared by the main and the drain thread; guarded by mutex_.
@@ -163,8 +163,8 @@ class Drain {
     bool rotate = false;
     uint64_t records = 0;
     uint64_t first_ticks = 0, last_ticks = 0;  // time span of draining
-    uint64_t records_let_go = 0;               // dropped in that time, because the queue was full
-    NotKept let_go;                            // their counts by kind and operation
+    uint64_t records_dropped = 0;              // dropped in that time, because the queue was full
+    NotKept dropped;                           // their counts by kind and operation
   };
   std::mutex queue_mutex_;
   std::condition_variable queue_filled_, queue_emptied_, block_written_;

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "launcher/base/scoped.h"
 #include "wire/chunk.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -22,9 +22,9 @@
 
 #include "absl/status/status.h"
 #include "launcher/base/listener_pause.h"
-#include "launcher/base/scoped.h"
 #include "launcher/session/spool_home.h"
 #include "wire/rendezvous.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -92,7 +92,7 @@ absl::Status Session::MakeSpool() {
   };
   cores_ = std::make_unique<CrashCores>(clock_, ticks_per_ns_, emit, &notes_);
   if (config_.sample_rate != 0) {
-    const StackSampler::Options options = {.clock = clock_, .rate = config_.sample_rate};
+    const SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate};
     sampler_ = std::make_unique<StackSampler>(options, emit);
     native_sampler_ = std::make_unique<NativeSampler>(options, emit);
     if (!sampler_->started().ok()) return sampler_->started();

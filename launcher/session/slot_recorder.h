@@ -21,9 +21,9 @@
 #include <set>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "wire/chunk.h"
 #include "wire/clock.h"
+#include "writer/base/scoped.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {
@@ -42,9 +42,9 @@ struct MappedSegment {
   uint32_t process_serial = 0, capture_requests = 0, borders = 0;  // as of the last pass
   // The kernel's names (comm) of threads without a name in their slot, by serial.
   std::map<uint32_t, std::array<char, 16>> kernel_names;
-  uint32_t next_kernel_name = 0;  // the next thread slot to read
+  uint32_t next_kernel_name = 0;              // the next thread slot to read
   std::atomic<uint64_t> dropped_by_ended{0};  // records of threads whose slots were freed
-  std::vector<bool> touched;      // chunks whose pages this process has mapped since the last GiveBackPages
+  std::vector<bool> touched;                  // chunks whose pages this process has mapped since the last GiveBackPages
 };
 
 // Records that found no room in the segment since it was made. Any thread.

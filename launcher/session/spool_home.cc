@@ -46,7 +46,7 @@ void MadeDirectory::Remove() const { unlinkat(parent.get(), name.c_str(), AT_REM
 absl::StatusOr<SpoolDirectory> SpoolHome::OpenNamedDirectory(const std::string& path) {
   DirectoryWalk walk;
   walk.make = true;
-  absl::StatusOr<FileDescriptor> named = OpenDirectoryTrusted(path, walk);
+  absl::StatusOr<ScopedFd> named = OpenDirectoryTrusted(path, walk);
   if (!named.ok()) {
     return absl::Status(named.status().code(), absl::StrCat("the spool directory: ", named.status().message()));
   }
@@ -54,14 +54,14 @@ absl::StatusOr<SpoolDirectory> SpoolHome::OpenNamedDirectory(const std::string& 
   chosen.path = path;
   struct stat facts;
   if (fstat(named->get(), &facts) != 0 || !OthersCanWrite(facts, /*sticky_is_safe=*/true)) {
-    chosen.fd.Reset(named->Release());
+    chosen.fd = std::move(*named);
     return chosen;
   }
-  absl::StatusOr<FileDescriptor> hidden = OpenHiddenDirectory(named->get(), path, &chosen.made.name);
+  absl::StatusOr<ScopedFd> hidden = OpenHiddenDirectory(named->get(), path, &chosen.made.name);
   if (!hidden.ok()) return hidden.status();
   chosen.path = absl::StrCat(path, "/", chosen.made.name);
-  chosen.fd.Reset(hidden->Release());
-  chosen.made.parent.Reset(named->Release());
+  chosen.fd = std::move(*hidden);
+  chosen.made.parent = std::move(*named);
   return chosen;
 }
 
@@ -72,12 +72,12 @@ absl::StatusOr<SpoolDirectory> OpenLogdirsDirectory(const std::string& path, int
   } else {
     absl::StatusOr<LogDirectory> logdir = LogDirectory::Open(path);
     if (!logdir.ok()) return logdir.status();
-    chosen.made.parent.Reset(logdir->fd.Release());
+    chosen.made.parent = std::move(logdir->fd);
   }
-  absl::StatusOr<FileDescriptor> hidden = OpenHiddenDirectory(chosen.made.parent.get(), path, &chosen.made.name);
+  absl::StatusOr<ScopedFd> hidden = OpenHiddenDirectory(chosen.made.parent.get(), path, &chosen.made.name);
   if (!hidden.ok()) return hidden.status();
   chosen.path = absl::StrCat(path, "/", chosen.made.name);
-  chosen.fd.Reset(hidden->Release());
+  chosen.fd = std::move(*hidden);
   return chosen;
 }
 
@@ -91,17 +91,17 @@ absl::StatusOr<SpoolDirectory> SpoolHome::OpenSpoolDirectory(const SessionConfig
   if (storage == Storage::kDisk) return in_logdir;
   in_logdir->in_memory = storage == Storage::kMemory;
   for (const std::string& base : LocalDirectories()) {
-    const absl::StatusOr<FileDescriptor> parent = OpenDirectoryTrusted(base);
+    const absl::StatusOr<ScopedFd> parent = OpenDirectoryTrusted(base);
     if (!parent.ok()) continue;
     std::string name;
-    absl::StatusOr<FileDescriptor> other =
+    absl::StatusOr<ScopedFd> other =
         OpenPrivateDirectory(parent->get(), absl::StrCat("tbprof-spool-", geteuid()), &name);
     if (!other.ok() || StorageOf(other->get()) != Storage::kDisk) continue;
     link_directory_ = std::move(in_logdir->fd);
     made_directories_.push_back(std::move(in_logdir->made));
     SpoolDirectory chosen;
     chosen.path = absl::StrCat(base, "/", name);
-    chosen.fd.Reset(other->Release());
+    chosen.fd = std::move(*other);
     return chosen;
   }
   return in_logdir;

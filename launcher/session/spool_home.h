@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "launcher/base/scoped.h"
 #include "launcher/session/session_config.h"
 #include "launcher/session/spool_writer.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -14,8 +14,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/scoped.h"
 #include "writer/base/trusted_path.h"
 #include "writer/logdir/logdir.h"
 

@@ -205,7 +205,7 @@ void TargetRegistry::RecordExit(const Target& target, const Target::Process& pro
 
 void TargetRegistry::Seen(uint32_t segment, const Target::Process& process) {
   drain_.ProcessSeen(segment, process.serial, process.pid);
-  const StackSampler::Process sampled = {segment, process.serial, process.pid, process.pidfd.get()};
+  const SampledProcess sampled = {segment, process.serial, process.pid, process.pidfd.get()};
   if (sampler_ != nullptr) sampler_->AddProcess(sampled);
   if (native_sampler_ != nullptr) native_sampler_->AddProcess(sampled);
 }

@@ -24,7 +24,6 @@
 #include <vector>
 
 #include "launcher/base/exit_status.h"
-#include "launcher/base/scoped.h"
 #include "launcher/sampling/native_sampler.h"
 #include "launcher/sampling/stack_sampler.h"
 #include "launcher/session/crash_cores.h"
@@ -32,6 +31,7 @@
 #include "launcher/session/rendezvous.h"
 #include "launcher/target/memory_limit.h"
 #include "wire/clock.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <memory>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/target/preflight.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

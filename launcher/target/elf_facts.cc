@@ -112,7 +112,7 @@ void ReadSections(ElfFile* file, ElfFacts* facts) {
 
 ElfFacts ReadElf(const std::string& path) {
   ElfFacts facts;
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status;
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode)) return facts;
   // The members before e_version have the same offsets in both ELF classes.

@@ -24,12 +24,12 @@
 #include "cupti/library.h"
 #include "launcher/base/deadline.h"
 #include "launcher/base/paths.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "wire/clock.h"
 #include "wire/cupti_names.h"
 #include "wire/gpu_bridge.h"
 #include "writer/base/parse_number.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {
@@ -123,21 +123,21 @@ class Child {
       unsetenv(variable);
     }
     withheld_ = LibrariesHere();
-    if (!withheld_.empty()) Tell("withheld", withheld_);
+    if (!withheld_.empty()) Report("withheld", withheld_);
     if (withheld_.empty()) Driver();
     Runtime(packages);
     Cupti(packages);
     Devices();
-    Tell("done", "");
+    Report("done", "");
   }
 
  private:
   // Writes each result at once: if a later step hangs, the launcher already has the results before it.
-  void Tell(std::string_view key, std::string_view value) {
+  void Report(std::string_view key, std::string_view value) {
     const std::string line = StrCat(key, "=", Replace(value, '\n', ' '), "\n");
     (void)!write(fd_, line.data(), line.size());
   }
-  void TellNumber(std::string_view key, int64_t number) { Tell(key, StrCat(number)); }
+  void ReportNumber(std::string_view key, int64_t number) { Report(key, StrCat(number)); }
 
   template <typename Function>
   static Function Find(void* library, const char* name) {
@@ -149,43 +149,43 @@ class Child {
   }
 
   void Driver() {
-    Tell("looking", "opening libcuda.so.1");
+    Report("looking", "opening libcuda.so.1");
     driver_ = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver_ == nullptr) {
       const char* const why = dlerror();
-      Tell("driver_error", why != nullptr ? why : "libcuda.so.1 cannot be opened");
+      Report("driver_error", why != nullptr ? why : "libcuda.so.1 cannot be opened");
       return;
     }
-    Tell("looking", "cuDriverGetVersion");
+    Report("looking", "cuDriverGetVersion");
     auto* const get = Find<int (*)(int*)>(driver_, "cuDriverGetVersion");
     if (get == nullptr || get(&driver_version_) != 0) driver_version_ = 0;
-    TellNumber("driver", driver_version_);
+    ReportNumber("driver", driver_version_);
   }
 
   // Reads the version of a runtime from file names. Does not open the library.
   bool FoundRuntime(const std::string& path, int major, const std::string& packages) {
     if (!IsFile(path)) return false;
     const ReadVersion version = VersionByNames(path, major, packages, "nvidia_cuda_runtime");
-    Tell("runtime", path);
-    Tell("runtime_read", version.text);
-    TellNumber("runtime_version", version.number);
+    Report("runtime", path);
+    Report("runtime_read", version.text);
+    ReportNumber("runtime_version", version.number);
     return true;
   }
 
   bool OpenRuntime(const std::string& path) {
     void* const library = dlopen(path.c_str(), RTLD_NOW);
     if (library == nullptr) return false;
-    Tell("runtime", PathOf(library));
-    Tell("looking", "cudaRuntimeGetVersion");
+    Report("runtime", PathOf(library));
+    Report("looking", "cudaRuntimeGetVersion");
     auto* const get = Find<int (*)(int*)>(library, "cudaRuntimeGetVersion");
     int version = 0;
-    if (get != nullptr && get(&version) == 0) TellNumber("runtime_version", version);
+    if (get != nullptr && get(&version) == 0) ReportNumber("runtime_version", version);
     return true;
   }
 
   // Finds the first CUDA runtime that a program may load. The search for CUPTI prefers the one that belongs to it.
   void Runtime(const std::vector<std::string>& packages) {
-    Tell("looking", "opening the CUDA runtime");
+    Report("looking", "opening the CUDA runtime");
     constexpr std::pair<const char*, int> kWheels[] = {{"nvidia/cu13/lib/libcudart.so.13", 13},
                                                        {"nvidia/cuda_runtime/lib/libcudart.so.12", 12},
                                                        {"nvidia/cuda_runtime/lib/libcudart.so.11.0", 11}};
@@ -214,17 +214,17 @@ class Child {
     for (const CuptiName& name : kCuptiNames) {
       const std::string path = StrCat(directory, "/", name.file);
       if (!IsFile(path)) {
-        if (packages.empty() && name.major >= 12) Tell("tried", StrCat(path, ": no such file"));
+        if (packages.empty() && name.major >= 12) Report("tried", StrCat(path, ": no such file"));
         continue;
       }
       if (driver_version_ > 0 && name.major > driver_version_ / 1000) {
-        Tell("tried", StrCat(path, ": newer than the driver"));
+        Report("tried", StrCat(path, ": newer than the driver"));
         continue;
       }
       const ReadVersion version = VersionByNames(path, name.major, packages, "nvidia_cuda_cupti");
-      Tell("cupti", path);
-      Tell("cupti_read", version.text);
-      TellNumber("cupti_read_version", version.number);
+      Report("cupti", path);
+      Report("cupti_read", version.text);
+      ReportNumber("cupti_read_version", version.number);
       return true;
     }
     return false;
@@ -233,7 +233,7 @@ class Child {
   void Cupti(const std::vector<std::string>& packages) {
     // Without a driver, cuptiGetVersion of CUPTI 13.2 opens libcuda.so.1 again and again until the stack overflows.
     if (driver_ == nullptr) return;
-    Tell("looking", "opening CUPTI");
+    Report("looking", "opening CUPTI");
     for (const std::string& directory : packages) {
       for (const char* place : {"/nvidia/cu13/lib", "/nvidia/cuda_cupti/lib"}) {
         if (FoundCupti(directory + place, directory)) return;
@@ -246,24 +246,24 @@ class Child {
     }
     static cupti::Library library;
     const bool found = cupti::OpenLibrary(driver_version_, &library);
-    for (uint32_t i = 0; i < library.tried_count; ++i) Tell("tried", library.tried[i]);
+    for (uint32_t i = 0; i < library.tried_count; ++i) Report("tried", library.tried[i]);
     if (!found) return;
-    Tell("cupti", library.path);
-    TellNumber("cupti_version", library.version);
+    Report("cupti", library.path);
+    ReportNumber("cupti_version", library.version);
   }
 
   void Devices() {
     if (driver_ == nullptr) return;
-    Tell("looking", "cuInit");
+    Report("looking", "cuInit");
     auto* const init = Find<int (*)(unsigned)>(driver_, "cuInit");
     if (init == nullptr) return;
     const int result = init(0);
     auto* const text_of = Find<int (*)(int, const char**)>(driver_, "cuGetErrorString");
     const char* text = nullptr;
-    if (result != 0 && text_of != nullptr && text_of(result, &text) == 0 && text != nullptr) Tell("init_text", text);
-    TellNumber("init", result);
+    if (result != 0 && text_of != nullptr && text_of(result, &text) == 0 && text != nullptr) Report("init_text", text);
+    ReportNumber("init", result);
     if (result != 0) return;
-    Tell("looking", "cuDeviceGetCount");
+    Report("looking", "cuDeviceGetCount");
     auto* const count_of = Find<int (*)(int*)>(driver_, "cuDeviceGetCount");
     auto* const get = Find<int (*)(int*, int)>(driver_, "cuDeviceGet");
     auto* const name_of = Find<int (*)(char*, int, int)>(driver_, "cuDeviceGetName");
@@ -272,7 +272,7 @@ class Child {
     for (int i = 0; i < std::min(count, kMaxDevices); ++i) {
       int device = 0;
       char name[128] = {};
-      if (get(&device, i) == 0 && name_of(name, sizeof(name) - 1, device) == 0) Tell("device", name);
+      if (get(&device, i) == 0 && name_of(name, sizeof(name) - 1, device) == 0) Report("device", name);
     }
   }
 
@@ -415,14 +415,15 @@ DriverAnswer AnswerOf(const GpuFindings& findings) {
     } else if (findings.init_result == 802) {
       answer.fix = "start nvidia-fabricmanager";
     } else {
-      answer.fix = "see what nvidia-smi says";
+      answer.fix = "see what nvidia-smi prints";
     }
     return answer;
   }
   if (findings.init_result < 0) {
     answer.found = StrCat(driver, ": ", findings.failed.empty() ? "no cuInit" : findings.failed);
     answer.fix =
-        "see what nvidia-smi and the kernel's log (Xid) say; without persistence mode (nvidia-smi -pm 1) a first start "
+        "see what nvidia-smi and the kernel's log (Xid) print; without persistence mode (nvidia-smi -pm 1) a first "
+        "start "
         "takes seconds";
     return answer;
   }
@@ -434,7 +435,7 @@ DriverAnswer AnswerOf(const GpuFindings& findings) {
   }
   answer.works = !findings.devices.empty();
   answer.found = StrCat(driver, ", ", findings.devices.size(), findings.devices.size() == 1 ? " GPU" : " GPUs", names);
-  if (!answer.works) answer.fix = "see what nvidia-smi says";
+  if (!answer.works) answer.fix = "see what nvidia-smi prints";
   return answer;
 }
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

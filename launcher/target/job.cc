@@ -10,11 +10,11 @@
 #include <cstring>
 #include <map>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/target/preflight.h"
 #include "wire/rendezvous.h"
 #include "writer/base/arguments.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/target/preflight.h"
 #include "wire/library_mark.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

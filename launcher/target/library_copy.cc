@@ -20,10 +20,10 @@
 #include <utility>
 
 #include "launcher/base/paths.h"
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "wire/gpu_bridge.h"
 #include "wire/rendezvous.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "launcher/base/scoped.h"
 #include "launcher/target/libraries.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

@@ -17,9 +17,9 @@
 #include <memory>
 #include <set>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/target/target_process.h"
+#include "writer/base/scoped.h"
 #include "writer/base/secrets.h"
 #include "writer/base/utf8.h"
 

@@ -26,7 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 
@@ -63,7 +63,7 @@ struct SignalState {
 
 struct SignalInfo {
   int signo = 0;
-  int code = 0;  // si_code
+  int code = 0;                    // si_code
   std::optional<bool> group_wide;  // whether the probe received it, too; std::nullopt: there is no probe
   bool before_target = false;      // sent before the target existed
 };

@@ -42,7 +42,7 @@ ScopedFd OpenTerminal() { return ScopedFd(open("/dev/tty", O_RDWR | O_CLOEXEC | 
 // What has stopped a process.
 enum class Stop {
   kNone,
-  kUnknown,     // Linux before 5.17 does not say; others not after its parent has waited for it
+  kUnknown,     // Linux before 5.17 does not report it; others not after its parent has waited for it
   kByTerminal,  // SIGTTIN or SIGTTOU
 };
 

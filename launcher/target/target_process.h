@@ -23,9 +23,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "launcher/base/scoped.h"
 #include "launcher/cli/options.h"
 #include "launcher/target/signals.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 

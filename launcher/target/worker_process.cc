@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "absl/status/status.h"
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

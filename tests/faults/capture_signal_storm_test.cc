@@ -51,10 +51,10 @@ TEST(CaptureSignal, ThousandSignalsASecond_KillNoProcess) {
   while (!running->Ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const int sent = storm.Stop();
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 0) << "signal " << result.signal() << " after " << sent << " sent\n" << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << "signal " << result.signal() << " after " << sent << " sent\n" << result.AllPrinted();
   // The program has a handler of its own, and gets what was sent to the launcher alone; nothing else.
   EXPECT_THAT(result.out, testing::MatchesRegex("(signal 10: [0-9]+\n)?interrupted [0-9]+\n"));
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   // One after the other: each of them has a run of its own, and the run itself.
   EXPECT_GE(result.run_directories.size(), 4u);
   for (const std::string& directory : result.run_directories) {
@@ -64,7 +64,7 @@ TEST(CaptureSignal, ThousandSignalsASecond_KillNoProcess) {
     }
     EXPECT_EQ(profiles, 1u) << directory;
   }
-  EXPECT_TRUE(result.Said("still open")) << "the rest is refused, and said";
+  EXPECT_TRUE(result.Printed("still open")) << "the rest is refused, and said";
 }
 
 // The same while the worker writes the last profile, and after the end of the command.
@@ -77,8 +77,8 @@ TEST(CaptureSignal, SignalsDuringTheConversion_KillNoProcess) {
   while (!running->Ended()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   storm.Stop();
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 0) << "signal " << result.signal() << "\n" << result.AllSaid();
-  EXPECT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << "signal " << result.signal() << "\n" << result.AllPrinted();
+  EXPECT_NE(result.profile, nullptr) << result.AllPrinted();
 }
 
 // A window is a word in shared memory: no signal, no interrupted call, however often.

@@ -31,7 +31,7 @@ TEST_P(StartedBy, EnvironmentWithoutPreload_IsNamed) {
   EXPECT_EQ(program["reason"], "environment without tbprof's LD_PRELOAD");
   EXPECT_EQ(program["state"], "not_loaded");
   EXPECT_EQ(program["count"], 1);
-  EXPECT_TRUE(pair.profiled.Said("1 command ran unrecorded: ")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("1 command ran unrecorded: ")) << pair.profiled.AllPrinted();
   EXPECT_TRUE(pair.profiled.profile->HasWarning("environment without tbprof's LD_PRELOAD"));
 }
 
@@ -43,14 +43,14 @@ TEST_P(StartedBy, StaticProgram_IsNamed) {
   const nlohmann::json program = Unrecorded(pair.profiled, Program("static_program"));
   ASSERT_FALSE(program.is_null()) << pair.profiled.summary["unrecorded"];
   EXPECT_EQ(program["reason"], "static program");
-  EXPECT_TRUE(pair.profiled.Said("static_program (static program)")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("static_program (static program)")) << pair.profiled.AllPrinted();
 }
 
 TEST_P(StartedBy, RecordedProgram_IsNotNamed) {
   const Pair pair = RunBoth(Program("starts_program"), {GetParam(), "whole", "/bin/true"});
   ASSERT_TRUE(pair.Same());
   EXPECT_TRUE(pair.profiled.summary["unrecorded"].empty()) << pair.profiled.summary["unrecorded"];
-  EXPECT_FALSE(pair.profiled.Said("unrecorded")) << pair.profiled.AllSaid();
+  EXPECT_FALSE(pair.profiled.Printed("unrecorded")) << pair.profiled.AllPrinted();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, StartedBy, testing::Values("exec", "fork", "vfork", "spawn", "system"),
@@ -114,7 +114,7 @@ TEST(Inert, Reason_IsReported) {
   EXPECT_EQ(by_size, 2u) << result.summary["unrecorded"];
   EXPECT_EQ(by_addresses, 1u) << result.summary["unrecorded"];
   // Once per cause.
-  EXPECT_TRUE(result.Said("3 commands ran unrecorded")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("3 commands ran unrecorded")) << result.AllPrinted();
 }
 
 TEST(Allocator, OwnAllocatorOfTheProgram_IsNamed) {
@@ -124,7 +124,7 @@ TEST(Allocator, OwnAllocatorOfTheProgram_IsNamed) {
   EXPECT_EQ(process["state"], "recorded_without_allocator");
   EXPECT_EQ(process["reason"], "allocator not observable: linked statically into the program");
   EXPECT_EQ(pair.profiled.profile->Count("usleep"), 1);
-  EXPECT_TRUE(pair.profiled.Said("allocator not observable")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("allocator not observable")) << pair.profiled.AllPrinted();
 }
 
 TEST(Allocator, ObservedAllocator_IsRecorded) {

@@ -77,11 +77,11 @@ TEST(FullDisk, BeforeTheStart_IsRefused) {
   NEEDS(disk);
   disk.Fill("ballast");
   const RunResult result = RunOn(disk / "logs", {Program("ends"), "exit", "0"});
-  EXPECT_EQ(result.code(), 125) << result.AllSaid();
+  EXPECT_EQ(result.code(), 125) << result.AllPrinted();
   EXPECT_EQ(result.out, "") << "the command was started";
-  ASSERT_THAT(result.said, SizeIs(1));
-  EXPECT_THAT(result.said[0], HasSubstr("No space left on device"));
-  EXPECT_THAT(result.said[0], HasSubstr(disk / "logs"));
+  ASSERT_THAT(result.printed, SizeIs(1));
+  EXPECT_THAT(result.printed[0], HasSubstr("No space left on device"));
+  EXPECT_THAT(result.printed[0], HasSubstr(disk / "logs"));
   const RunResult anyway = RunOn(disk / "logs", {Program("ends"), "exit", "6"}, {"--on-error=run"});
   EXPECT_EQ(anyway.code(), 6);
 }
@@ -120,9 +120,9 @@ class NoInodes : public testing::TestWithParam<const char*> {
   }
   void TearDown() override { std::filesystem::remove_all(place_); }
   void ExpectProfiled(const RunResult& result, const std::string& socket) {
-    EXPECT_EQ(result.code(), 7) << result.AllSaid();
+    EXPECT_EQ(result.code(), 7) << result.AllPrinted();
     EXPECT_THAT(result.out, HasSubstr(";" + socket + "/tbprof-"));
-    EXPECT_NE(result.profile, nullptr) << result.AllSaid();
+    EXPECT_NE(result.profile, nullptr) << result.AllPrinted();
     EXPECT_THAT(FilesBelow(place_, "/s"), IsEmpty());
     EXPECT_FALSE(std::filesystem::exists(logdir_ + "/.tbprof"));
   }
@@ -150,9 +150,9 @@ TEST_P(NoInodes, Everywhere_IsRefused) {
   const RunResult result = RunWithFull({"/tmp", "/dev/shm"}, GetParam(), far);
   EXPECT_EQ(result.code(), 125);
   EXPECT_EQ(result.out, "") << "the command was started";
-  ASSERT_THAT(result.said, SizeIs(1));
-  EXPECT_THAT(result.said[0], HasSubstr("No space left on device"));
-  EXPECT_THAT(result.said[0], HasSubstr("--on-error=run"));
+  ASSERT_THAT(result.printed, SizeIs(1));
+  EXPECT_THAT(result.printed[0], HasSubstr("No space left on device"));
+  EXPECT_THAT(result.printed[0], HasSubstr("--on-error=run"));
   EXPECT_THAT(FilesBelow(place_, ".spool"), IsEmpty());
   EXPECT_EQ(RunWithFull({"/tmp", "/dev/shm"}, GetParam(), far, {"--on-error=run"}).code(), 7);
 }
@@ -167,8 +167,8 @@ TEST(FullDisk, Spool_LeavesSpaceForTheProfile) {
             {"--wait-threshold=0", "--max-profile-size=1MiB", "--window=all", "--spool-dir=" + (disk / "spool")});
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.out, "about to end\n");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_TRUE(result.Said("records are missing")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("records are missing")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("records are missing"));
   EXPECT_GT(Calls(result.summary), 0);
   EXPECT_LT(Calls(result.summary), 400000);
@@ -183,10 +183,10 @@ TEST(FullDisk, SpoolFull_RunContinuesWithTheRest) {
                                  {"--wait-threshold=0", "--max-profile-size=1MiB", "--spool-dir=" + (disk / "spool")});
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.out, "about to end\n");
-  EXPECT_TRUE(result.Said("too much for one profile")) << result.AllSaid();
-  EXPECT_FALSE(result.Said("records are missing")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("too much for one profile")) << result.AllPrinted();
+  EXPECT_FALSE(result.Printed("records are missing")) << result.AllPrinted();
   const std::vector<std::string> ends = FilesBelow(disk.path(), "_end/summary.json");
-  ASSERT_THAT(ends, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(ends, SizeIs(1)) << result.AllPrinted();
   EXPECT_EQ(Calls(nlohmann::json::parse(ReadFile(ends[0]))), 400000);
   EXPECT_THAT(FilesBelow(disk.path(), ".spool"), IsEmpty());
 }
@@ -199,9 +199,9 @@ TEST(FullDisk, DuringTheSpool_RecordsThatFitAreKept) {
                                  {"--spool-dir=" + (disk / "spool"), "--spool-limit=1GiB"});
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.out, "about to end\n");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_TRUE(result.Said("No space left on device")) << result.AllSaid();
-  EXPECT_TRUE(result.Said(disk / "spool")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("No space left on device")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(disk / "spool")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("No space left on device"));
   EXPECT_GT(Calls(result.summary), 0) << "what fits is kept";
   EXPECT_EQ(result.summary["records"]["corrupt"], 0);
@@ -216,15 +216,15 @@ TEST(FullDisk, DuringPublish_SpoolIsKept) {
       RunOn(disk / "logs", {Program("survive"), "200000", "_exit"}, {"--spool-dir=" + (spools / "spool")});
   EXPECT_EQ(result.code(), 3);
   EXPECT_EQ(result.profile, nullptr);
-  EXPECT_TRUE(result.Said("No space left on device")) << result.AllSaid();
-  EXPECT_TRUE(result.Said(disk / "logs/plugins/profile")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("tbprof recover " + (spools / "spool"))) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("No space left on device")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(disk / "logs/plugins/profile")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("tbprof recover " + (spools / "spool"))) << result.AllPrinted();
   EXPECT_THAT(FilesBelow(disk.path(), ".pb"), IsEmpty());
   EXPECT_THAT(FilesBelow(disk.path(), ".tmp"), IsEmpty());
   ASSERT_THAT(FilesBelow(spools.path(), ".spool"), SizeIs(1));
   const RunResult recovered =
       RunTbprof({"recover", "--logdir=" + (spools / "logs"), "--max-profile-size=1GiB", spools / "spool"});
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
   RunResult found;
   found.logdir = spools / "logs";
   ReadProfile(&found);
@@ -247,8 +247,8 @@ TEST(LogDirectory, ReadOnlyFileSystem_IsRefused) {
   ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT | MS_RDONLY, nullptr), 0);
   const RunResult result = RunOn(disk / "logs", {Program("ends"), "exit", "0"});
   EXPECT_EQ(result.code(), 125);
-  EXPECT_TRUE(result.Said("Read-only file system")) << result.AllSaid();
-  EXPECT_TRUE(result.Said(disk / "logs"));
+  EXPECT_TRUE(result.Printed("Read-only file system")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(disk / "logs"));
   EXPECT_EQ(result.out, "");
 }
 
@@ -257,7 +257,7 @@ TEST(LogDirectory, ReadOnlyFileSystem_IsRefused) {
 class Vanished : public testing::Test {
  protected:
   std::unique_ptr<Running> Start() {
-    auto running = StartUnderTbprof({Program("records_until_told"), "2000"}, options_);
+    auto running = StartUnderTbprof({Program("records_until_asked"), "2000"}, options_);
     EXPECT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
     return running;
   }
@@ -269,9 +269,9 @@ class Vanished : public testing::Test {
     return result;
   }
   static void ExpectWhole(const RunResult& result, std::string_view what) {
-    ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+    ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
     EXPECT_EQ(Calls(result.summary), 2000);
-    EXPECT_TRUE(result.Said(what)) << result.AllSaid();
+    EXPECT_TRUE(result.Printed(what)) << result.AllPrinted();
     EXPECT_TRUE(result.profile->HasWarning(what));
   }
   RunOptions options_ = [] {
@@ -289,7 +289,7 @@ TEST_F(Vanished, RenamedLogdir_ProfileIsWrittenThere) {
     std::filesystem::rename(running->logdir(), moved);
     if (in_the_way) std::filesystem::create_directory(running->logdir());
     RunResult result = End(running.get());
-    EXPECT_TRUE(result.Said(moved + "/plugins/profile")) << result.AllSaid();
+    EXPECT_TRUE(result.Printed(moved + "/plugins/profile")) << result.AllPrinted();
     EXPECT_EQ(std::filesystem::exists(result.logdir), in_the_way);
     EXPECT_THAT(FilesBelow(result.logdir, ""), IsEmpty());
     result.logdir = moved;
@@ -314,9 +314,9 @@ TEST_F(Vanished, LogdirNotWritable_IsAnErrorAndTheSpoolKept) {
   WriteFile(moved + "/plugins", "in the way");
   RunResult result = End(running.get());
   EXPECT_EQ(result.profile, nullptr);
-  EXPECT_TRUE(result.Said(moved + "/plugins")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed(moved + "/plugins")) << result.AllPrinted();
   ASSERT_THAT(FilesBelow(moved, ".spool"), SizeIs(1));
-  EXPECT_TRUE(result.Said("tbprof recover " + FilesBelow(moved, ".spool")[0])) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("tbprof recover " + FilesBelow(moved, ".spool")[0])) << result.AllPrinted();
   std::filesystem::remove(moved + "/plugins");
   EXPECT_EQ(RunTbprof({"recover", moved}).code(), 0);
   result.logdir = moved;
@@ -331,15 +331,15 @@ TEST_F(Vanished, LostSpool_IsReported) {
   WriteFile(running->logdir(), "in the way");
   const RunResult result = End(running.get());
   EXPECT_EQ(result.profile, nullptr);
-  EXPECT_TRUE(result.Said("was removed")) << result.AllSaid();
-  EXPECT_FALSE(result.Said("recover")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("was removed")) << result.AllPrinted();
+  EXPECT_FALSE(result.Printed("recover")) << result.AllPrinted();
 }
 
 TEST_F(Vanished, RemovedProfileDirectory_IsMadeAgain) {
   const auto running = Start();
   std::filesystem::remove_all(running->logdir() + "/plugins");
   const RunResult result = End(running.get());
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(Calls(result.summary), 2000);
 }
 

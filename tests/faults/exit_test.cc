@@ -21,7 +21,7 @@ TEST(ExitStatus, EachStatus_IsPassedOn) {
   for (int code = 0; code < 256; ++code) {
     const RunResult result = RunUnderTbprof({Program("ends"), "exit", std::to_string(code)}, options);
     ASSERT_TRUE(result.exited());
-    ASSERT_EQ(result.code(), code) << result.AllSaid();
+    ASSERT_EQ(result.code(), code) << result.AllPrinted();
   }
 }
 
@@ -60,7 +60,7 @@ TEST(Core, CoreFile_IsMadeAsBare) {
     options.directory = directory.path();
     const std::vector<std::string> command = {Program("ends_oddly"), "core"};
     const RunResult result = profiled ? RunUnderTbprof(command, options) : RunBare(command, options);
-    EXPECT_EQ(result.signal(), SIGABRT) << result.AllSaid();
+    EXPECT_EQ(result.signal(), SIGABRT) << result.AllPrinted();
     EXPECT_EQ(result.out, "core\n");
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {

@@ -64,10 +64,10 @@ class Merge : public OtherUserTest {
     RunOptions options;
     options.timeout_s = 60;
     RunResult result = RunTbprof(words, options);
-    EXPECT_TRUE(result.exited()) << result.AllSaid();
+    EXPECT_TRUE(result.exited()) << result.AllPrinted();
     EXPECT_FALSE(result.timed_out);
-    EXPECT_THAT(result.code(), testing::AnyOf(0, 125)) << result.AllSaid();
-    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos);
+    EXPECT_THAT(result.code(), testing::AnyOf(0, 125)) << result.AllPrinted();
+    EXPECT_EQ(result.AllPrinted().find('\x1b'), std::string::npos);
     EXPECT_EQ(result.err, "") << "a line that is not tbprof's";
     return result;
   }
@@ -75,15 +75,16 @@ class Merge : public OtherUserTest {
   // One line names the file and the cause, and there is no profile.
   void ExpectRefused(const std::string& cause) {
     const RunResult result = Run();
-    EXPECT_EQ(result.code(), 125) << result.AllSaid();
-    EXPECT_THAT(result.said, testing::Contains(testing::AllOf(HasSubstr(bad_), HasSubstr(cause)))) << result.AllSaid();
+    EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+    EXPECT_THAT(result.printed, testing::Contains(testing::AllOf(HasSubstr(bad_), HasSubstr(cause))))
+        << result.AllPrinted();
     EXPECT_THAT(FilesBelow(out_, ".xplane.pb"), IsEmpty());
   }
   void ExpectTooLarge() {
     const RunResult result = RunBare(
         {"/bin/sh", "-c", "ulimit -v 400000; exec \"$0\" \"$@\"", Tbprof(), "merge", "--logdir=" + out_, good_, bad_});
-    EXPECT_EQ(result.code(), 125) << result.AllSaid();
-    EXPECT_THAT(result.AllSaid() + result.err, HasSubstr("more memory than there is"));
+    EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+    EXPECT_THAT(result.AllPrinted() + result.err, HasSubstr("more memory than there is"));
     EXPECT_THAT(result.err, Not(HasSubstr("terminate")));
   }
   const std::string good_ = root_ / "good", bad_ = root_ / "bad", out_ = root_ / "out";
@@ -94,7 +95,7 @@ TEST_F(Merge, NamesOfProfiles_BecomeNamesOfHosts) {
                                   std::string(".."), std::string("ALL_HOSTS"), std::string("a,b:c")}) {
     WriteFile(bad_ + "/" + name + ".xplane.pb", SpaceOf("h"));
     const RunResult result = Run();
-    EXPECT_EQ(result.code(), 0) << result.AllSaid();
+    EXPECT_EQ(result.code(), 0) << result.AllPrinted();
     const std::vector<std::string> files = FilesBelow(out_, ".xplane.pb");
     EXPECT_THAT(files, SizeIs(2)) << name;
     for (const std::string& file : files) {
@@ -115,8 +116,8 @@ TEST_F(Merge, LinkOfAnotherUser_IsNotFollowed) {
   }));
   for (const std::string& directory : {theirs_ + "/run", theirs_ + "/way"}) {
     const RunResult result = Run({good_, directory});
-    EXPECT_EQ(result.code(), 125) << result.AllSaid();
-    EXPECT_TRUE(result.Said("is a symbolic link of uid 65534")) << result.AllSaid();
+    EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("is a symbolic link of uid 65534")) << result.AllPrinted();
     EXPECT_THAT(FilesBelow(out_, ".xplane.pb"), IsEmpty());
   }
   // One's own is.
@@ -191,7 +192,7 @@ TEST_F(Merge, TooLittleMemory_IsOneLine) {
 TEST_F(Merge, ManyInvalidFiles_AreFewLines) {
   for (int i = 0; i < 200; ++i) WriteFile(bad_ + "/" + std::to_string(i) + ".xplane.pb", "");
   const RunResult result = Run();
-  EXPECT_LT(result.said.size(), 60u);
+  EXPECT_LT(result.printed.size(), 60u);
 }
 
 // ---- convert and recover
@@ -232,8 +233,8 @@ class Spools : public OtherUserTest {
     RunOptions options;
     options.timeout_s = 60;
     RunResult result = RunTbprof({command, "--logdir=" + out_, operand}, options);
-    EXPECT_TRUE(result.exited() && !result.timed_out) << result.AllSaid();
-    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos);
+    EXPECT_TRUE(result.exited() && !result.timed_out) << result.AllPrinted();
+    EXPECT_EQ(result.AllPrinted().find('\x1b'), std::string::npos);
     EXPECT_EQ(result.err, "") << "a line that is not tbprof's";
     return result;
   }
@@ -280,7 +281,7 @@ TEST_F(Spools, OtherFileTypes_AreRefused) {
   for (const std::string& path : {root_ / "fifo.spool", std::string("/dev/zero"), std::string("/proc/self/mem")}) {
     const RunResult result = Run("convert", path);
     EXPECT_EQ(result.code(), 1);
-    EXPECT_THAT(result.said, SizeIs(1)) << result.AllSaid();
+    EXPECT_THAT(result.printed, SizeIs(1)) << result.AllPrinted();
   }
 }
 

@@ -21,12 +21,12 @@ TEST_P(HostileTarget, CorruptSegment_LauncherAndProfileAreWhole) {
   for (int seed = 1; seed <= 5; ++seed) {
     const RunResult result = Run(seed);
     ASSERT_EQ(result.Fact("found"), 1u);
-    EXPECT_EQ(result.code(), 11) << seed << ": signal " << result.signal() << "\n" << result.AllSaid();
+    EXPECT_EQ(result.code(), 11) << seed << ": signal " << result.signal() << "\n" << result.AllPrinted();
     EXPECT_EQ(result.err, "");
-    EXPECT_FALSE(result.Said("the conversion was ended")) << seed << "\n" << result.AllSaid();
+    EXPECT_FALSE(result.Printed("the conversion was ended")) << seed << "\n" << result.AllPrinted();
     // Whole by the launcher's own reader, or the cause.
-    ASSERT_NE(result.profile, nullptr) << seed << "\n" << result.AllSaid();
-    EXPECT_TRUE(result.Said("verified")) << result.AllSaid();
+    ASSERT_NE(result.profile, nullptr) << seed << "\n" << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("verified")) << result.AllPrinted();
     ASSERT_TRUE(result.summary.is_object());
     for (const auto& plane : result.profile->space().planes()) {
       for (const auto& line : plane.lines()) {
@@ -46,9 +46,9 @@ TEST(HostileTarget, CorruptRecords_AreCounted) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("scribbles_on_segment"), "times", "3"}, options);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_GT(result.summary["records"]["corrupt"].get<int64_t>(), 0) << result.summary["records"];
-  EXPECT_TRUE(result.Said("corrupt record")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("corrupt record")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("corrupt")) << "in the file, too";
 }
 

@@ -122,15 +122,15 @@ RunResult RunWhile(const RunOptions& options, const std::function<void()>& falls
   falls_silent();
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.code(), 23) << result.AllPrinted();
   EXPECT_EQ(result.out, "finished\n");
   return result;
 }
 
 void ExpectWrittenLocally(const RunResult& result, const TemporaryDirectory& local, const std::string& after) {
-  EXPECT_TRUE(result.Said("does not answer (" + after)) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("does not answer (" + after)) << result.AllPrinted();
   const std::vector<std::string> profiles = FilesBelow(local.path(), ".xplane.pb");
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllPrinted();
   const auto profile = Profile::Parse(profiles[0]);
   ASSERT_NE(profile, nullptr);
   EXPECT_TRUE(profile->HasWarning("written elsewhere"));
@@ -144,9 +144,9 @@ TEST(F32, BeforeTheCommand_ProfileIsLocal) {
   if (!hang.hangs()) GTEST_SKIP() << "fanotify: " << hang.cause();
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, WithLocal(local, shared.path()));
   EXPECT_EQ(result.code(), 6);
-  EXPECT_TRUE(result.Said(shared.path() + " does not answer (" + kOfADisk)) << result.AllSaid();
-  EXPECT_TRUE(result.Said("writing to " + local.path())) << result.AllSaid();
-  EXPECT_THAT(FilesBelow(local.path(), ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+  EXPECT_TRUE(result.Printed(shared.path() + " does not answer (" + kOfADisk)) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("writing to " + local.path())) << result.AllPrinted();
+  EXPECT_THAT(FilesBelow(local.path(), ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
 }
 
 // The server falls silent between the probe of the log directory and the file of endpoints, the last file that is
@@ -164,9 +164,9 @@ TEST(F32, EndpointsFile_CommandStartsWithoutIt) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options);
   EXPECT_EQ(result.code(), 6);
   EXPECT_TRUE(
-      result.Said(shared.path() + " does not answer: on other machines, tbprof capture needs the port's address"))
-      << result.AllSaid();
-  EXPECT_THAT(FilesBelow(shared / "plugins", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+      result.Printed(shared.path() + " does not answer: on other machines, tbprof capture needs the port's address"))
+      << result.AllPrinted();
+  EXPECT_THAT(FilesBelow(shared / "plugins", ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
 }
 
 TEST(F32, DuringPublish_ProfileIsLocal) {
@@ -195,12 +195,13 @@ TEST(FileServer, HangsWithTheSpool_IsRecoveredLater) {
   RunOptions options = WithLocal(local, logdir.path());
   options.tbprof.push_back("--spool-dir=" + served.path());
   const RunResult result = RunWhile(options, [&] { served.Hang(); });
-  EXPECT_TRUE(result.Said("no profile: the raw records' directory does not answer (" + kOfAServer)) << result.AllSaid();
-  EXPECT_TRUE(result.Said("tbprof recover " + served.path())) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("no profile: the raw records' directory does not answer (" + kOfAServer))
+      << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("tbprof recover " + served.path())) << result.AllPrinted();
   served.Answer();
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir.path(), served.path()});
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
-  EXPECT_THAT(FilesBelow(logdir.path(), ".xplane.pb"), SizeIs(1)) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
+  EXPECT_THAT(FilesBelow(logdir.path(), ".xplane.pb"), SizeIs(1)) << recovered.AllPrinted();
 }
 
 TEST(FileServer, Lost_ProfileIsLocal) {
@@ -208,9 +209,9 @@ TEST(FileServer, Lost_ProfileIsLocal) {
   Served served;
   if (!served.mounted()) GTEST_SKIP() << "bindfs cannot mount here";
   const RunResult result = RunWhile(WithLocal(local, served.path()), [&] { served.End(); });
-  EXPECT_TRUE(result.Said(served.path())) << result.AllSaid();
-  EXPECT_TRUE(result.Said("raw records kept; to write the profile: tbprof recover " + local.path()))
-      << result.AllSaid();
+  EXPECT_TRUE(result.Printed(served.path())) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("raw records kept; to write the profile: tbprof recover " + local.path()))
+      << result.AllPrinted();
 }
 
 }  // namespace

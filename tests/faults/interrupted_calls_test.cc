@@ -18,10 +18,10 @@ TEST(InterruptedCalls, Counts_EqualTheBareOnes) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult profiled = RunUnderTbprof({Program("interrupted_calls")}, options);
-  EXPECT_EQ(profiled.code(), 0) << profiled.AllSaid();
+  EXPECT_EQ(profiled.code(), 0) << profiled.AllPrinted();
   EXPECT_EQ(profiled.out, bare.out);
   EXPECT_EQ(profiled.err, bare.err);
-  ASSERT_NE(profiled.profile, nullptr) << profiled.AllSaid();
+  ASSERT_NE(profiled.profile, nullptr) << profiled.AllPrinted();
   EXPECT_GE(profiled.profile->Count("read"), 300);
 }
 

@@ -94,7 +94,7 @@ TEST_P(EndingSignal, SentToTheGroup_ProfileIsWritten) {
   kill(-running->pid(), GetParam());
   const RunResult result = running->Wait();
   EXPECT_EQ(result.signal(), GetParam());
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_GE(result.profile->Count("usleep"), 49);
 }
 INSTANTIATE_TEST_SUITE_P(All, EndingSignal, testing::Values(SIGHUP, SIGINT, SIGTERM, SIGQUIT));
@@ -111,7 +111,7 @@ TEST_P(EndingSignal, SentToTheGroupThatTheCommandHasLeft_CommandGetsIt) {
   kill(-running->pid(), GetParam());
   // `timeout` passes it on once more. Ended by it: 128 and its number, or as `timeout` is.
   const RunResult result = running->Wait();
-  EXPECT_TRUE(result.signal() == GetParam() || result.code() == 128 + GetParam()) << result.AllSaid();
+  EXPECT_TRUE(result.signal() == GetParam() || result.code() == 128 + GetParam()) << result.AllPrinted();
 }
 
 TEST(JobControl, StopAndContinueOfTheGroupThatTheCommandHasLeft_AreAsBare) {
@@ -166,10 +166,10 @@ TEST(Interrupt, TwiceDuringTheConversion_SpoolIsKept) {
   running->Signal(SIGINT);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 0) << "the command's";
-  EXPECT_TRUE(result.Said("stopped before the profile was written")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("stopped before the profile was written")) << result.AllPrinted();
   EXPECT_THAT(result.run_directories, IsEmpty());
   ASSERT_THAT(Spools(result.logdir), SizeIs(1));
-  EXPECT_TRUE(result.Said("tbprof recover " + Spools(result.logdir)[0])) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("tbprof recover " + Spools(result.logdir)[0])) << result.AllPrinted();
   EXPECT_EQ(RunTbprof({"recover", "--logdir=" + result.logdir}).code(), 0);
   RunResult recovered;
   recovered.logdir = result.logdir;
@@ -191,7 +191,7 @@ void ExpectSame(const Pair& pair) {
   EXPECT_EQ(pair.bare.status, pair.profiled.status);
   EXPECT_EQ(WithoutLeading(pair.bare.out), WithoutLeading(pair.profiled.out));
   EXPECT_EQ(pair.bare.err, pair.profiled.err);
-  EXPECT_NE(pair.profiled.profile, nullptr) << pair.profiled.AllSaid();
+  EXPECT_NE(pair.profiled.profile, nullptr) << pair.profiled.AllPrinted();
 }
 
 class Started : public testing::TestWithParam<std::vector<std::string>> {};
@@ -220,7 +220,7 @@ TEST(Started, NoStandardError_LinesAreDiscarded) {
     options.directory = "/";
     const Pair pair = RunBoth({Program("surroundings")}, options);
     ExpectSame(pair);
-    EXPECT_THAT(pair.profiled.said, IsEmpty());
+    EXPECT_THAT(pair.profiled.printed, IsEmpty());
   }
 }
 
@@ -232,8 +232,8 @@ TEST(Background, JobThatOutlivesTheCommand_IsNamed) {
   ASSERT_EQ(mkfifo(end.c_str(), 0600), 0);
   const std::string script = "(echo up > " + up + "; read line < " + end + ") > /dev/null 2>&1 & read line < " + up;
   const RunResult run = RunUnderTbprof({"/bin/sh", "-c", script}, RunOptions());
-  EXPECT_TRUE(run.Said("1 process runs on, and is no longer recorded: sh (")) << run.AllSaid();
-  EXPECT_FALSE(RunUnderTbprof({"/bin/true"}, RunOptions()).Said("no longer recorded"));
+  EXPECT_TRUE(run.Printed("1 process runs on, and is no longer recorded: sh (")) << run.AllPrinted();
+  EXPECT_FALSE(RunUnderTbprof({"/bin/true"}, RunOptions()).Printed("no longer recorded"));
   close(open(end.c_str(), O_WRONLY));  // ends it
 }
 
@@ -249,7 +249,7 @@ TEST(Background, ReadFromTheTerminal_Stops) {
   const RunResult bare = RunBare({"/bin/cat"}, options);
   const RunResult profiled = RunUnderTbprof({"/bin/cat"}, options);
   EXPECT_THAT(bare.out, HasSubstr("Stopped\nstatus 143\n"));
-  EXPECT_EQ(bare.out, profiled.out) << profiled.AllSaid() << profiled.err;
+  EXPECT_EQ(bare.out, profiled.out) << profiled.AllPrinted() << profiled.err;
 }
 
 // A command in the foreground that makes a process group of its own may use the terminal all the same.

@@ -64,7 +64,7 @@ std::pair<int64_t, int64_t> Recover(const RunResult& killed) {
   RunOptions options;
   options.timeout_s = 240;
   RunResult recovered = RunTbprof({"recover", "--logdir=" + killed.logdir}, options);
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
   int64_t found = 0, dropped = 0;
   for (const auto& run : std::filesystem::directory_iterator(killed.logdir + "/plugins/profile")) {
     const auto summary = nlohmann::json::parse(ReadFile(run.path() / "summary.json"), nullptr, false);

@@ -114,7 +114,7 @@ TEST(KillInPublish, LauncherOrWorker_LeavesAWholeProfileOrNone) {
       kill(worker, SIGKILL);
       ++workers;
       const RunResult result = running->Wait();
-      EXPECT_TRUE(result.code() == 0 || result.Said("signal 9")) << result.AllSaid();
+      EXPECT_TRUE(result.code() == 0 || result.Printed("signal 9")) << result.AllPrinted();
     } else {
       running->Signal(SIGKILL);
       running->Wait();
@@ -174,7 +174,7 @@ TEST(KillInPublish, LauncherOfARun_SpoolIsRecoverable) {
   MakeOld(logdir + "/.tbprof");
   MakeOld(logdir + "/plugins/profile");
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir});
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
   EXPECT_EQ(FilesBelow(logdir + "/plugins", ".xplane.pb").size(), before + spools);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(logdir)) {
     EXPECT_EQ(entry.path().string().find(".tbprof"), std::string::npos) << entry.path() << " was left behind";

@@ -22,7 +22,7 @@ TEST(StoppedLauncher, Program_ContinuesAndDropsAreCounted) {
   kill(target, SIGUSR2);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   int64_t dropped = 0;
   for (const auto& [cause, count] : result.summary["records"]["dropped"].items()) dropped += count.get<int64_t>();
   EXPECT_GT(dropped, 0);
@@ -46,7 +46,7 @@ TEST(StoppedLauncher, TableOfBlocks_IsMarkedIncomplete) {
   kill(target, SIGUSR2);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(result.summary["complete"], false);
   const nlohmann::json process = result.summary["processes"][0], exact = process["exact_heap"];
   EXPECT_EQ(exact["complete"], false);
@@ -61,7 +61,7 @@ TEST(StoppedLauncher, TableOfBlocks_IsMarkedIncomplete) {
   EXPECT_EQ(
       exact["allocations"].get<int64_t>() + exact["releases"].get<int64_t>() + exact["lost_at_least"].get<int64_t>(),
       process["allocator"]["allocations"].get<int64_t>() + process["allocator"]["frees"].get<int64_t>());
-  EXPECT_TRUE(result.Said("each block  incomplete")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("each block  incomplete")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("table of blocks")) << "the profile has it, too";
   // Nor does the curve of live bytes rise with what was lost.
   for (const Event& event : result.profile->events()) {

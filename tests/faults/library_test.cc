@@ -36,7 +36,7 @@ class Installed : public testing::Test {
 
 // What runs goes on with what it has mapped; the worker is started from the launcher's own image.
 TEST_F(Installed, RemovedDuringTheRun_RunIsWhole) {
-  const auto running = Start({Program("records_until_told"), "2000"});
+  const auto running = Start({Program("records_until_asked"), "2000"});
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   std::filesystem::remove_all(root_ / "bin");
   std::filesystem::remove_all(root_ / "lib");
@@ -45,14 +45,14 @@ TEST_F(Installed, RemovedDuringTheRun_RunIsWhole) {
   EXPECT_EQ(result.code(), 7);
   EXPECT_EQ(result.out, "done\n");
   EXPECT_EQ(result.err, "");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(Recorded(result, "read"), 1000);
 }
 
 // An upgrade renames a new file into place. A program started after it gets the new library.
 TEST_F(Installed, LibraryReplacedBySameVersion_RunIsWhole) {
   const auto running =
-      Start({"/bin/sh", "-c", "\"$0\" 2000; exec \"$1\" 5", Program("records_until_told"), Program("sleeps_once")});
+      Start({"/bin/sh", "-c", "\"$0\" 2000; exec \"$1\" 5", Program("records_until_asked"), Program("sleeps_once")});
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   std::filesystem::copy_file(Library(), Library() + ".new");
   std::filesystem::rename(Library() + ".new", Library());
@@ -60,7 +60,7 @@ TEST_F(Installed, LibraryReplacedBySameVersion_RunIsWhole) {
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 0);
   EXPECT_EQ(result.err, "");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(Recorded(result, "read"), 1000);
   EXPECT_EQ(Recorded(result, "usleep"), 1);
 }
@@ -68,7 +68,7 @@ TEST_F(Installed, LibraryReplacedBySameVersion_RunIsWhole) {
 // The loader prints that itself, on the program's stderr, and runs the program.
 TEST_F(Installed, LibraryRemoved_LaterProgramsRun) {
   const auto running =
-      Start({"/bin/sh", "-c", "\"$0\" 2000; \"$1\" 5; exit 6", Program("records_until_told"), Program("sleeps_once")});
+      Start({"/bin/sh", "-c", "\"$0\" 2000; \"$1\" 5; exit 6", Program("records_until_asked"), Program("sleeps_once")});
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   std::filesystem::remove(Library());
   WriteFile(running->path() + "/go", "");
@@ -76,7 +76,7 @@ TEST_F(Installed, LibraryRemoved_LaterProgramsRun) {
   EXPECT_EQ(result.code(), 6);
   EXPECT_EQ(result.out, "done\n");
   EXPECT_THAT(result.err, HasSubstr("ld.so")) << "the loader's own line";
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(Recorded(result, "read"), 1000);
   EXPECT_EQ(Recorded(result, "usleep"), 0);
 }
@@ -118,10 +118,10 @@ TEST_F(InstalledForRoot, ChildThatDropsItsUser_RunsAsBareAndIsRecorded) {
   EXPECT_EQ(bare.code(), 5);
   EXPECT_TRUE(SameOutput(bare, result)) << result.err;
   EXPECT_EQ(result.err, "");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   // setpriv becomes the shell by exec, and ls is a fork child that execs: each is one process.
   EXPECT_GE(result.summary["process_count"], 2) << "the shell, ls";
-  EXPECT_FALSE(result.Said("unrecorded")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("unrecorded")) << result.AllPrinted();
   EXPECT_THAT(Copies(), testing::IsEmpty()) << "removed at the end";
 }
 
@@ -166,7 +166,7 @@ TEST_F(InstalledForRoot, SuOfRoot_IsRecordedAndNothingElseIsPrinted) {
   if (access("/bin/su", X_OK) != 0) GTEST_SKIP() << "there is no su";
   const RunResult result = StartAt({"/bin/su", "nobody", "-s", "/bin/sh", "-c", "/bin/ls / >/dev/null"})->Wait();
   ASSERT_EQ(result.code(), 0) << result.err;
-  EXPECT_FALSE(result.Said("nothing is recorded")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("nothing is recorded")) << result.AllPrinted();
   EXPECT_GE(result.summary["process_count"], 3) << "su, the shell, ls";
 }
 
@@ -176,14 +176,14 @@ TEST_F(InstalledForRoot, Doctor_ReportsTheCopy) {
   const RunResult result =
       Running::Start({root_ / "bin/tbprof", "doctor", "--", "/usr/bin/setpriv", "--reuid=65534", "/bin/true"}, options)
           ->Wait();
-  EXPECT_THAT(result.out + result.AllSaid(), HasSubstr("readable by its owner only; each run copies it to"));
+  EXPECT_THAT(result.out + result.AllPrinted(), HasSubstr("readable by its owner only; each run copies it to"));
 }
 
 TEST(Hello, OtherVersion_IsReportedAndNoiseIsNot) {
   const RunResult result = RunUnderTbprof({Program("greets_wrongly")});
   EXPECT_EQ(result.code(), 5);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_TRUE(result.Said("ABI 4711")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("ABI 4711")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("ABI 4711"));
   EXPECT_EQ(result.summary["process_count"], 1) << "the program itself, with its own library";
 }
@@ -204,9 +204,9 @@ TEST(KillSwitch, OtherFaults_CommandRuns) {
   options.environment = {{"TBPROF_DISABLE", "1"}, {"TBPROF_NO_SUCH_OPTION", "x"}, {"TBPROF_CONFIG", "/no/such/file"}};
   options.tbprof = {"--logdir=/proc/none", "--buffer-size=nonsense"};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "9"}, options);
-  EXPECT_EQ(result.code(), 9) << result.AllSaid();
+  EXPECT_EQ(result.code(), 9) << result.AllPrinted();
   EXPECT_EQ(result.out, "exit 9\n");
-  EXPECT_EQ(result.AllSaid(), "");
+  EXPECT_EQ(result.AllPrinted(), "");
 }
 
 TEST(KillSwitch, WrongKey_NearestIsNamed) {
@@ -215,7 +215,7 @@ TEST(KillSwitch, WrongKey_NearestIsNamed) {
   const RunResult result =
       RunTbprof({"run", "--config=" + (directory / "config.toml"), "--", Program("ends"), "exit", "0"});
   EXPECT_EQ(result.code(), 125);
-  EXPECT_TRUE(result.Said("max-profile-size")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("max-profile-size")) << result.AllPrinted();
   EXPECT_EQ(result.out, "");
 }
 

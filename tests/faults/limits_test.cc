@@ -68,7 +68,7 @@ TEST(FileSizeLimit, OfTheLauncher_IsNoSignal) {
 TEST(FileSizeLimit, OfTheLauncherDuringTheRun_RecordsThatFitAreKept) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
-  const auto running = StartUnderTbprof({Program("records_until_told"), "400000"}, options);
+  const auto running = StartUnderTbprof({Program("records_until_asked"), "400000"}, options);
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   struct rlimit small = {6 << 20, RLIM_INFINITY};
   ASSERT_EQ(prlimit(running->pid(), RLIMIT_FSIZE, &small, nullptr), 0);
@@ -76,9 +76,9 @@ TEST(FileSizeLimit, OfTheLauncherDuringTheRun_RecordsThatFitAreKept) {
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 7) << "the command's";
   EXPECT_EQ(result.out, "done\n");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_TRUE(result.Said("records are missing")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("File too large")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("records are missing")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("File too large")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("records are missing"));
   EXPECT_GT(Recorded(result, "read"), 0);
 }
@@ -118,10 +118,10 @@ TEST(Descriptors, FewForTheLauncher_ManyProcessesAreRecorded) {
   const std::string script = "ulimit -S -n; for i in $(seq 40); do \"$0\" 60 & done; wait; exit 4";
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({"/bin/bash", "-c", script, Program("sleeps_once")}, options);
-  EXPECT_EQ(result.code(), 4) << result.AllSaid();
+  EXPECT_EQ(result.code(), 4) << result.AllPrinted();
   EXPECT_EQ(result.out, "24\n") << "the command's limit is as it was";
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_EQ(Recorded(result, "usleep"), 40) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_EQ(Recorded(result, "usleep"), 40) << result.AllPrinted();
 }
 
 TEST(SharedMemory, SmallInAContainer_IsNotNeeded) {
@@ -133,7 +133,7 @@ TEST(SharedMemory, SmallInAContainer_IsNotNeeded) {
     options.tbprof = {"--wait-threshold=0"};
     const RunResult result = RunUnderTbprof({Program("survive"), "200000", "_exit"}, options);
     EXPECT_EQ(result.code(), 3) << before << result.err;
-    ASSERT_NE(result.profile, nullptr) << before << result.AllSaid();
+    ASSERT_NE(result.profile, nullptr) << before << result.AllPrinted();
     EXPECT_EQ(Recorded(result, "read"), 100000) << before;
   }
 }
@@ -153,7 +153,7 @@ TEST_F(FewProcesses, NoThreadOrProcessCanBeStarted_CommandRunsAlone) {
                                    "--on-error=run", "--logdir=" + theirs_ + "/logs", "--", "/bin/echo", "hi"});
     EXPECT_EQ(run.code(), 0) << limit << run.err;
     EXPECT_EQ(run.out, "hi\n") << limit;
-    EXPECT_TRUE(run.Said("the cgroup's pids.max")) << limit << run.AllSaid();
+    EXPECT_TRUE(run.Printed("the cgroup's pids.max")) << limit << run.AllPrinted();
     for (const auto& entry : std::filesystem::recursive_directory_iterator(theirs_)) {
       EXPECT_NE(entry.path().extension(), ".spool") << limit;
     }

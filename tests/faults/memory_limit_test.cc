@@ -80,8 +80,8 @@ TEST(MemoryLimit, KilledProgram_EarlierRecordsAreKept) {
   RunOptions options;
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof(Joined(group.Entering(), {Program("fills_memory"), "4000", "1000"}), options);
-  EXPECT_EQ(result.signal(), SIGKILL) << result.AllSaid();
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_EQ(result.signal(), SIGKILL) << result.AllPrinted();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_GE(static_cast<uint64_t>(result.profile->Count("write") + result.profile->Count("read")),
             result.Fact("returned"));
 }
@@ -95,14 +95,14 @@ TEST(MemoryLimit, OutOfMemoryKill_IsNamed) {
   options.launcher = group.Entering();
   options.tbprof = {"--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("fills_memory"), "4000", "100"}, options);
-  EXPECT_EQ(result.signal(), SIGKILL) << result.AllSaid();
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_TRUE(result.Said("killed for lack of memory")) << result.AllSaid();
+  EXPECT_EQ(result.signal(), SIGKILL) << result.AllPrinted();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("killed for lack of memory")) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning("killed for lack of memory"));
   EXPECT_GE(static_cast<uint64_t>(result.profile->Count("write") + result.profile->Count("read")),
             result.Fact("returned"));
   const RunResult killed = RunUnderTbprof({Program("ends"), "signal", "9"}, options);
-  EXPECT_FALSE(killed.Said("lack of memory")) << killed.AllSaid();
+  EXPECT_FALSE(killed.Printed("lack of memory")) << killed.AllPrinted();
 }
 
 TEST(MemoryLimit, OutOfMemoryKill_WhatFilledTheHeapIsKnown) {
@@ -114,7 +114,7 @@ TEST(MemoryLimit, OutOfMemoryKill_WhatFilledTheHeapIsKnown) {
     RunOptions options;
     if (exact) options.tbprof = {"--malloc=exact"};
     const RunResult result = RunUnderTbprof(Joined(group.Entering(), {Program("ledger"), "fill"}), options);
-    ASSERT_EQ(result.signal(), SIGKILL) << result.AllSaid();
+    ASSERT_EQ(result.signal(), SIGKILL) << result.AllPrinted();
     ExpectLedger(result, exact);
   }
 }
@@ -140,9 +140,9 @@ TEST(MemoryLimit, LittleAboveTheProgramsNeed_Suffices) {
     options.launcher = group.Entering();
     options.tbprof = {"--wait-threshold=0"};
     const RunResult result = RunUnderTbprof(command, options);
-    ASSERT_EQ(result.code(), 0) << result.AllSaid();
+    ASSERT_EQ(result.code(), 0) << result.AllPrinted();
     EXPECT_EQ(result.out, "filled 48\n");
-    ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+    ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   }
 }
 

@@ -51,7 +51,7 @@ TEST(OddNames, ThreadsArgumentsAndDirectories_AreEscaped) {
   EXPECT_TRUE(SameOutput(bare, result));
   result.logdir = odd + "/logs";
   ReadProfile(&result);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   ExpectTexts(*result.profile);
   EXPECT_EQ(result.profile->Count("usleep"), 7);
   EXPECT_TRUE(result.summary.is_object());
@@ -59,7 +59,7 @@ TEST(OddNames, ThreadsArgumentsAndDirectories_AreEscaped) {
   ASSERT_THAT(traces, SizeIs(1));
   for (const std::string& path : traces)
     EXPECT_FALSE(nlohmann::json::parse(ReadFile(path), nullptr, false).is_discarded());
-  for (const std::string& line : result.said) {
+  for (const std::string& line : result.printed) {
     EXPECT_EQ(line.find('\x1b'), std::string::npos) << "a thread's name is no command for the terminal";
   }
 }
@@ -73,13 +73,13 @@ TEST(OddNames, LongCommandLines_AreCut) {
   EXPECT_EQ(bare.code(), 0) << bare.err;
   const RunResult result = RunUnderTbprof(command, options);
   EXPECT_TRUE(SameOutput(bare, result));
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(result.summary["records"]["corrupt"], 0);
   EXPECT_TRUE(result.summary["records"]["dropped"].empty()) << result.summary["records"];
   const auto& words = result.summary["processes"][0]["arguments"];
   ASSERT_GE(words.size(), 7u);
   EXPECT_TRUE(words[6].get<std::string>().starts_with("aaaa"));
-  for (const std::string& line : result.said) EXPECT_LE(line.size(), 4096u) << line.substr(0, 200);
+  for (const std::string& line : result.printed) EXPECT_LE(line.size(), 4096u) << line.substr(0, 200);
 }
 
 class Umask : public testing::TestWithParam<mode_t> {};

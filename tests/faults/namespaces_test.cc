@@ -61,7 +61,7 @@ TEST(Daemon, DaemonOutlivesTheCommand_IsUnchanged) {
   const auto running = StartUnderTbprof({Program("daemonises"), directory / "end"}, RunOptions());
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 3);
-  EXPECT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_NE(result.profile, nullptr) << result.AllPrinted();
   const int64_t daemon = running->WaitForNumber("daemon");
   ASSERT_GT(daemon, 0);
   EXPECT_EQ(kill(static_cast<pid_t>(daemon), 0), 0) << "it is alive";
@@ -99,7 +99,7 @@ TEST(Daemon, FollowAll_DaemonIsWaitedFor) {
   WriteFile(directory / "end", "");
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 3);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   bool recorded = false;
   for (const auto& process : result.summary["processes"]) recorded |= process["pid"] == daemon;
   EXPECT_TRUE(recorded);

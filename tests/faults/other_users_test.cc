@@ -46,15 +46,15 @@ class OtherUsers : public OtherUserTest {
     options.environment.emplace_back("TBPROF_LOGDIR", std::nullopt);
     options.timeout_s = 60;
     RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
-    EXPECT_FALSE(result.timed_out) << result.AllSaid();
+    EXPECT_FALSE(result.timed_out) << result.AllPrinted();
     EXPECT_EQ(result.err.find('\x1b'), std::string::npos);
-    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos) << "a terminal would execute it";
+    EXPECT_EQ(result.AllPrinted().find('\x1b'), std::string::npos) << "a terminal would execute it";
     return result;
   }
   // The command ran, and its profile lies below `place`.
   static void ExpectProfiled(const RunResult& result, const std::string& place) {
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
-    EXPECT_THAT(FilesBelow(place, ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
+    EXPECT_THAT(FilesBelow(place, ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
   }
 
   const std::string shared_ = root_ / "shared";          // everybody's, sticky
@@ -73,9 +73,9 @@ TEST_F(OtherUsers, ConfigurationInASharedDirectory_IsIgnored) {
   }));
   const RunResult result = RunIn(shared_);
   ExpectProfiled(result, shared_ + "/tbprof-logs");
-  EXPECT_TRUE(result.Said("ignored " + config)) << result.AllSaid();
-  EXPECT_FALSE(result.Said("theirs"));
-  EXPECT_FALSE(result.Said("profiler service"));
+  EXPECT_TRUE(result.Printed("ignored " + config)) << result.AllPrinted();
+  EXPECT_FALSE(result.Printed("theirs"));
+  EXPECT_FALSE(result.Printed("profiler service"));
 }
 
 TEST_F(OtherUsers, ConfigurationThatIsAFifo_IsIgnored) {
@@ -95,7 +95,7 @@ TEST_F(OtherUsers, ConfigurationThatIsALinkToRoots_IsIgnored) {
     }
     const RunResult result = RunIn(shared_);
     EXPECT_EQ(result.code(), 5);
-    EXPECT_FALSE(result.Said("run victims")) << result.AllSaid();
+    EXPECT_FALSE(result.Printed("run victims")) << result.AllPrinted();
     fs::remove_all(shared_ + "/tbprof-logs");
   }
 }
@@ -106,7 +106,7 @@ TEST_F(OtherUsers, ConfigurationInTheirDirectory_IsIgnored) {
     return true;
   }));
   const RunResult result = RunIn(theirs_);
-  EXPECT_TRUE(result.Said("ignored ")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("ignored ")) << result.AllPrinted();
   ExpectProfiled(result, theirs_ + "/tbprof-logs");
 }
 
@@ -118,7 +118,7 @@ TEST_F(OtherUsers, ConfigurationInASharedHome_IsIgnored) {
   }));
   const RunResult result = RunIn(repository_, {}, {{"HOME", shared_}, {"XDG_CONFIG_HOME", std::nullopt}});
   ExpectProfiled(result, repository_ + "/tbprof-logs");
-  EXPECT_TRUE(result.Said("ignored ")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("ignored ")) << result.AllPrinted();
 }
 
 TEST_F(OtherUsers, RepositoryThatWritesElsewhere_IsRefused) {
@@ -131,7 +131,7 @@ TEST_F(OtherUsers, RepositoryThatWritesElsewhere_IsRefused) {
     fs::remove(repository_ + "/out");
     fs::create_directory_symlink(victim_, repository_ + "/out");
     const RunResult result = RunIn(repository_);
-    EXPECT_TRUE(result.Said(repository_ + "/tbprof.toml")) << line;
+    EXPECT_TRUE(result.Printed(repository_ + "/tbprof.toml")) << line;
     ExpectProfiled(result, repository_ + "/tbprof-logs");
     fs::remove_all(repository_ + "/tbprof-logs");
   }
@@ -141,7 +141,7 @@ TEST_F(OtherUsers, RepositoryThatOpensAPort_IsRefused) {
   WriteFile(repository_ + "/tbprof.toml", "port = 0\nlisten = \"all\"\n");
   const RunResult result = RunIn(repository_);
   ExpectProfiled(result, repository_ + "/tbprof-logs");
-  EXPECT_FALSE(result.Said("profiler service")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("profiler service")) << result.AllPrinted();
 }
 
 TEST_F(OtherUsers, RepositoryThatStopsTheRun_IsRefused) {
@@ -174,20 +174,20 @@ TEST_F(OtherUsers, RepositoryThatSuppressesTheRecording_IsRefused) {
         RunIn(repository_, {"--rank-wait=100ms"}, {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}});
     ExpectProfiled(result, repository_ + "/tbprof-logs");
     const std::string option = line.substr(0, line.find(' '));
-    EXPECT_TRUE(result.Said("ignored " + option + " of " + repository_ + "/tbprof.toml")) << result.AllSaid();
-    EXPECT_TRUE(result.Said("to accept: --config=./tbprof.toml")) << result.AllSaid();
+    EXPECT_TRUE(result.Printed("ignored " + option + " of " + repository_ + "/tbprof.toml")) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("to accept: --config=./tbprof.toml")) << result.AllPrinted();
     fs::remove_all(repository_ + "/tbprof-logs");
   }
   WriteFile(repository_ + "/tbprof.toml", "window = \"none\"\n");
   const RunResult accepted = RunIn(repository_, {"--config=./tbprof.toml"});
   EXPECT_EQ(accepted.code(), 5);
-  EXPECT_TRUE(accepted.Said("--window=none")) << accepted.AllSaid();
+  EXPECT_TRUE(accepted.Printed("--window=none")) << accepted.AllPrinted();
 }
 
 TEST_F(OtherUsers, RepositoryThatHidesItself_IsNamed) {
   WriteFile(repository_ + "/tbprof.toml", "quiet = true\nprint-ranks = \"99\"\nrun = \"r\"\n");
   const RunResult result = RunIn(repository_, {"--rank-wait=100ms"}, {{"RANK", "0"}, {"WORLD_SIZE", "2"}});
-  EXPECT_TRUE(result.Said("options: " + repository_ + "/tbprof.toml")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("options: " + repository_ + "/tbprof.toml")) << result.AllPrinted();
 }
 
 TEST_F(OtherUsers, RepositoryWithControlCharacters_IsEscaped) {
@@ -220,7 +220,7 @@ TEST_F(OtherUsers, RepositoryWithAHostilePython_IsNotRun) {
     options.timeout_s = 60;
     const RunResult result = RunTbprof({"doctor", "--", "uv", "run", "x"}, options);
     EXPECT_FALSE(result.timed_out) << kind;
-    EXPECT_EQ((result.out + result.AllSaid()).find('\x1b'), std::string::npos);
+    EXPECT_EQ((result.out + result.AllPrinted()).find('\x1b'), std::string::npos);
   }
 }
 
@@ -229,7 +229,7 @@ TEST_F(OtherUsers, RepositoryWithAHostilePython_IsNotRun) {
 TEST_F(OtherUsers, RepositoryWithALinkAsDefaultLogdir_IsNotFollowed) {
   fs::create_directory_symlink(victim_, repository_ + "/tbprof-logs");
   const RunResult result = RunIn(repository_, {}, {{"TMPDIR", shared_}});
-  EXPECT_TRUE(result.Said("is a symbolic link")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("is a symbolic link")) << result.AllPrinted();
   ExpectProfiled(result, shared_);
 }
 
@@ -242,7 +242,7 @@ TEST_F(OtherUsers, RepositoryWithLinksBelowTheLogdir_AreNotFollowed) {
     EXPECT_EQ(result.code(), 5) << name;
     EXPECT_EQ(FilesBelow(repository_, ".xplane.pb").size() + FilesBelow(shared_, ".xplane.pb").size(), 1u)
         << name << "\n"
-        << result.AllSaid();
+        << result.AllPrinted();
     fs::remove_all(repository_ + "/tbprof-logs");
     fs::remove_all(shared_ + "/tbprof-logs-0");
   }
@@ -270,7 +270,7 @@ TEST_F(OtherUsers, DefaultLogdirOfTheirs_IsNotUsed) {
   const std::string prepared = shared_ + "/tbprof-logs";
   ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared, 0777); }));
   const RunResult result = RunIn(shared_, {}, {{"TMPDIR", repository_}});
-  EXPECT_TRUE(result.Said(prepared + " belongs to uid 65534")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed(prepared + " belongs to uid 65534")) << result.AllPrinted();
   ExpectProfiled(result, repository_);
   EXPECT_TRUE(fs::is_empty(prepared));
 }
@@ -311,8 +311,8 @@ TEST_F(OtherUsers, SpoolDirectoryThatIsTheirLink_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return Link(victim_, theirs_ + "/spools"); }));
   const RunResult result = RunIn(repository_, {"--spool-dir=" + theirs_ + "/spools"});
   ExpectProfiled(result, repository_);
-  EXPECT_TRUE(result.Said("spools is a symbolic link of uid 65534")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("raw records go to the log directory instead")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("spools is a symbolic link of uid 65534")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("raw records go to the log directory instead")) << result.AllPrinted();
 }
 
 // ---- TMPDIR
@@ -323,9 +323,9 @@ class FallbackDirectory : public OtherUsers {
   void ExpectOwn(const std::string& prepared) {
     WriteFile(repository_ + "/tbprof-logs", "in the way");
     const RunResult result = RunIn(repository_, {}, {{"TMPDIR", shared_}});
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
-    EXPECT_TRUE(result.Said(prepared + " is not this user's alone")) << result.AllSaid();
-    EXPECT_TRUE(result.Said("writing to " + prepared + "-")) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed(prepared + " is not this user's alone")) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("writing to " + prepared + "-")) << result.AllPrinted();
     size_t found = 0;
     for (const std::string& path : FilesBelow(shared_, ".xplane.pb")) found += path.starts_with(prepared + "-");
     EXPECT_EQ(found, 1u);
@@ -364,8 +364,8 @@ TEST_F(OtherUsers, SpoolDirectoryInTmpdirOfTheirs_IsNotUsed) {
   ASSERT_TRUE(AsOther([&] { return MakeOpenDirectory(prepared, 0777); }));
   const RunResult result = RunIn(repository_, {"--logdir=" + memory, "--keep-spool"}, {{"TMPDIR", shared_}});
   ExpectProfiled(result, memory);
-  EXPECT_TRUE(fs::is_empty(prepared)) << result.AllSaid();
-  EXPECT_TRUE(result.Said("raw records kept: tbprof convert " + prepared + "-")) << result.AllSaid();
+  EXPECT_TRUE(fs::is_empty(prepared)) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("raw records kept: tbprof convert " + prepared + "-")) << result.AllPrinted();
   umount2(memory.c_str(), MNT_DETACH);
 }
 
@@ -472,7 +472,7 @@ class FilesOfOptions : public OtherUsers {
     for (const std::string option : {"--log-file=", "--summary-json="}) {
       const RunResult result = RunIn(repository_, {option + path});
       ExpectProfiled(result, repository_ + "/tbprof-logs");
-      EXPECT_TRUE(result.Said(in_the_way)) << option << "\n" << result.AllSaid();
+      EXPECT_TRUE(result.Printed(in_the_way)) << option << "\n" << result.AllPrinted();
       fs::remove_all(repository_ + "/tbprof-logs");
     }
   }
@@ -536,8 +536,8 @@ TEST_F(FilesOfOptions, QuietWithoutALogFile_CauseIsPrinted) {
   ASSERT_TRUE(AsOther([&] { return mkfifo(path_.c_str(), 0666) == 0; }));
   const RunResult result = RunIn(repository_, {"--quiet", "--log-file=" + path_});
   ExpectProfiled(result, repository_ + "/tbprof-logs");
-  ASSERT_THAT(result.said, SizeIs(1)) << result.AllSaid();
-  EXPECT_THAT(result.said[0], HasSubstr("lines go to stderr only"));
+  ASSERT_THAT(result.printed, SizeIs(1)) << result.AllPrinted();
+  EXPECT_THAT(result.printed[0], HasSubstr("lines go to stderr only"));
 }
 
 TEST_F(FilesOfOptions, LogFileWhoseReaderLeaves_RunContinues) {
@@ -546,7 +546,7 @@ TEST_F(FilesOfOptions, LogFileWhoseReaderLeaves_RunContinues) {
   const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   RunOptions options;
   options.tbprof = {"--log-file=" + fifo};
-  const auto running = StartUnderTbprof({Program("records_until_told"), "20"}, options);
+  const auto running = StartUnderTbprof({Program("records_until_asked"), "20"}, options);
   EXPECT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   close(reader);
   WriteFile(running->path() + "/go", "");
@@ -560,7 +560,7 @@ TEST_F(FilesOfOptions, OwnFiles_AreWritten) {
   for (const std::string& path : {shared_ + "/own-link", shared_ + "/own-file", shared_ + "/new-file"}) {
     const RunResult result = RunIn(repository_, {"--summary-json=" + path});
     EXPECT_EQ(result.code(), 5);
-    EXPECT_EQ(ReadFile(path)[0], '{') << path << "\n" << result.AllSaid();
+    EXPECT_EQ(ReadFile(path)[0], '{') << path << "\n" << result.AllPrinted();
   }
   EXPECT_THAT(ReadFile(root_ / "target"), HasSubstr("\"schema_version\""));
   for (const std::string path : {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}) {

@@ -49,10 +49,10 @@ TEST_F(InTheWay, LinkOfAnotherUser_IsNotFollowed) {
     std::filesystem::create_symlink(directory_ / "victim", link);
     ASSERT_EQ(lchown(link.c_str(), 65534, 65534), 0);
     const RunResult result = Run({}, directory_.path());
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
-    EXPECT_TRUE(result.Said("symbolic link")) << result.AllSaid();
-    EXPECT_TRUE(result.Said(link)) << result.AllSaid();
-    EXPECT_TRUE(result.Said("; writing to " + directory_.path())) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("symbolic link")) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed(link)) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("; writing to " + directory_.path())) << result.AllPrinted();
     EXPECT_TRUE(std::filesystem::is_empty(directory_ / "victim")) << name;
     std::filesystem::remove_all(logdir_ + "/plugins");
     std::filesystem::remove_all(logdir_ + "/.tbprof");
@@ -64,25 +64,25 @@ TEST_F(InTheWay, Fifo_DoesNotBlock) {
   for (const char* name : {"plugins", ".tbprof"}) {
     ASSERT_EQ(mkfifo((logdir_ + "/" + name).c_str(), 0666), 0);
     const RunResult result = Run();
-    EXPECT_EQ(result.code(), 125) << result.AllSaid();
-    EXPECT_TRUE(result.Said(logdir_ + "/" + name)) << result.AllSaid();
+    EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed(logdir_ + "/" + name)) << result.AllPrinted();
     std::filesystem::remove(logdir_ + "/" + name);
   }
   ASSERT_EQ(mkfifo((directory_ / "fifo").c_str(), 0666), 0);
   const RunResult summary = Run({"--summary-json=" + (directory_ / "fifo")});
-  EXPECT_EQ(summary.code(), 5) << summary.AllSaid();
-  EXPECT_TRUE(summary.Said(directory_ / "fifo")) << "nobody reads it: " << summary.AllSaid();
+  EXPECT_EQ(summary.code(), 5) << summary.AllPrinted();
+  EXPECT_TRUE(summary.Printed(directory_ / "fifo")) << "nobody reads it: " << summary.AllPrinted();
   EXPECT_THAT(FilesBelow(logdir_ + "/plugins", ".xplane.pb"), SizeIs(1));
   const RunResult log = Run({"--log-file=" + (directory_ / "fifo")});
-  EXPECT_EQ(log.code(), 5) << log.AllSaid();
-  EXPECT_TRUE(log.Said("no log file: cannot write " + (directory_ / "fifo"))) << log.AllSaid();
+  EXPECT_EQ(log.code(), 5) << log.AllPrinted();
+  EXPECT_TRUE(log.Printed("no log file: cannot write " + (directory_ / "fifo"))) << log.AllPrinted();
 }
 
 // In a run of a given name, in which every rank puts its file: what has the file's name stays, whatever it is.
 TEST_F(InTheWay, FileOfTheName_IsNotFollowedOrReplaced) {
   const RunResult first = Run({"--run=first"});
   const std::vector<std::string> made = FilesBelow(logdir_ + "/plugins/profile/first", ".xplane.pb");
-  ASSERT_THAT(made, SizeIs(1)) << first.AllSaid();
+  ASSERT_THAT(made, SizeIs(1)) << first.AllPrinted();
   const std::string file = std::filesystem::path(made[0]).filename();
   WriteFile(directory_ / "victim", "untouched");
   for (const std::string kind : {"symlink", "hard link", "fifo", "dangling"}) {
@@ -94,7 +94,7 @@ TEST_F(InTheWay, FileOfTheName_IsNotFollowedOrReplaced) {
     if (kind == "fifo" && mkfifo(path.c_str(), 0666) != 0) FAIL() << strerror(errno);
     if (kind == "dangling") std::filesystem::create_symlink(directory_ / "made", path);
     const RunResult result = Run({"--run=" + kind});
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
     EXPECT_EQ(ReadFile(directory_ / "victim"), "untouched");
     EXPECT_FALSE(std::filesystem::exists(directory_ / "made"));
     size_t whole = 0;
@@ -114,13 +114,13 @@ TEST_F(InTheWay, LinksAtTemporaryNames_AreNotFollowed) {
   std::filesystem::create_directories(logdir_ + "/.tbprof/staging");
   const RunResult first = Run({"--run=first"});
   const std::vector<std::string> made = FilesBelow(logdir_ + "/plugins/profile/first", ".xplane.pb");
-  ASSERT_THAT(made, SizeIs(1)) << first.AllSaid();
+  ASSERT_THAT(made, SizeIs(1)) << first.AllPrinted();
   const std::string host = std::filesystem::path(made[0]).stem().stem();
   std::filesystem::create_directories(logdir_ + "/.tbprof/staging");
   std::filesystem::create_directory_symlink(directory_.path(), logdir_ + "/.tbprof/staging/second@" + host);
   const RunResult result = Run({"--run=second"});
   EXPECT_EQ(result.code(), 5);
-  EXPECT_THAT(FilesBelow(logdir_ + "/plugins/profile/second", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(logdir_ + "/plugins/profile/second", ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
   EXPECT_EQ(ReadFile(directory_ / "victim"), "untouched");
   EXPECT_THAT(FilesBelow(directory_.path(), ".tmp"), IsEmpty());
 }
@@ -141,7 +141,7 @@ TEST(Collisions, BothArePidOne_GiveTwoProfiles) {
     for (int i = 0; i < 4; ++i) all.push_back(StartUnderTbprof({Program("ends"), "exit", "5"}, options));
     for (auto& one : all) {
       const RunResult result = one->Wait();
-      EXPECT_EQ(result.code(), 5) << result.AllSaid() << result.err;
+      EXPECT_EQ(result.code(), 5) << result.AllPrinted() << result.err;
     }
     const auto after = FilesBelow(directory / "logs", ".xplane.pb");
     EXPECT_EQ(after.size(), before + 4);

@@ -41,9 +41,9 @@ TEST(F37, SixtyFourRanksOfOneLauncher_HaveAFileEach) {
   options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
   const RunResult result = RunUnderTbprof({Program("ranks"), "64"}, options);
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectOneFilePerRank(result.run_directories[0], 64);
-  EXPECT_FALSE(result.Said("missing")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("missing")) << result.AllPrinted();
   EXPECT_EQ(result.summary["world_size"], 64);
   EXPECT_THAT(result.summary["ranks"], SizeIs(64));
 }
@@ -55,7 +55,7 @@ TEST(F37, RankThatNeverCame_IsNamed) {
   EXPECT_EQ(result.code(), 5);
   ASSERT_THAT(result.run_directories, SizeIs(1));
   ExpectOneFilePerRank(result.run_directories[0], 63);
-  EXPECT_TRUE(result.Said("missing ranks: 3 of 64")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("missing ranks: 3 of 64")) << result.AllPrinted();
   EXPECT_EQ(result.summary["missing_ranks"], nlohmann::json::array({3}));
   EXPECT_TRUE(result.profile->HasWarning("missing ranks: 3"));
 }
@@ -69,7 +69,7 @@ TEST(F37, RankThatNeverEnds_IsNamed) {
   EXPECT_EQ(result.code(), 5);
   ASSERT_THAT(result.run_directories, SizeIs(1));
   ExpectOneFilePerRank(result.run_directories[0], 64);
-  EXPECT_TRUE(result.Said("ran on when the command ended: 3;")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("ran on when the command ended: 3;")) << result.AllPrinted();
 }
 
 TEST(F37, FailedRanks_AreNamedWithCauseAndTime) {
@@ -77,13 +77,13 @@ TEST(F37, FailedRanks_AreNamedWithCauseAndTime) {
   options.tbprof = {"--ranks=all", "--buffer-size=8MiB"};
   const RunResult result = RunUnderTbprof({Program("ranks"), "4", "killed=2", "fails=3"}, options);
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectOneFilePerRank(result.run_directories[0], 4);
-  EXPECT_TRUE(result.Said("rank 2: killed by SIGKILL at ")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("(the first to fail)")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("rank 3: exit status 7 at ")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("4 of 4 ranks: ")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("below: rank 0 alone")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("rank 2: killed by SIGKILL at ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("(the first to fail)")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("rank 3: exit status 7 at ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("4 of 4 ranks: ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("below: rank 0 alone")) << result.AllPrinted();
   ASSERT_THAT(result.summary["by_rank"], SizeIs(4));
   for (int rank = 0; rank < 4; ++rank) {
     const nlohmann::json report = result.summary["by_rank"][static_cast<size_t>(rank)];
@@ -164,12 +164,12 @@ TEST(F37, EightLaunchersAndOneThatHangs_OthersPublish) {
   for (const int rank : {1, 2, 4, 5, 6, 7}) {
     const RunResult result = launchers.Wait(rank);
     EXPECT_EQ(result.code(), 23);
-    EXPECT_TRUE(result.said.empty()) << "one rank speaks: " << result.AllSaid();
+    EXPECT_TRUE(result.printed.empty()) << "one rank speaks: " << result.AllPrinted();
   }
   launchers.End(0);
   const RunResult first = launchers.Wait(0);
   EXPECT_EQ(first.code(), 23);
-  EXPECT_TRUE(first.Said("missing ranks: 3 ")) << first.AllSaid();
+  EXPECT_TRUE(first.Printed("missing ranks: 3 ")) << first.AllPrinted();
   EXPECT_EQ(launchers.Summary()["missing_ranks"], nlohmann::json::array({3}));
   ExpectOneFilePerRank(launchers.run_directory(), 7);
   EXPECT_EQ(launchers.Runs(), std::set<std::string>{"slurm-4711.2"});
@@ -193,9 +193,9 @@ TEST(F37, RankOfAKilledLauncher_IsNamedByTheFirst) {
   launchers.End(0);
   const RunResult first = launchers.Wait(0);
   EXPECT_EQ(first.code(), 23);
-  EXPECT_TRUE(first.Said("rank 2: killed by SIGKILL at ")) << first.AllSaid();
-  EXPECT_TRUE(first.Said("rank 1: exit status 23 at ")) << first.AllSaid();
-  EXPECT_TRUE(first.Said("3 of 3 ranks: ")) << first.AllSaid();
+  EXPECT_TRUE(first.Printed("rank 2: killed by SIGKILL at ")) << first.AllPrinted();
+  EXPECT_TRUE(first.Printed("rank 1: exit status 23 at ")) << first.AllPrinted();
+  EXPECT_TRUE(first.Printed("3 of 3 ranks: ")) << first.AllPrinted();
   const nlohmann::json by_rank = launchers.Summary()["by_rank"];
   ASSERT_THAT(by_rank, SizeIs(3));
   EXPECT_EQ(by_rank[0]["of_other_launcher"], false);
@@ -216,7 +216,7 @@ TEST(F37, FirstRank_WaitsForTheOthers) {
   for (const int rank : {1, 2, 3}) EXPECT_EQ(launchers.Wait(rank).code(), 23);
   const RunResult first = launchers.Wait(0);
   EXPECT_EQ(first.code(), 23);
-  EXPECT_FALSE(first.Said("missing")) << first.AllSaid();
+  EXPECT_FALSE(first.Printed("missing")) << first.AllPrinted();
   ExpectOneFilePerRank(launchers.run_directory(), 4);
   EXPECT_THAT(launchers.Summary()["missing_ranks"], SizeIs(0));
 }
@@ -230,7 +230,7 @@ TEST(F37, RankWithASplitRun_IsNotMissing) {
     launchers.End(0);
     const RunResult first = launchers.Wait(0);
     EXPECT_EQ(first.code(), splits == 0 ? 5 : 23);
-    EXPECT_FALSE(first.Said("missing ranks")) << first.AllSaid();
+    EXPECT_FALSE(first.Printed("missing ranks")) << first.AllPrinted();
     EXPECT_TRUE(launchers.Runs().count("slurm-4711.2_end")) << splits;
   }
 }

@@ -23,7 +23,7 @@ TEST_P(Sanitizer, Command_RunsAndTheCauseIsReported) {
   const Pair pair = RunBoth(Program(GetParam()));
   EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
   EXPECT_EQ(pair.profiled.code(), 3);
-  EXPECT_TRUE(pair.profiled.Said("Sanitizer")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("Sanitizer")) << pair.profiled.AllPrinted();
 }
 
 TEST_P(Sanitizer, ChildOfTheCommand_Runs) {
@@ -186,14 +186,14 @@ TEST(ThreadSanitizer, Child_IsReportedAsUnrecorded) {
   ASSERT_NE(result.profile, nullptr);
   ASSERT_EQ(result.summary["unrecorded"].size(), 1u) << result.summary["unrecorded"];
   EXPECT_THAT(result.summary["unrecorded"][0]["reason"].get<std::string>(), HasSubstr("ThreadSanitizer"));
-  EXPECT_TRUE(result.Said("ThreadSanitizer")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("ThreadSanitizer")) << result.AllPrinted();
 }
 
 // Of one with AddressSanitizer all but its allocations is recorded, and the profile reports that.
 TEST(AddressSanitizer, AllocationsOfTheChild_AreReportedAsUnrecorded) {
   const RunResult result = RunUnderTbprof(AsChild({Program("asan_works")}));
   ASSERT_NE(result.profile, nullptr);
-  EXPECT_TRUE(result.Said("allocations are not recorded")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("allocations are not recorded")) << result.AllPrinted();
 }
 
 TEST(Valgrind, Program_RunsUnderIt) {

@@ -47,7 +47,7 @@ RunResult Profiled(const std::vector<std::string>& more) {
       std::string("--rate=") + kPlain,
       "last"};
   RunResult result = RunUnderTbprof(command, options);
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
   EXPECT_NE(result.profile, nullptr);
   return result;
 }
@@ -60,7 +60,7 @@ TEST(Secrets, EnvironmentAndArguments_AreMasked) {
   }
   EXPECT_THAT(FilesWith(result.logdir, kValue), testing::IsEmpty()) << "nor in a snapshot of a stack";
   EXPECT_FALSE(FilesWith(result.logdir, kPlain).empty()) << "what is no secret is shown";
-  for (const std::string& line : result.said) {
+  for (const std::string& line : result.printed) {
     EXPECT_EQ(line.find(kArgument), std::string::npos) << line;
     EXPECT_EQ(line.find(kValue), std::string::npos) << line;
   }
@@ -70,7 +70,7 @@ TEST(Secrets, NoArgv_KeepsThemOutOfAllFiles) {
   const RunResult result = Profiled({"--no-argv"});
   EXPECT_THAT(FilesWith(result.logdir, kArgument), testing::IsEmpty());
   EXPECT_THAT(FilesWith(result.logdir, kPlain), testing::IsEmpty());
-  for (const std::string& line : result.said) EXPECT_EQ(line.find(kPlain), std::string::npos) << line;
+  for (const std::string& line : result.printed) EXPECT_EQ(line.find(kPlain), std::string::npos) << line;
 }
 
 // The command of the session is masked in the raw records, too; what the processes record of themselves is not.
@@ -99,8 +99,8 @@ TEST(Secrets, ACommandThatIsNotFound_IsNamedWithoutThem) {
         std::string("env TOKEN=") + kArgument + " train.py"}) {
     const RunResult result = RunUnderTbprof({word});
     EXPECT_EQ(result.code(), 127);
-    EXPECT_EQ(result.AllSaid().find(kArgument), std::string::npos) << result.AllSaid();
-    EXPECT_NE(result.AllSaid().find("cannot find"), std::string::npos) << result.AllSaid();
+    EXPECT_EQ(result.AllPrinted().find(kArgument), std::string::npos) << result.AllPrinted();
+    EXPECT_NE(result.AllPrinted().find("cannot find"), std::string::npos) << result.AllPrinted();
   }
 }
 

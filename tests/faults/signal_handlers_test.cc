@@ -23,7 +23,7 @@ TEST_P(NestedWait, InterruptedWait_IsRecorded) {
   kill(static_cast<pid_t>(pid), SIGKILL);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.signal(), SIGKILL);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_THAT(result.profile->Named("usleep"), SizeIs(1)) << "the handler's";
   const std::vector<Event> reads = result.profile->Named("read", "ReadForEver");
   if (std::string(GetParam()) == "jump") {

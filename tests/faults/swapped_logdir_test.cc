@@ -31,7 +31,7 @@ class SwappedLogdir : public OtherUserTest {
   std::unique_ptr<Running> Start(const std::vector<std::string>& words = {}) {
     RunOptions options = Options();
     options.tbprof.insert(options.tbprof.end(), words.begin(), words.end());
-    auto running = StartUnderTbprof({Program("records_until_told"), "2000"}, options);
+    auto running = StartUnderTbprof({Program("records_until_asked"), "2000"}, options);
     EXPECT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
     return running;
   }
@@ -45,7 +45,7 @@ class SwappedLogdir : public OtherUserTest {
   // One profile below the directory, with all that was recorded.
   static void ExpectWhole(const RunResult& result, const std::string& directory) {
     const std::vector<std::string> profiles = FilesBelow(directory, ".xplane.pb");
-    ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+    ASSERT_THAT(profiles, SizeIs(1)) << result.AllPrinted();
     const auto profile = Profile::Parse(profiles[0]);
     ASSERT_NE(profile, nullptr);
     EXPECT_EQ(profile->Count("read") + profile->Count("write"), 2000);
@@ -59,8 +59,8 @@ TEST_F(SwappedLogdir, Link_IsNotFollowed) {
   ASSERT_TRUE(AsOther([&] { return Rename(logdir_, theirs_ + "/moved") && Link(victim_, logdir_); }));
   const RunResult result = End(running.get());
   ExpectWhole(result, theirs_ + "/moved");
-  EXPECT_TRUE(result.Said("renamed while the command ran")) << result.AllSaid();
-  EXPECT_TRUE(result.Said(theirs_ + "/moved")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("renamed while the command ran")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(theirs_ + "/moved")) << result.AllPrinted();
 }
 
 TEST_F(SwappedLogdir, LinkByTheCommand_IsNotFollowed) {
@@ -70,7 +70,7 @@ TEST_F(SwappedLogdir, LinkByTheCommand_IsNotFollowed) {
   const RunResult result = RunUnderTbprof(
       {"/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/sh", "-c", script}, options);
   EXPECT_EQ(result.code(), 0) << result.err;
-  EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
 }
 
 TEST_F(SwappedLogdir, Directory_IsNotUsed) {
@@ -85,7 +85,7 @@ TEST_F(SwappedLogdir, Parent_IsNotFollowed) {
   ASSERT_EQ(chown((theirs_ + "/inner").c_str(), kOther, kOther), 0);
   RunOptions options = Options();
   options.tbprof[0] = "--logdir=" + theirs_ + "/inner/logs";
-  auto running = StartUnderTbprof({Program("records_until_told"), "2000"}, options);
+  auto running = StartUnderTbprof({Program("records_until_asked"), "2000"}, options);
   ASSERT_TRUE(running->WaitForFact("ready 1\n")) << running->Err();
   ASSERT_TRUE(
       AsOther([&] { return Rename(theirs_ + "/inner", theirs_ + "/moved") && Link(victim_, theirs_ + "/inner"); }));
@@ -98,7 +98,7 @@ TEST_F(SwappedLogdir, BeforeACapture_IsNotFollowed) {
   kill(running->pid(), SIGUSR1);
   ASSERT_TRUE(running->WaitForError(theirs_ + "/moved/plugins/profile/")) << running->Err();
   const RunResult result = End(running.get());
-  EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(2)) << result.AllSaid();
+  EXPECT_THAT(FilesBelow(theirs_ + "/moved", ".xplane.pb"), SizeIs(2)) << result.AllPrinted();
 }
 
 TEST_F(SwappedLogdir, NameWithControlCharacters_IsEscaped) {
@@ -111,7 +111,7 @@ TEST_F(SwappedLogdir, NameWithControlCharacters_IsEscaped) {
       WriteFile(moved + "/plugins", "in the way");
     }
     const RunResult result = End(running.get());
-    EXPECT_EQ(result.AllSaid().find('\x1b'), std::string::npos);
+    EXPECT_EQ(result.AllPrinted().find('\x1b'), std::string::npos);
     EXPECT_EQ(result.err, "") << "lines that are not tbprof's";
     fs::remove_all(moved);
   }
@@ -134,7 +134,7 @@ TEST_F(SwappedBeneath, Plugins_IsNotFollowed) {
       AsOther([&] { return Rename(logdir_ + "/plugins", logdir_ + "/old") && Link(victim_, logdir_ + "/plugins"); }));
   const RunResult result = End(running.get());
   // No profile, but no loss: the raw records stay, and the line that is printed works.
-  EXPECT_TRUE(result.Said("is a symbolic link")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("is a symbolic link")) << result.AllPrinted();
   ASSERT_TRUE(AsOther([&] { return unlink((logdir_ + "/plugins").c_str()) == 0; }));
   EXPECT_EQ(RunTbprof({"recover", logdir_}).code(), 0);
   ExpectWhole(result, logdir_);
@@ -147,7 +147,7 @@ TEST_F(SwappedBeneath, PluginsProfile_IsNotFollowed) {
     return Rename(logdir_ + "/plugins/profile", logdir_ + "/plugins/old") &&
            Link(victim_, logdir_ + "/plugins/profile");
   }));
-  EXPECT_TRUE(End(running.get()).Said("is a symbolic link"));
+  EXPECT_TRUE(End(running.get()).Printed("is a symbolic link"));
 }
 
 TEST_F(SwappedBeneath, HiddenDirectory_IsNotFollowed) {
@@ -203,10 +203,10 @@ class OnTheWay : public SwappedLogdir {
     return RunUnderTbprof({Program("ends"), "exit", "5"}, options);
   }
   void ExpectLocal(const RunResult& result, const std::string& cause) {
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
-    EXPECT_TRUE(result.Said(cause)) << result.AllSaid();
-    EXPECT_TRUE(result.Said("; writing to " + local_)) << result.AllSaid();
-    EXPECT_THAT(FilesBelow(local_, ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed(cause)) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("; writing to " + local_)) << result.AllPrinted();
+    EXPECT_THAT(FilesBelow(local_, ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
     fs::remove_all(local_);
     fs::create_directories(local_);
   }
@@ -257,7 +257,7 @@ TEST_F(OnTheWay, LevelsSwappedAllTheTime_RunIsWhole) {
   });
   for (int i = 0; i < 12; ++i) {
     const RunResult result = RunWith(level + "/logs");
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
   }
   kill(attacker, SIGKILL);
   waitpid(attacker, nullptr, 0);
@@ -328,9 +328,9 @@ TEST_F(WithoutRights, TheirSpoolDirectory_RecordsAreElsewhere) {
   ASSERT_TRUE(AsOther([&] { return mkdir((theirs_ + "/spool").c_str(), 0700) == 0; }));
   for (const std::string& path : {theirs_ + "/spool", theirs_ + "/spool/mine"}) {
     const RunResult result = RunAsVictim(local_ + "/logs", {"--spool-dir=" + path});
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
-    EXPECT_TRUE(result.Said("raw records go to the log directory instead")) << result.AllSaid();
-    EXPECT_THAT(FilesBelow(local_ + "/logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("raw records go to the log directory instead")) << result.AllPrinted();
+    EXPECT_THAT(FilesBelow(local_ + "/logs", ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
     fs::remove_all(local_ + "/logs");
   }
 }
@@ -352,7 +352,7 @@ TEST_F(WithoutRights, PermissionsThatChange_RunIsWhole) {
   });
   for (int i = 0; i < 12; ++i) {
     const RunResult result = RunAsVictim(shared_);
-    EXPECT_EQ(result.code(), 5) << result.AllSaid();
+    EXPECT_EQ(result.code(), 5) << result.AllPrinted();
   }
   kill(attacker, SIGKILL);
   waitpid(attacker, nullptr, 0);
@@ -365,8 +365,8 @@ TEST_F(WithoutRights, OwnDirectoryOrRoots_StopsTheRun) {
     ASSERT_EQ(chown(closed.c_str(), owner, owner), 0);
     for (const std::string& path : {closed, closed + "/logs"}) {
       const RunResult result = RunAsVictim(path);
-      EXPECT_EQ(result.code(), 125) << result.AllSaid();
-      EXPECT_TRUE(result.Said("Permission denied")) << result.AllSaid();
+      EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+      EXPECT_TRUE(result.Printed("Permission denied")) << result.AllPrinted();
     }
     EXPECT_EQ(RunAsVictim(local_ + "/logs", {"--spool-dir=" + closed}).code(), 125);
   }
@@ -405,8 +405,8 @@ TEST_F(Found, SpoolOfAnotherUser_IsLeft) {
   fs::rename(spool, planted);
   ASSERT_EQ(chown(planted.c_str(), kOther, kOther), 0);
   const RunResult result = RunTbprof({"recover", theirs_});
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
-  EXPECT_TRUE(result.Said(planted + " is another user's")) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(planted + " is another user's")) << result.AllPrinted();
   EXPECT_THAT(FilesBelow(root_.path(), ".xplane.pb"), IsEmpty());
 }
 
@@ -417,8 +417,8 @@ TEST_F(Found, SpoolOfARepository_StaysInIt) {
   RunOptions options;
   options.directory = root_ / "repository";
   const RunResult result = RunTbprof({"recover"}, options);
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
-  EXPECT_THAT(FilesBelow(root_ / "repository/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_THAT(FilesBelow(root_ / "repository/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
 }
 
 TEST_F(Found, SpoolWithAForeignLogdir_MakesNoDirectories) {
@@ -426,8 +426,8 @@ TEST_F(Found, SpoolWithAForeignLogdir_MakesNoDirectories) {
   RunOptions options;
   options.directory = root_ / "made";
   const RunResult result = RunTbprof({"convert", spool}, options);
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
-  EXPECT_THAT(FilesBelow(root_ / "made/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_THAT(FilesBelow(root_ / "made/tbprof-logs", ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
 }
 
 TEST_F(Found, Fifo_IsNoSpool) {
@@ -445,8 +445,8 @@ TEST_F(Found, PortOfAnotherUser_IsNotCalled) {
   ASSERT_EQ(mkfifo((endpoints + "/b.endpoints.json").c_str(), 0666), 0);
   fs::create_symlink("/etc/passwd", endpoints + "/c.endpoints.json");
   const RunResult result = RunTbprof({"capture", "--retries=0", "--logdir=" + (root_ / "shared"), "mine"});
-  EXPECT_EQ(result.code(), 125) << result.AllSaid();
-  EXPECT_TRUE(result.Said("no `tbprof run` of this user")) << result.AllSaid();
+  EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("no `tbprof run` of this user")) << result.AllPrinted();
 }
 
 TEST_F(SwappedLogdir, FifoAmongSummariesOfRanks_DoesNotBlock) {
@@ -459,8 +459,8 @@ TEST_F(SwappedLogdir, FifoAmongSummariesOfRanks_DoesNotBlock) {
   ASSERT_TRUE(Link("/dev/zero", run + "/another.summary.json"));
   options.timeout_s = 60;
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
-  EXPECT_EQ(result.code(), 5) << result.AllSaid();
-  EXPECT_THAT(FilesBelow(logdir_, ".xplane.pb"), SizeIs(1)) << result.AllSaid();
+  EXPECT_EQ(result.code(), 5) << result.AllPrinted();
+  EXPECT_THAT(FilesBelow(logdir_, ".xplane.pb"), SizeIs(1)) << result.AllPrinted();
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ int64_t Dropped(const RunResult& result) {
   int64_t dropped = 0;
   for (const auto& [cause, count] : result.summary["records"]["dropped"].items()) dropped += count.get<int64_t>();
   // And what the disk was too slow for, of all kinds.
-  for (const std::string& line : result.said) {
+  for (const std::string& line : result.printed) {
     const size_t at = line.find(" records are missing");
     if (at != std::string::npos) dropped += atoll(line.substr(line.find_last_of(' ', at - 1) + 1).c_str());
   }
@@ -156,7 +156,7 @@ TEST(Storm, ForkAndExecBesideBusyLoops_NothingIsLost) {
   options.timeout_s = 240;
   const RunResult result = RunUnderTbprof({Program("fork_exec_storm"), std::to_string(kChildren), "4"}, options);
   EXPECT_EQ(result.out, "made 5000, good 5000\n");
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(result.Fact("made"), kChildren);
   EXPECT_EQ(result.summary["process_count"], kChildren + 1);
   EXPECT_EQ(result.summary["threads"], kChildren + 1);
@@ -164,7 +164,7 @@ TEST(Storm, ForkAndExecBesideBusyLoops_NothingIsLost) {
   EXPECT_EQ(result.summary["records"]["corrupt"], 0);
   EXPECT_EQ(result.summary["records"]["not_kept"], 0);
   EXPECT_EQ(result.summary["unrecorded"], nlohmann::json::array());
-  EXPECT_EQ(result.summary["complete"], true) << result.AllSaid();
+  EXPECT_EQ(result.summary["complete"], true) << result.AllPrinted();
   const Profile& profile = *result.profile;
   EXPECT_EQ(profile.Count("thread start"), kChildren + 1);
   EXPECT_EQ(profile.Count("execl"), kChildren);
@@ -172,7 +172,7 @@ TEST(Storm, ForkAndExecBesideBusyLoops_NothingIsLost) {
   int forked = 0;
   for (const auto& process : result.summary["processes"]) forked += process["forked"].get<bool>() ? 1 : 0;
   EXPECT_EQ(forked, 0) << "each has become another program";
-  EXPECT_FALSE(result.Said("lost")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("lost")) << result.AllPrinted();
 }
 
 TEST(Storm, Forks_AreRecorded) {

@@ -17,7 +17,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tbprof;
-  FileDescriptor fd(memfd_create("core", MFD_CLOEXEC));
+  ScopedFd fd(memfd_create("core", MFD_CLOEXEC));
   if (write(fd.get(), data, size) != static_cast<ssize_t>(size)) return 0;
   std::string reason;
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);

@@ -14,7 +14,7 @@ import time
 import xplane
 from basics import jax_python, torch_python
 from harness import PROGRAMS, Skip, device_is_named, expect
-from yields import ROUNDS, cupti_12_library, gap_is_told
+from yields import ROUNDS, cupti_12_library, gap_is_reported
 
 # Of torch_profiles.py and jax_profiles.py: 5 steps at first, then for each round 20 before its profiler, 20 in it, 20 behind.
 STEPS, FIRST = 20, 5
@@ -54,7 +54,7 @@ def own_profilers_torch(check):
         expect(one["spin_kernels"] == STEPS, f"session {number} has {one['spin_kernels']} of {STEPS} spin kernels")
     expect(ran.summary is not None, ran.tail())
     check.note(ran)
-    gap_is_told(check, ran)
+    gap_is_reported(check, ran)
     # The last session is followed by more than the second of silence after which tbprof records again.
     open_ended = [gap for gap in check.facts["gaps"] if gap["end_s"] > ran.summary["wall_s"] - 0.3]
     expect(not open_ended, f"tbprof did not record again after the last session: {open_ended}")
@@ -83,7 +83,7 @@ def own_profilers_jax(check):
     sessions_are_whole(bare, seen, "jax.profiler")
     expect(ran.summary is not None, ran.tail())
     check.note(ran)
-    gap_is_told(check, ran)
+    gap_is_reported(check, ran)
     # The steps before the first session are ours whatever JAX does afterwards.
     expect(ran.kernels() >= STEPS, f"tbprof recorded {ran.kernels()} kernels around the sessions")
     return f"JAX {check.facts['jax']}: sessions of {seen} pieces of work, {bare} bare; tbprof {ran.kernels()} kernels around"

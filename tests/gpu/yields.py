@@ -51,7 +51,7 @@ def through_gates(check, command, environment, variable):
     return ran
 
 
-def gap_is_told(check, ran):
+def gap_is_reported(check, ran):
     gpus = ran.gpu_processes()
     states = {gpu["state"] for gpu in gpus}
     check.facts["gaps"] = [gap for gpu in gpus for gap in gpu["gaps"]]
@@ -73,7 +73,7 @@ def cupti_in_a_window(check):
         )
         # Those it launched in the window before it subscribed.
         expect(ran.calls("rival") == 5, f"{ran.calls('rival')} of 5 kernels before the program's own recording")
-        gap_is_told(check, ran)
+        gap_is_reported(check, ran)
     return f"the program saw its {5 * ROUNDS} kernels, tbprof the 5 before them, and the gap"
 
 
@@ -133,7 +133,7 @@ def torch_in_a_window(check):
         same = abs(one["kernels"] - seen[0]["kernels"]) <= 2
         expect(same, f"recording {number} has {one['kernels']} kernels, the first {seen[0]['kernels']}")
     # A PyTorch that keeps its subscription leaves what is behind its session to the gap; what is before it is ours.
-    gap_is_told(check, ran)
+    gap_is_reported(check, ran)
     spins = ran.calls("spin_kernel")
     expect(20 <= spins <= 40, f"{spins} of the 40 spin kernels before and after torch.profiler in the window")
     gaps = ", ".join(f"{gap['start_s']:.2f}-{gap['end_s']:.2f} s {gap['reason']}" for gap in check.facts["gaps"])
@@ -157,6 +157,6 @@ def jax_in_a_window(check):
     check.facts["jax_profiler"] = counts
     expect(min(counts) >= 20, f"jax.profiler has {counts} pieces of device work, of 20 steps each")
     expect(max(counts) - min(counts) <= 0.1 * max(counts), f"jax.profiler has {counts} pieces of device work")
-    gap_is_told(check, ran)
+    gap_is_reported(check, ran)
     expect(ran.kernels() >= 20, f"tbprof recorded {ran.kernels()} kernels around jax.profiler in the window")
     return f"jax.profiler has {counts} pieces of work, tbprof {ran.kernels()} kernels around, and the gap"

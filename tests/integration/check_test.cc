@@ -32,7 +32,7 @@ TEST(Check, Result_IsPrintedAndIsTheExitStatus) {
   RunResult result = RunTbprof({"check", directory.path()});
   EXPECT_EQ(result.code(), 0);
   EXPECT_THAT(result.out, HasSubstr("  run  hosts: h  tools: framework_op_stats"));
-  EXPECT_THAT(result.said, IsEmpty());
+  EXPECT_THAT(result.printed, IsEmpty());
 
   MakeRun(directory.path(), "plugins/profile/bad", "");
   result = RunTbprof({"check", directory.path()});
@@ -69,20 +69,20 @@ TEST(Check, WrongUsage_Is125OnStandardError) {
     const RunResult result = RunTbprof(words);
     EXPECT_EQ(result.code(), 125);
     EXPECT_EQ(result.out, "");
-    EXPECT_EQ(result.said.size(), 1u);
+    EXPECT_EQ(result.printed.size(), 1u);
   }
 }
 
 TEST(Check, OtherFileSystem_MessageNamesThePathAsGiven) {
   const RunResult result = RunTbprof({"check", "gs://bucket/logs"});
   EXPECT_EQ(result.code(), 125);
-  EXPECT_THAT(result.AllSaid(), HasSubstr("gs://bucket/logs"));
-  EXPECT_THAT(result.AllSaid(), testing::Not(HasSubstr("logs/x")));
+  EXPECT_THAT(result.AllPrinted(), HasSubstr("gs://bucket/logs"));
+  EXPECT_THAT(result.AllPrinted(), testing::Not(HasSubstr("logs/x")));
 }
 
 TEST(Check, LogdirOfARun_PassesAndIsUnchanged) {
   const RunResult run = RunUnderTbprof({"/bin/sh", "-c", "sleep 0.01 | cat"});
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   const auto state = [&] {
     std::string text;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run.logdir)) {

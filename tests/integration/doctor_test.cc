@@ -276,14 +276,14 @@ TEST_F(Doctor, Run_CommandsPythonLacksAViewer_IsNamed) {
   const std::string root = directory_ / "venv";
   const std::string packages = MakeVenv(root);
   const std::string missing = "view needs: " + root + "/bin/python -m pip install tensorboard";
-  EXPECT_TRUE(RunUnderTbprof({root + "/bin/python", "x.py"}).Said(missing + " xprof"));
-  EXPECT_FALSE(RunUnderTbprof({"/bin/true"}).Said("view needs"));
+  EXPECT_TRUE(RunUnderTbprof({root + "/bin/python", "x.py"}).Printed(missing + " xprof"));
+  EXPECT_FALSE(RunUnderTbprof({"/bin/true"}).Printed("view needs"));
   std::filesystem::create_directories(packages + "/xprof-2.24.2.dist-info");
   const RunResult without = RunUnderTbprof({root + "/bin/python", "x.py"});
-  EXPECT_TRUE(without.Said(missing)) << without.AllSaid();
-  EXPECT_FALSE(without.Said("xprof")) << without.AllSaid();
+  EXPECT_TRUE(without.Printed(missing)) << without.AllPrinted();
+  EXPECT_FALSE(without.Printed("xprof")) << without.AllPrinted();
   std::filesystem::create_directories(packages + "/tensorboard-2.21.0.dist-info");
-  EXPECT_FALSE(RunUnderTbprof({root + "/bin/python", "x.py"}).Said("view needs"));
+  EXPECT_FALSE(RunUnderTbprof({root + "/bin/python", "x.py"}).Printed("view needs"));
 }
 
 TEST_F(Doctor, MissingLibrary_Fails) {

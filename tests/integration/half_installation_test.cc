@@ -54,28 +54,28 @@ class HalfInstallation : public testing::Test {
     EXPECT_EQ(stopped.code(), 125);
     EXPECT_THAT(stopped.out, IsEmpty());
     EXPECT_THAT(stopped.err, IsEmpty());
-    EXPECT_THAT(stopped.said, testing::ElementsAre(AllOf(HasSubstr(Path(kPreload)), HasSubstr(cause))));
+    EXPECT_THAT(stopped.printed, testing::ElementsAre(AllOf(HasSubstr(Path(kPreload)), HasSubstr(cause))));
     // If requested, the command runs without any text of tbprof on its stderr.
     const RunResult ran = Run({"--on-error=run"});
     EXPECT_EQ(ran.code(), 7);
     EXPECT_EQ(ran.out, "ran\n");
     EXPECT_EQ(ran.err, "own words\n");
-    EXPECT_TRUE(ran.Said(cause)) << ran.AllSaid();
+    EXPECT_TRUE(ran.Printed(cause)) << ran.AllPrinted();
   }
   void ExpectWithoutGpu(const std::string& cause) {
     const RunResult ran = Run();
     EXPECT_EQ(ran.code(), 7);
     EXPECT_EQ(ran.out, "ran\n");
     EXPECT_EQ(ran.err, "own words\n");
-    EXPECT_TRUE(ran.Said("no GPU work is recorded: " + cause)) << ran.AllSaid();
+    EXPECT_TRUE(ran.Printed("no GPU work is recorded: " + cause)) << ran.AllPrinted();
     ASSERT_NE(ran.profile, nullptr);
     EXPECT_THAT(ran.summary["warnings"].dump(), HasSubstr(cause));
     const RunResult required = Run({"--require-gpu"});
     EXPECT_EQ(required.code(), 125);
-    EXPECT_TRUE(required.Said("--require-gpu: " + cause)) << required.AllSaid();
+    EXPECT_TRUE(required.Printed("--require-gpu: " + cause)) << required.AllPrinted();
     const RunResult off = Run({"--cuda=off"});
     EXPECT_EQ(off.code(), 7);
-    EXPECT_FALSE(off.Said(cause)) << off.AllSaid();
+    EXPECT_FALSE(off.Printed(cause)) << off.AllPrinted();
   }
 
   TemporaryDirectory directory_;
@@ -86,7 +86,7 @@ TEST_F(HalfInstallation, Whole_Records) {
   const RunResult result = Run();
   EXPECT_EQ(result.code(), 7);
   ASSERT_NE(result.profile, nullptr);
-  EXPECT_FALSE(result.Said("no GPU work is recorded")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("no GPU work is recorded")) << result.AllPrinted();
 }
 
 TEST_F(HalfInstallation, PreloadLibraryMissing_StopsWithItsName) {

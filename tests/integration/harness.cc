@@ -295,12 +295,12 @@ bool RunResult::exited() const { return WIFEXITED(status); }
 int RunResult::code() const { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
 int RunResult::signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
 
-bool RunResult::Said(std::string_view part) const {
+bool RunResult::Printed(std::string_view part) const {
   return std::any_of(said.begin(), said.end(),
                      [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
-std::string RunResult::AllSaid() const {
+std::string RunResult::AllPrinted() const {
   std::string all;
   for (const std::string& line : said) all += line + "\n";
   return all;
@@ -462,7 +462,7 @@ RunResult Running::Wait() {
     const size_t size = end == std::string_view::npos ? rest.size() : end + 1;
     const std::string_view line = rest.substr(0, size);
     if (line.starts_with(kPrefix)) {
-      result_.said.emplace_back(
+      result_.printed.emplace_back(
           rest.substr(kPrefix.size(), end == std::string_view::npos ? end : end - kPrefix.size()));
     } else {
       result_.err += line;
@@ -563,7 +563,7 @@ testing::AssertionResult SameOutput(const RunResult& bare, const RunResult& prof
     return testing::AssertionFailure() << "wait status " << bare.status << " bare, " << profiled.status
                                        << " under tbprof\n"
                                        << bare.err << "\n"
-                                       << profiled.err << profiled.AllSaid();
+                                       << profiled.err << profiled.AllPrinted();
   }
   if (bare.out != profiled.out) {
     return testing::AssertionFailure() << "stdout differs, " << Difference(bare.out, profiled.out);
@@ -578,7 +578,7 @@ testing::AssertionResult Pair::Same() const {
   const testing::AssertionResult same = SameOutput(bare, profiled);
   if (!same) return same;
   if (profiled.profile == nullptr) {
-    return testing::AssertionFailure() << "no profile in " << profiled.logdir << "\n" << profiled.AllSaid();
+    return testing::AssertionFailure() << "no profile in " << profiled.logdir << "\n" << profiled.AllPrinted();
   }
   return testing::AssertionSuccess();
 }

@@ -135,8 +135,8 @@ struct RunResult {
   bool exited() const;
   int code() const;    // -1: killed
   int signal() const;  // 0: exited
-  bool Said(std::string_view part) const;
-  std::string AllSaid() const;
+  bool Printed(std::string_view part) const;
+  std::string AllPrinted() const;
   uint64_t Fact(const std::string& name) const;  // fails the test if it is missing
 };
 

@@ -31,7 +31,7 @@ inline void ExpectAddsUp(const nlohmann::json& rows, int64_t whole) {
 
 // Checks the program's own row of `memory`: its peak, and the live blocks at the peak.
 inline void ExpectLedger(const RunResult& result, bool exact) {
-  ASSERT_TRUE(result.summary["memory"].is_object()) << result.AllSaid();
+  ASSERT_TRUE(result.summary["memory"].is_object()) << result.AllPrinted();
   const nlohmann::json& memory = result.summary["memory"]["processes"][0];
   SCOPED_TRACE(memory.dump(1));
   ASSERT_TRUE(memory["live_at_peak"].is_array());

@@ -52,8 +52,8 @@ inline void ExpectBothWhole(const Neighbour& neighbour) {
                               : neighbour.has_cupti_11 ? "neighbour_linked_11"
                                                        : "neighbour_linked";
   const Pair pair = RunBoth({Subject(program), neighbour.order, std::to_string(neighbour.sessions)}, options);
-  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
-  ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.AllSaid();
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllPrinted();
+  ASSERT_EQ(pair.profiled.code(), 0) << pair.profiled.AllPrinted();
   EXPECT_EQ(Reported(pair.profiled, "own_seen"), Reported(pair.profiled, "own_launched"));
   EXPECT_EQ(Reported(pair.profiled, "outside_seen"), 0);
   EXPECT_EQ(Reported(pair.profiled, "dirty_buffers"), 0);
@@ -61,7 +61,7 @@ inline void ExpectBothWhole(const Neighbour& neighbour) {
   ASSERT_NE(pair.profiled.profile, nullptr);
   // The collector keeps CUPTI between its sessions, so tbprof does not record then.
   const int64_t recorded = neighbour.order == "collector" ? 10 : Reported(pair.profiled, "outside_launched");
-  EXPECT_EQ(Named(pair.profiled, "outside"), recorded) << pair.profiled.AllSaid();
+  EXPECT_EQ(Named(pair.profiled, "outside"), recorded) << pair.profiled.AllPrinted();
   EXPECT_EQ(pair.profiled.summary["processes"][0]["gpu"].value("state", ""), "recorded_with_gaps");
 }
 

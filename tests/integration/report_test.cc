@@ -21,7 +21,7 @@ class Report : public ::testing::Test {
     directory_ = new TemporaryDirectory();
     const RunResult run = RunTbprof(
         {"run", "--keep-spool", "--run=first", "--logdir=" + logs(), "--", Program("marked_steps"), "12"}, In());
-    ASSERT_EQ(run.code(), 5) << run.AllSaid();  // the program's own status
+    ASSERT_EQ(run.code(), 5) << run.AllPrinted();  // the program's own status
   }
   static void TearDownTestSuite() {
     delete directory_;
@@ -61,7 +61,7 @@ TEST_F(Report, OfEachSource_HasTheSameAnswersAndMatchesItsSchema) {
   nlohmann::json first;
   for (const auto& [path, kind] : sources) {
     const RunResult result = Of({"--json", path});
-    ASSERT_EQ(result.code(), 0) << kind << result.AllSaid() << result.out;
+    ASSERT_EQ(result.code(), 0) << kind << result.AllPrinted() << result.out;
     const auto report = nlohmann::json::parse(result.out, nullptr, false);
     ASSERT_TRUE(report.is_object()) << result.out;
     for (const std::string& fault : SchemaFaults(schema, report)) ADD_FAILURE() << kind << ": " << fault;
@@ -78,7 +78,7 @@ TEST_F(Report, OfANameOrNothing_IsTheRunOfTheLogdir) {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--logdir=" + logs()}, {"--logdir=" + logs(), "first"}, {"--run=first", logs()}}) {
     const RunResult result = Of(words);
-    ASSERT_EQ(result.code(), 0) << result.AllSaid();
+    ASSERT_EQ(result.code(), 0) << result.AllPrinted();
     EXPECT_THAT(result.out, HasSubstr(" steps, median "));
     EXPECT_THAT(result.out, HasSubstr("run first"));
   }
@@ -86,12 +86,12 @@ TEST_F(Report, OfANameOrNothing_IsTheRunOfTheLogdir) {
 
 TEST_F(Report, LinesOfItsLead_AreThoseOfTheEndBlock) {
   const RunResult again = RunTbprof({"convert", "--logdir=" + logs(), "--run=again", Only(".spool")}, In());
-  ASSERT_EQ(again.code(), 0) << again.AllSaid();
+  ASSERT_EQ(again.code(), 0) << again.AllPrinted();
   const RunResult report = Of({"--run=again", logs()});
-  ASSERT_EQ(report.code(), 0) << report.AllSaid();
+  ASSERT_EQ(report.code(), 0) << report.AllPrinted();
   const std::vector<std::string> lines = Lines(report.out);
   ASSERT_GT(lines.size(), 3u);
-  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(again.Said(lines[i])) << lines[i] << "\n" << again.AllSaid();
+  for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(again.Printed(lines[i])) << lines[i] << "\n" << again.AllPrinted();
   EXPECT_THAT(lines[0], StartsWith("verdict: "));
   std::filesystem::remove_all(logs() + "/plugins/profile/again");
 }
@@ -114,7 +114,7 @@ TEST_F(Report, OfAProfileAlone_IsInPart) {
   std::filesystem::create_directory(alone);
   std::filesystem::copy_file(Only(".xplane.pb"), alone + "/h.xplane.pb");
   const RunResult result = Of({alone + "/h.xplane.pb"});
-  EXPECT_EQ(result.code(), 1) << result.AllSaid();
+  EXPECT_EQ(result.code(), 1) << result.AllPrinted();
   EXPECT_THAT(result.out, HasSubstr("its summary.json is missing: of the verdict"));
   EXPECT_THAT(result.out, HasSubstr("verdict: 100 % of the step: sleeps"));
   EXPECT_THAT(result.out, HasSubstr(" steps, median "));
@@ -130,11 +130,11 @@ TEST_F(Report, OfWhatIsNone_IsOneLineAndStatus2) {
     const RunResult result = Of({name});
     EXPECT_EQ(result.code(), 2) << name;
     EXPECT_EQ(result.out, "") << name;
-    ASSERT_THAT(result.said, SizeIs(1)) << name << result.AllSaid();
-    EXPECT_THAT(result.said[0], HasSubstr(name));
+    ASSERT_THAT(result.printed, SizeIs(1)) << name << result.AllPrinted();
+    EXPECT_THAT(result.printed[0], HasSubstr(name));
   }
-  EXPECT_TRUE(Of({"bad.json"}).Said("bad.json: byte "));
-  EXPECT_TRUE(Of({"bad.xplane.pb"}).Said("byte 0"));
+  EXPECT_TRUE(Of({"bad.json"}).Printed("bad.json: byte "));
+  EXPECT_TRUE(Of({"bad.xplane.pb"}).Printed("byte 0"));
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ TEST(Allocator, SpoolGrowsTooFast_FewerSamplesStayRight) {
   usleep(300'000);
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const double allocated = static_cast<double>(result.Fact("blocks")) * (32 << 10);
   double estimated = 0;
   for (const auto& site : result.summary["allocation_sites"]) estimated += site["bytes_estimate"].get<double>();
@@ -151,7 +151,7 @@ TEST(Allocator, HandlerAllocatesAtAnyInstruction_IsCounted) {
     if (exact) options.tbprof = {"--malloc=exact"};
     const RunResult none = RunUnderTbprof({Program("stepped_blocks"), "0"}, options);
     const RunResult result = RunUnderTbprof({Program("stepped_blocks"), "600"}, options);
-    ASSERT_EQ(result.code(), 0) << result.AllSaid();
+    ASSERT_EQ(result.code(), 0) << result.AllPrinted();
     EXPECT_GT(result.Fact("steps"), 30u);
     const nlohmann::json process = result.summary["processes"][0];
     const nlohmann::json counted = process["allocator"], without = none.summary["processes"][0]["allocator"];
@@ -220,8 +220,8 @@ TEST_P(ExactAllocator, LiveAndPeakBlocks_AreKnownByPlace) {
     }
     EXPECT_GE(process["exact_heap"]["peak_bytes"], 11'000'000);
     EXPECT_LT(process["exact_heap"]["peak_bytes"], 11'500'000);
-    EXPECT_TRUE(pair.profiled.Said("each block")) << pair.profiled.AllSaid();
-    EXPECT_TRUE(pair.profiled.Said("Peak (blocks.c:")) << pair.profiled.AllSaid();
+    EXPECT_TRUE(pair.profiled.Printed("each block")) << pair.profiled.AllPrinted();
+    EXPECT_TRUE(pair.profiled.Printed("Peak (blocks.c:")) << pair.profiled.AllPrinted();
 
     const nlohmann::json child = pair.profiled.summary["processes"][1];
     ExpectAllThere(child);

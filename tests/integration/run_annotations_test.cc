@@ -57,7 +57,7 @@ TEST(Annotations, StepNames_AreSteps) {
   ASSERT_TRUE(pair.Same());
   EXPECT_EQ(pair.profiled.summary["steps"]["count"], 100);
   EXPECT_EQ(pair.profiled.summary["steps"]["source"], "annotation `iteration`");
-  EXPECT_TRUE(pair.profiled.Said("100 steps, median 1.")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("100 steps, median 1.")) << pair.profiled.AllPrinted();
   const Pair other = RunBoth(Program("annotations"), {"nest"}, {"--step-marker=^fetch$"});
   ASSERT_TRUE(other.Same());
   EXPECT_EQ(other.profiled.summary["steps"]["source"], "annotation `fetch`");
@@ -66,7 +66,7 @@ TEST(Annotations, StepNames_AreSteps) {
   EXPECT_EQ(none.summary["steps"]["source"], "synthetic");
   EXPECT_TRUE(
       none.profile->HasWarning("no annotation, no kernel and no line that repeats matches --step-marker=nothing"));
-  EXPECT_TRUE(RunTbprof({"run", "--step-marker=[", "--", "true"}).Said("expected a regular expression"));
+  EXPECT_TRUE(RunTbprof({"run", "--step-marker=[", "--", "true"}).Printed("expected a regular expression"));
 }
 
 TEST(Annotations, RangesThatEndOnOtherThreads_AreMatched) {
@@ -112,7 +112,7 @@ TEST(Annotations, InvalidNames_AreReplaced) {
 
 TEST(Annotations, KilledProcess_OpenRangesAreClipped) {
   const RunResult result = RunUnderTbprof({Program("annotations"), "killed"});
-  EXPECT_EQ(result.signal(), SIGKILL) << result.AllSaid();
+  EXPECT_EQ(result.signal(), SIGKILL) << result.AllPrinted();
   ASSERT_NE(result.profile, nullptr);
   const std::vector<Event> epochs = result.profile->Named("epoch"), done = result.profile->Named("done");
   ASSERT_THAT(epochs, SizeIs(1));
@@ -196,7 +196,7 @@ TEST(Annotations, NotPreloaded_IsNotRecorded) {
   const RunResult result =
       RunUnderTbprof({"/usr/bin/env", "-u", "LD_PRELOAD", Program("annotations"), "nest"}, options);
   EXPECT_EQ(result.out, bare.out);
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
 }
 
 }  // namespace

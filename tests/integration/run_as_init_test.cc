@@ -32,16 +32,16 @@ pid_t ChildOf(pid_t pid) {
 TEST_F(Init, Status_IsPassedOn) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options_);
   EXPECT_EQ(result.code(), 6);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
-  EXPECT_TRUE(result.Said("kill -USR1 1")) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("kill -USR1 1")) << result.AllPrinted();
 }
 
 TEST_F(Init, SignalOfTheCommand_Is128PlusItsNumber) {
   // The kernel does not end process 1 by a signal that has no handler.
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "kill -KILL $$"}, options_);
-  EXPECT_EQ(result.code(), 128 + SIGKILL) << result.AllSaid();
+  EXPECT_EQ(result.code(), 128 + SIGKILL) << result.AllPrinted();
   const RunResult terminated = RunUnderTbprof({"/bin/sh", "-c", "kill -TERM $$"}, options_);
-  EXPECT_EQ(terminated.code(), 128 + SIGTERM) << terminated.AllSaid();
+  EXPECT_EQ(terminated.code(), 128 + SIGTERM) << terminated.AllPrinted();
 }
 
 TEST_F(Init, SignalsOfTheRuntime_AreForwarded) {
@@ -51,9 +51,9 @@ TEST_F(Init, SignalsOfTheRuntime_AreForwarded) {
   ASSERT_GT(init, 0);
   ASSERT_EQ(kill(init, SIGTERM), 0);
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.code(), 23) << result.AllPrinted();
   EXPECT_EQ(result.out, "signal 15: 1\nfinished\n");
-  EXPECT_NE(result.profile, nullptr) << result.AllSaid();
+  EXPECT_NE(result.profile, nullptr) << result.AllPrinted();
 }
 
 TEST_F(Init, Orphans_AreReaped) {

@@ -76,15 +76,15 @@ pid_t TargetOf(const Job& job) {
 TEST(CaptureCommand, PidOfTheLauncher_ProfileIsInTheRunsLogdir) {
   const Job job = StartJob({"--window=none"});
   const RunResult capture = RunTbprof({"capture", std::to_string(job.running->pid()), "--duration=300ms"});
-  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
-  EXPECT_THAT(capture.AllSaid(), HasSubstr(job.running->logdir() + "/plugins/profile/"));
+  EXPECT_EQ(capture.code(), 0) << capture.AllPrinted();
+  EXPECT_THAT(capture.AllPrinted(), HasSubstr(job.running->logdir() + "/plugins/profile/"));
   const std::vector<std::string> files = FilesBelow(job.running->logdir(), ".xplane.pb");
   ASSERT_THAT(files, SizeIs(1));
   const std::unique_ptr<Profile> profile = Profile::Parse(files[0]);
   EXPECT_GT(profile->Count("usleep"), 30);
   const RunResult result = End(job);
   EXPECT_EQ(result.code(), 5);
-  EXPECT_THAT(result.AllSaid(), HasSubstr("asked for by tbprof capture"));
+  EXPECT_THAT(result.AllPrinted(), HasSubstr("asked for by tbprof capture"));
 }
 
 TEST(CaptureCommand, PidOfTheProgram_ProfileIsInTheGivenLogdir) {
@@ -94,7 +94,7 @@ TEST(CaptureCommand, PidOfTheProgram_ProfileIsInTheGivenLogdir) {
   TemporaryDirectory own;
   const RunResult capture =
       RunTbprof({"capture", std::to_string(target), "--duration=200ms", "--logdir", own.path(), "--run=mine"});
-  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_EQ(capture.code(), 0) << capture.AllPrinted();
   EXPECT_THAT(FilesBelow(own / "plugins/profile/mine", ".xplane.pb"), SizeIs(1));
   EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), IsEmpty());
   End(job);
@@ -105,12 +105,12 @@ TEST(CaptureCommand, RunName_AmongSeveralRuns_IsFound) {
   const Job job = StartJob({"--window=none", "--run=job_17"});
   const Job other = StartJob({"--window=none"});
   const RunResult capture = RunTbprof({"capture", "job_17", "--duration=100ms"});
-  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_EQ(capture.code(), 0) << capture.AllPrinted();
   EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
   EXPECT_THAT(FilesBelow(other.running->logdir() + "/plugins", ".xplane.pb"), IsEmpty());
   const RunResult which = RunTbprof({"capture", "--duration=100ms"});
   EXPECT_EQ(which.code(), 125);
-  EXPECT_THAT(which.AllSaid(), HasSubstr("which one?"));
+  EXPECT_THAT(which.AllPrinted(), HasSubstr("which one?"));
   End(job);
   End(other);
 }
@@ -122,8 +122,8 @@ TEST(CaptureCommand, TwoWorkersAndADeadOne_BothAreCaptured) {
   TemporaryDirectory logs;
   const RunResult capture = RunTbprof({"capture", first.address + "," + second.address + ",127.0.0.1:1",
                                        "--duration=300ms", "--retries=0", "--run=all", "--logdir", logs.path()});
-  EXPECT_EQ(capture.code(), 1) << capture.AllSaid();
-  EXPECT_THAT(capture.AllSaid(), HasSubstr("127.0.0.1:1: no reply"));
+  EXPECT_EQ(capture.code(), 1) << capture.AllPrinted();
+  EXPECT_THAT(capture.AllPrinted(), HasSubstr("127.0.0.1:1: no reply"));
   const auto stem = [](std::string address) {
     address[address.find(':')] = '_';
     return address;
@@ -188,10 +188,10 @@ TEST(CaptureCommand, ServerThatSendsNoAnswer_IsAnError) {
     const auto begin = std::chrono::steady_clock::now();
     const RunResult capture = RunTbprof({"capture", server.address(), "--duration=200ms", "--logdir", logs.path()});
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
-    EXPECT_EQ(capture.code(), 2) << capture.AllSaid();
-    EXPECT_THAT(capture.AllSaid(), HasSubstr(server.address() + ": no answer in time: " + cause));
-    EXPECT_THAT(capture.AllSaid(), HasSubstr("ss -ltnp 'sport = :"));
-    EXPECT_THAT(capture.AllSaid(), testing::Not(HasSubstr("trying again")));
+    EXPECT_EQ(capture.code(), 2) << capture.AllPrinted();
+    EXPECT_THAT(capture.AllPrinted(), HasSubstr(server.address() + ": no answer in time: " + cause));
+    EXPECT_THAT(capture.AllPrinted(), HasSubstr("ss -ltnp 'sport = :"));
+    EXPECT_THAT(capture.AllPrinted(), testing::Not(HasSubstr("trying again")));
   }
 }
 
@@ -201,7 +201,7 @@ TEST(CaptureCommand, LongCapture_IsWaitedFor) {
   ASSERT_FALSE(job.address.empty());
   TemporaryDirectory logs;
   const RunResult capture = RunTbprof({"capture", job.address, "--duration=7s", "--logdir", logs.path()});
-  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_EQ(capture.code(), 0) << capture.AllPrinted();
   EXPECT_THAT(FilesBelow(logs.path(), ".xplane.pb"), SizeIs(1));
   End(job);
 }
@@ -215,7 +215,7 @@ TEST(CaptureCommand, EachRank_HasAFile) {
   TemporaryDirectory logs;
   const RunResult capture =
       RunTbprof({"capture", job.address, "--duration=300ms", "--run=three", "--logdir", logs.path()});
-  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_EQ(capture.code(), 0) << capture.AllPrinted();
   const std::string stem = "127.0.0.1_" + job.address.substr(job.address.find(':') + 1);
   EXPECT_THAT(NamesIn(logs / "plugins/profile/three", ".xplane.pb"),
               UnorderedElementsAre(stem + ".xplane.pb", stem + ".r1.xplane.pb", stem + ".r2.xplane.pb"));
@@ -249,7 +249,7 @@ TEST(CaptureCommand, ProcessesThatOutliveTheCommand_AreCaptured) {
   EXPECT_EQ(StatusOf(running->pid())["state"], "armed");
   const RunResult capture = RunTbprof(
       {"capture", std::to_string(running->pid()), "--duration=300ms", "--run=asked", "--logdir", directory.path()});
-  EXPECT_EQ(capture.code(), 0) << capture.AllSaid();
+  EXPECT_EQ(capture.code(), 0) << capture.AllPrinted();
   const std::vector<std::string> asked = FilesBelow(directory / "plugins/profile/asked", ".xplane.pb");
   ASSERT_THAT(asked, SizeIs(1));
   EXPECT_GT(Profile::Parse(asked[0])->Count("usleep"), 0);
@@ -282,10 +282,10 @@ TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   const RunResult capture =
       RunTbprof({"capture", run, "--duration=300ms", "--retries=5", "--run=both", "--logdir", own.path()});
   EXPECT_EQ(capture.code(), 1);
-  EXPECT_THAT(capture.AllSaid(), HasSubstr("missing ranks: 1: no launcher of theirs"));
-  EXPECT_THAT(capture.AllSaid(), HasSubstr("rank 2 (process " + std::to_string(second->pid()) + "): capture 1 of"));
+  EXPECT_THAT(capture.AllPrinted(), HasSubstr("missing ranks: 1: no launcher of theirs"));
+  EXPECT_THAT(capture.AllPrinted(), HasSubstr("rank 2 (process " + std::to_string(second->pid()) + "): capture 1 of"));
   const std::vector<std::string> files = FilesBelow(own / "plugins/profile/both", ".xplane.pb");
-  ASSERT_THAT(files, SizeIs(2)) << capture.AllSaid();
+  ASSERT_THAT(files, SizeIs(2)) << capture.AllPrinted();
   int64_t late_ps = -1, first_ps = -1;
   for (const std::string& path : files) {
     const std::unique_ptr<Profile> profile = Profile::Parse(path);
@@ -297,7 +297,7 @@ TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   }
   // The late rank's events still lie behind the other rank's events.
   EXPECT_GT(late_ps, first_ps);
-  EXPECT_THAT(capture.AllSaid(),
+  EXPECT_THAT(capture.AllPrinted(),
               ::testing::ContainsRegex("_r2.xplane.pb: this window began [0-9.]+ s after the start"));
   const nlohmann::json status = StatusOf(second->pid());
   EXPECT_EQ(status["rank"], 2);
@@ -306,14 +306,14 @@ TEST(CaptureCommand, LateAndMissingRanks_AreNamed) {
   TemporaryDirectory one;
   const RunResult single =
       RunTbprof({"capture", std::to_string(first->pid()), "--duration=100ms", "--logdir", one.path()});
-  EXPECT_EQ(single.code(), 0) << single.AllSaid();
-  EXPECT_THAT(single.AllSaid(), ::testing::Not(HasSubstr("missing")));
+  EXPECT_EQ(single.code(), 0) << single.AllPrinted();
+  EXPECT_THAT(single.AllPrinted(), ::testing::Not(HasSubstr("missing")));
   // A session that never answers is named with its rank.
   second->Signal(SIGUSR1);
   ASSERT_TRUE(second->WaitForError("capture 3"));
   const RunResult again = RunTbprof({"capture", run, "--duration=100ms", "--retries=0"});
   EXPECT_EQ(again.code(), 1);
-  EXPECT_THAT(again.AllSaid(),
+  EXPECT_THAT(again.AllPrinted(),
               HasSubstr("1 worker answered, 1 did not: rank 2 (process " + std::to_string(second->pid()) + ")"));
   for (const auto& running : {first.get(), second.get()}) {
     WriteFile(running->path() + "/stop", "");
@@ -331,7 +331,7 @@ TEST(CaptureCommand, SecondCapture_ErrorNamesTheFirst) {
   const RunResult capture =
       RunTbprof({"capture", std::to_string(job.running->pid()), "--duration=100ms", "--retries=0"});
   EXPECT_EQ(capture.code(), 2);
-  EXPECT_THAT(capture.AllSaid(), HasSubstr("capture 1 of a signal is open until"));
+  EXPECT_THAT(capture.AllPrinted(), HasSubstr("capture 1 of a signal is open until"));
   // The command's end closes the first, with its data.
   const RunResult result = End(job);
   EXPECT_EQ(result.code(), 5);
@@ -370,7 +370,7 @@ TEST(CaptureCommand, WrongArguments_AreOneErrorLine) {
            {{"merge", "/nowhere"}, "two run directories"}}) {
     const RunResult result = RunTbprof(words);
     EXPECT_EQ(result.code(), 125) << words[1];
-    EXPECT_THAT(result.AllSaid(), HasSubstr(text));
+    EXPECT_THAT(result.AllPrinted(), HasSubstr(text));
   }
 }
 
@@ -379,7 +379,7 @@ TEST(CaptureCommand, PortInUse_CommandRuns) {
   const std::string port = job.address.substr(job.address.find(':') + 1);
   const RunResult other = RunUnderTbprof({"/bin/sh", "-c", "exit 7"}, {.tbprof = {"--window=none", "--port=" + port}});
   EXPECT_EQ(other.code(), 7);
-  EXPECT_THAT(other.AllSaid(), HasSubstr("--port=0 takes one that is free"));
+  EXPECT_THAT(other.AllPrinted(), HasSubstr("--port=0 takes one that is free"));
   const RunResult strict =
       RunUnderTbprof({"/bin/sh", "-c", "exit 7"}, {.tbprof = {"--window=none", "--strict", "--port=" + port}});
   EXPECT_EQ(strict.code(), 125);
@@ -407,8 +407,8 @@ TEST(Merge, SeparateCaptures_AreAligned) {
   End(job);
   const RunResult merge = RunTbprof(
       {"merge", logs / "plugins/profile/one", logs / "plugins/profile/two", "--run=both", "--logdir", logs.path()});
-  EXPECT_EQ(merge.code(), 0) << merge.AllSaid();
-  EXPECT_THAT(merge.AllSaid(), HasSubstr("has no moment in common"));
+  EXPECT_EQ(merge.code(), 0) << merge.AllPrinted();
+  EXPECT_THAT(merge.AllPrinted(), HasSubstr("has no moment in common"));
   const std::vector<std::string> files = FilesBelow(logs / "plugins/profile/both", ".xplane.pb");
   ASSERT_THAT(files, SizeIs(2));
   std::vector<int64_t> first, starts;

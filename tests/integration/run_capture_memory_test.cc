@@ -34,16 +34,16 @@ Captured FreeOnce(std::vector<std::string> options_of_tbprof) {
   EXPECT_TRUE(running->WaitForFact("freed "));
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 6) << result.AllSaid();
+  EXPECT_EQ(result.code(), 6) << result.AllPrinted();
   Captured captured;
-  captured.said = result.AllSaid();
+  captured.printed = result.AllPrinted();
   for (const std::string& directory : result.run_directories) {
     const auto json = nlohmann::json::parse(ReadFile(directory + "/summary.json"), nullptr, false);
     if (!json["window"].get<std::string>().starts_with("capture")) continue;
     captured.summary = json;
     captured.profile = Profile::Parse(FilesBelow(directory, ".xplane.pb").at(0));
   }
-  EXPECT_NE(captured.profile, nullptr) << captured.said;
+  EXPECT_NE(captured.profile, nullptr) << captured.printed;
   return captured;
 }
 
@@ -81,8 +81,8 @@ TEST(CaptureMemory, BlocksFromBeforeTheCapture_AreCounted) {
   EXPECT_GE(heap["window_peak_bytes"], heap["begin_bytes"]) << heap;
   EXPECT_LT(level("window_peak_bytes"), 102) << heap;
   EXPECT_NEAR(level("peak_bytes"), 150, 2) << heap;
-  EXPECT_THAT(captured.said, HasSubstr("live at the end 60.2 MiB; peak in this window "));
-  EXPECT_THAT(captured.said, HasSubstr(", since its start 151 MiB"));
+  EXPECT_THAT(captured.printed, HasSubstr("live at the end 60.2 MiB; peak in this window "));
+  EXPECT_THAT(captured.printed, HasSubstr(", since its start 151 MiB"));
   // The counter of the trace viewer and the memory page.
   const std::vector<Event> events = MemoryEventsOf(captured, "host heap: earlier_blocks");
   ASSERT_FALSE(events.empty());
@@ -107,7 +107,7 @@ TEST(CaptureMemory, CountingBeganWithTheCapture_IsUnknown) {
   }
   EXPECT_NEAR(heap["change_bytes"].get<double>() / kMiB, -40, 2) << heap;
   EXPECT_NEAR(heap["window_peak_at_least_bytes"].get<double>() / kMiB, 40, 2) << heap;
-  EXPECT_THAT(captured.said, HasSubstr("live bytes not known"));
+  EXPECT_THAT(captured.printed, HasSubstr("live bytes not known"));
   EXPECT_TRUE(MemoryEventsOf(captured, "host heap: ").empty()) << "what is a lower bound is called so";
   const std::vector<Event> events = MemoryEventsOf(captured, "host heap, at least: earlier_blocks");
   ASSERT_FALSE(events.empty());

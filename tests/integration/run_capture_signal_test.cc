@@ -33,7 +33,7 @@ TEST(CaptureSignal, TargetWithDefaultAction_IsACapture) {
   EXPECT_FALSE(running->Ended());
   Stop(*running);
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 23) << result.AllSaid();
+  EXPECT_EQ(result.code(), 23) << result.AllPrinted();
   EXPECT_EQ(result.out, "finished\n");
   ASSERT_THAT(result.run_directories, SizeIs(1));
   EXPECT_GT(result.profile->Count("usleep"), 3);
@@ -53,7 +53,7 @@ TEST(CaptureSignal, HundredSignals_AreOneCapture) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 23);
-  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
 }
 
 TEST(CaptureSignal, ForkChild_IsACapture) {
@@ -65,7 +65,7 @@ TEST(CaptureSignal, ForkChild_IsACapture) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 4);
-  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
 }
 
 // SIGUSR1 reaches the launcher and the target, as by `pkill -f train.py`. /proc shows the signal as caught by the
@@ -80,7 +80,7 @@ TEST(CaptureSignal, LauncherAndProgram_AreOneCapture) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 23);
-  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
 }
 
 TEST(CaptureSignal, Launcher_IsNotForwardedToOurHandler) {
@@ -91,7 +91,7 @@ TEST(CaptureSignal, Launcher_IsNotForwardedToOurHandler) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 23);
-  EXPECT_FALSE(result.Said("still open")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("still open")) << result.AllPrinted();
   EXPECT_THAT(result.run_directories, SizeIs(1));
 }
 
@@ -105,7 +105,7 @@ TEST(CaptureSignal, ProgramsOwnHandler_IsCalled) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.out, "signal 12: 1\nfinished\n");
-  EXPECT_THAT(result.run_directories, SizeIs(0)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(0)) << result.AllPrinted();
 }
 
 TEST(CaptureSignal, None_InstallsNothing) {

@@ -78,7 +78,7 @@ TEST(Capture, TwoCapturesAndTheRun_AreThreeProfiles) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 23);
-  EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllPrinted();
 }
 
 TEST(Capture, SecondSignalDuringACapture_IsRefused) {
@@ -120,7 +120,7 @@ TEST(Capture, ProgramEnds_CaptureIsPublished) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 23);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
 }
 
 TEST(Window, None_WithoutACapture_LeavesNoFiles) {
@@ -129,7 +129,7 @@ TEST(Window, None_WithoutACapture_LeavesNoFiles) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
   EXPECT_EQ(result.code(), 2);
   EXPECT_TRUE(result.run_directories.empty());
-  EXPECT_TRUE(result.Said("nothing was recorded")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("nothing was recorded")) << result.AllPrinted();
   EXPECT_TRUE(Spools(result.logdir).empty());
 }
 
@@ -142,7 +142,7 @@ TEST(Window, DelayAndDuration_AreKept) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 23);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   EXPECT_GE(result.summary["wall_s"].get<double>(), 0.29);
   EXPECT_GT(result.profile->Count("usleep"), 3);
   EXPECT_LT(result.profile->Count("usleep"), static_cast<int64_t>(result.Fact("pieces")));
@@ -153,11 +153,11 @@ TEST(Window, ProgramEndsBeforeItOpens_IsReported) {
   options.tbprof = {"--window=100s+1s"};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "2"}, options);
   EXPECT_EQ(result.code(), 2);
-  EXPECT_FALSE(result.said.empty());
+  EXPECT_FALSE(result.printed.empty());
   // Never silently empty: either no profile and a line, or a profile with a warning.
   EXPECT_TRUE(result.run_directories.empty() ||
               (result.profile != nullptr && result.profile->space().warnings_size() > 0))
-      << result.AllSaid();
+      << result.AllPrinted();
 }
 
 std::vector<std::string> AllEvents(const Profile& profile) {
@@ -180,7 +180,7 @@ TEST(Spool, Convert_GivesTheSameProfile) {
   ASSERT_THAT(spools, SizeIs(1));
   TemporaryDirectory directory;
   const RunResult converted = RunTbprof({"convert", "--logdir=" + (directory / "again"), spools[0]});
-  ASSERT_EQ(converted.code(), 0) << converted.AllSaid();
+  ASSERT_EQ(converted.code(), 0) << converted.AllPrinted();
   const std::vector<std::string> runs = RunDirectories(directory / "again");
   ASSERT_THAT(runs, SizeIs(1));
   const std::unique_ptr<Profile> again = ProfileIn(runs[0]);
@@ -223,16 +223,16 @@ TEST(Spool, Recover_LauncherKilled_GivesTheProfile) {
   in_other.directory = other.path();
   std::filesystem::create_directory_symlink(result.logdir, clone / "tbprof-logs");
   const RunResult refused = RunTbprof({"recover"}, in_clone);
-  EXPECT_EQ(refused.code(), 125) << refused.AllSaid();
-  EXPECT_TRUE(refused.Said("tbprof-logs is a symbolic link")) << refused.AllSaid();
+  EXPECT_EQ(refused.code(), 125) << refused.AllPrinted();
+  EXPECT_TRUE(refused.Printed("tbprof-logs is a symbolic link")) << refused.AllPrinted();
   std::filesystem::create_directory(other / "tbprof-logs");
   std::filesystem::create_directory_symlink(result.logdir + "/.tbprof", other / "tbprof-logs/.tbprof");
-  EXPECT_TRUE(RunTbprof({"recover"}, in_other).Said("no spool found"));
+  EXPECT_TRUE(RunTbprof({"recover"}, in_other).Printed("no spool found"));
   EXPECT_THAT(Spools(result.logdir), SizeIs(1));
   const RunResult recovered = RunTbprof({"recover", "tbprof-logs"}, in_clone);
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
   const std::vector<std::string> runs = RunDirectories(result.logdir);
-  ASSERT_THAT(runs, SizeIs(1)) << recovered.AllSaid();
+  ASSERT_THAT(runs, SizeIs(1)) << recovered.AllPrinted();
   const std::unique_ptr<Profile> profile = ProfileIn(runs[0]);
   ASSERT_NE(profile, nullptr);
   EXPECT_GE(profile->Count("usleep"), 49);
@@ -244,7 +244,7 @@ TEST(Spool, Recover_SpoolInUse_IsLeft) {
   const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
   ASSERT_TRUE(running->WaitForFact("warm "));
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + running->logdir()});
-  EXPECT_TRUE(recovered.Said("left alone")) << recovered.AllSaid();
+  EXPECT_TRUE(recovered.Printed("left alone")) << recovered.AllPrinted();
   EXPECT_THAT(Spools(running->logdir()), SizeIs(1));
   Stop(*running);
   EXPECT_EQ(running->Wait().code(), 23);
@@ -267,7 +267,7 @@ TEST(Spool, Convert_DamagedSpool_GivesTheRest) {
     const std::string logdir = directory / name;
     const RunResult converted =
         RunTbprof({"convert", "--logdir=" + logdir, directory / (std::string(name) + ".spool")});
-    EXPECT_EQ(converted.code(), 0) << converted.AllSaid();
+    EXPECT_EQ(converted.code(), 0) << converted.AllPrinted();
     const std::vector<std::string> runs = RunDirectories(logdir);
     ASSERT_THAT(runs, SizeIs(1)) << name;
     const std::unique_ptr<Profile> profile = ProfileIn(runs[0]);
@@ -278,7 +278,7 @@ TEST(Spool, Convert_DamagedSpool_GivesTheRest) {
   for (const char* name : {"empty", "other"}) {
     const RunResult converted =
         RunTbprof({"convert", "--logdir=" + (directory / name), directory / (std::string(name) + ".spool")});
-    EXPECT_EQ(converted.code(), 1) << converted.AllSaid();
+    EXPECT_EQ(converted.code(), 1) << converted.AllPrinted();
     EXPECT_TRUE(RunDirectories(directory / name).empty());
   }
 }

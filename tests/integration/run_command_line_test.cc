@@ -41,7 +41,7 @@ TEST(Words, OptionsOfTheCommand_AreUnchanged) {
     const std::vector<std::string> a = Lines(bare.out), b = Lines(result.out);
     ASSERT_EQ(a.size(), b.size());
     for (size_t i = 0; i <= words.size() + 2; ++i) EXPECT_EQ(a[i], b[i]);
-    EXPECT_TRUE(std::filesystem::exists(directory / "logs/plugins/profile")) << result.AllSaid();
+    EXPECT_TRUE(std::filesystem::exists(directory / "logs/plugins/profile")) << result.AllPrinted();
     EXPECT_FALSE(std::filesystem::exists("/x"));
   }
 }
@@ -50,7 +50,7 @@ TEST(Words, InvalidArguments_ProfileIsValid) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0", "\xff\xfe", "", "new\nline"});
   ASSERT_NE(result.profile, nullptr);
   EXPECT_FALSE(result.summary.is_discarded());
-  EXPECT_THAT(result.said, SizeIs(testing::Gt(3u)));
+  EXPECT_THAT(result.printed, SizeIs(testing::Gt(3u)));
 }
 
 TEST(Words, EnvironmentOnly_OptionsAreUsed) {
@@ -65,7 +65,7 @@ TEST(Words, EnvironmentOnly_OptionsAreUsed) {
     profiles += entry.path().string().ends_with(".xplane.pb");
   }
   EXPECT_EQ(profiles, 1);
-  EXPECT_TRUE(result.said.empty()) << result.AllSaid();
+  EXPECT_TRUE(result.printed.empty()) << result.AllPrinted();
   EXPECT_EQ(result.err, "on stderr\n");
 }
 
@@ -73,16 +73,17 @@ TEST(Words, StandardOutput_HasNoLinesOfTbprof) {
   const RunResult result = RunUnderTbprof({"/bin/true"});
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, "");
-  EXPECT_GE(result.said.size(), 5u);
-  EXPECT_LE(result.said.size(), 25u);
-  for (const std::string& line : result.said) EXPECT_EQ(line.find('\x1b'), std::string::npos) << "no colours in a file";
+  EXPECT_GE(result.printed.size(), 5u);
+  EXPECT_LE(result.printed.size(), 25u);
+  for (const std::string& line : result.printed)
+    EXPECT_EQ(line.find('\x1b'), std::string::npos) << "no colours in a file";
 }
 
 TEST(Words, Quiet_PrintsErrorsOnly) {
   RunOptions options;
   options.tbprof = {"--quiet"};
   const RunResult result = RunUnderTbprof({"/bin/true"}, options);
-  EXPECT_TRUE(result.said.empty()) << result.AllSaid();
+  EXPECT_TRUE(result.printed.empty()) << result.AllPrinted();
   EXPECT_NE(result.profile, nullptr);
 }
 
@@ -91,7 +92,7 @@ TEST(Words, Disabled_IsAPlainExec) {
   options.environment = {{"TBPROF_DISABLE", "1"}};
   const RunResult result = RunUnderTbprof({Program("waits_for_signals"), "0"}, options);
   EXPECT_EQ(result.code(), 23);
-  EXPECT_TRUE(result.said.empty()) << result.AllSaid();
+  EXPECT_TRUE(result.printed.empty()) << result.AllPrinted();
   EXPECT_TRUE(result.run_directories.empty());
   EXPECT_EQ(result.Fact("pid"), static_cast<uint64_t>(result.pid)) << "a plain exec";
 }
@@ -129,9 +130,9 @@ INSTANTIATE_TEST_SUITE_P(All, EndBySignal,
 // ---- bad input: one line, and nothing started
 
 void ExpectRefused(const RunResult& result, int status, const std::string& part) {
-  EXPECT_EQ(result.code(), status) << result.AllSaid() << result.err;
-  ASSERT_THAT(result.said, SizeIs(1)) << result.AllSaid();
-  EXPECT_THAT(result.said[0], HasSubstr(part));
+  EXPECT_EQ(result.code(), status) << result.AllPrinted() << result.err;
+  ASSERT_THAT(result.printed, SizeIs(1)) << result.AllPrinted();
+  EXPECT_THAT(result.printed[0], HasSubstr(part));
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(result.out, "") << "the command was started";
 }
@@ -159,8 +160,8 @@ TEST(BadInput, UnknownVariable_IsAWarning) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "5"}, options);
   EXPECT_EQ(result.code(), 5);
   EXPECT_NE(result.profile, nullptr);
-  EXPECT_TRUE(result.Said("TBPROF_LOGDRI, which is no option of tbprof")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("did you mean TBPROF_LOGDIR?")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("TBPROF_LOGDRI, which is no option of tbprof")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("did you mean TBPROF_LOGDIR?")) << result.AllPrinted();
 }
 
 TEST(BadInput, NoCommand_Is125) {
@@ -201,7 +202,7 @@ TEST(BadInput, OnErrorRun_CommandRuns) {
       RunTbprof({"run", "--on-error=run", "--logdir=/proc/logs", "--", Program("ends"), "exit", "4"});
   EXPECT_EQ(result.code(), 4);
   EXPECT_EQ(result.out, "exit 4\n");
-  EXPECT_TRUE(result.Said("/proc/logs"));
+  EXPECT_TRUE(result.Printed("/proc/logs"));
 }
 
 TEST(BadInput, DefaultLogdirUnusable_FallsBack) {
@@ -212,7 +213,7 @@ TEST(BadInput, DefaultLogdirUnusable_FallsBack) {
   options.environment = {{"TMPDIR", temporary.path()}};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, options);
   EXPECT_EQ(result.code(), 0);
-  EXPECT_TRUE(result.Said(temporary.path())) << result.AllSaid();
+  EXPECT_TRUE(result.Printed(temporary.path())) << result.AllPrinted();
   EXPECT_FALSE(std::filesystem::is_empty(temporary.path()));
 }
 
@@ -222,7 +223,7 @@ TEST(NotRecorded, StaticProgram_IsNamed) {
   if (access("/sbin/ldconfig", X_OK) != 0) GTEST_SKIP() << "no static program at hand: /sbin/ldconfig is missing";
   const Pair pair = RunBoth(std::vector<std::string>{"/sbin/ldconfig", "--version"}, RunOptions());
   EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
-  EXPECT_TRUE(pair.profiled.Said("static")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("static")) << pair.profiled.AllPrinted();
 }
 
 TEST(NotRecorded, SetuidProgram_IsNamed) {
@@ -244,7 +245,7 @@ TEST(NotRecorded, SetuidProgram_IsNamed) {
       IsRoot() ? std::vector<std::string>{program, "exit", "6"} : std::vector<std::string>{program, "--version"};
   const Pair pair = RunBoth(command, RunOptions());
   EXPECT_TRUE(SameOutput(pair.bare, pair.profiled));
-  EXPECT_TRUE(pair.profiled.Said("setuid")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("setuid")) << pair.profiled.AllPrinted();
 }
 
 TEST(NotRecorded, OtherClassOrArchitecture_IsNamed) {
@@ -257,7 +258,7 @@ TEST(NotRecorded, OtherClassOrArchitecture_IsNamed) {
   const RunResult bare = RunBare({"/usr/bin/env", directory / "foreign"});
   const RunResult profiled = RunUnderTbprof({directory / "foreign"});
   EXPECT_TRUE(SameOutput(bare, profiled));
-  EXPECT_TRUE(profiled.Said("another machine")) << profiled.AllSaid();
+  EXPECT_TRUE(profiled.Printed("another machine")) << profiled.AllPrinted();
 }
 
 TEST(NotRecorded, ScriptWithoutInterpreter_RunsInAShell) {
@@ -281,7 +282,7 @@ TEST(NotRecorded, WrapperThatMovesTheWork_IsNamed) {
     const RunResult result = RunUnderTbprof(words, options);
     EXPECT_EQ(result.code(), 0);
     EXPECT_THAT(result.out, HasSubstr("wrapper "));
-    EXPECT_TRUE(result.Said(name)) << name << "\n" << result.AllSaid();
+    EXPECT_TRUE(result.Printed(name)) << name << "\n" << result.AllPrinted();
   }
 }
 
@@ -292,7 +293,7 @@ TEST(Nested, InnerTbprof_RunsTheCommandOnly) {
   EXPECT_EQ(result.code(), 9);
   EXPECT_EQ(result.out, "exit 9\n");
   EXPECT_THAT(result.run_directories, SizeIs(1));
-  EXPECT_TRUE(result.Said("already inside"));
+  EXPECT_TRUE(result.Printed("already inside"));
 }
 
 TEST(Names, SameSecond_GivesTwoProfiles) {
@@ -369,7 +370,7 @@ TEST(Signals, DefaultAction_EndsBoth) {
   running->Signal(SIGTERM);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.signal(), SIGTERM);
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_GE(result.profile->Count("usleep"), 49);
 }
 

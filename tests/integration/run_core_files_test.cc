@@ -36,7 +36,7 @@ void ExpectElsewhere(const RunResult& run) {
   for (const nlohmann::json& core : run.summary["cores"]) {
     EXPECT_NE(core["state"], "read") << core.dump();
     EXPECT_NE(core["path"].get<std::string>() + core["reason"].get<std::string>(), "");
-    EXPECT_TRUE(run.Said("core    ")) << run.AllSaid();
+    EXPECT_TRUE(run.Printed("core    ")) << run.AllPrinted();
   }
 }
 
@@ -79,7 +79,7 @@ RunResult RunPython(const std::string& limit, std::vector<std::string> options =
   std::string program = kCrash;
   program.replace(program.find("WANTED"), 6, limit);
   RunResult run = RunUnderTbprof({kPython, "-c", program}, {.tbprof = std::move(options)});
-  EXPECT_EQ(run.signal(), SIGSEGV) << run.AllSaid();
+  EXPECT_EQ(run.signal(), SIGSEGV) << run.AllPrinted();
   return run;
 }
 
@@ -124,9 +124,9 @@ TEST_F(CoreFiles, CrashInAThreadOfPython_ShowsItsStacksAndLeavesTheFile) {
   EXPECT_EQ(last[0]["source"], "core");
   EXPECT_EQ(last[0]["frames"][0]["function"], "string_at");
   EXPECT_EQ(last[0]["age_s"], 0);
-  EXPECT_TRUE(run.Said("killed by SIGSEGV at address 0x0; its stacks then, exact")) << run.AllSaid();
-  EXPECT_TRUE(run.Said(" got the signal: string_at (")) << run.AllSaid();
-  EXPECT_FALSE(run.Said("last samples of")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("killed by SIGSEGV at address 0x0; its stacks then, exact")) << run.AllPrinted();
+  EXPECT_TRUE(run.Printed(" got the signal: string_at (")) << run.AllPrinted();
+  EXPECT_FALSE(run.Printed("last samples of")) << run.AllPrinted();
   const std::string path = run.summary["cores"][0]["path"];
   struct stat status;
   ASSERT_EQ(stat(path.c_str(), &status), 0) << path;
@@ -137,7 +137,7 @@ TEST_F(CoreFiles, CrashInAThreadOfPython_ShowsItsStacksAndLeavesTheFile) {
   ASSERT_EQ(spools.size(), 1u);
   TemporaryDirectory again;
   const RunResult converted = RunTbprof({"convert", spools[0], "--logdir=" + again.path() + "/logs"});
-  EXPECT_EQ(converted.code(), 0) << converted.AllSaid();
+  EXPECT_EQ(converted.code(), 0) << converted.AllPrinted();
   const std::vector<std::string> summaries = FilesBelow(again.path(), "summary.json");
   ASSERT_EQ(summaries.size(), 1u);
   ExpectCrashOfThread(nlohmann::json::parse(ReadFile(summaries[0]))["cores"]);
@@ -152,14 +152,14 @@ TEST_F(CoreFiles, WithoutSampling_TheCoreIsReadAllTheSame) {
 TEST_F(CoreFiles, CoreCutByItsLimit_ShowsWhatIsThereAndTheSamples) {
   const RunResult run = RunPython("65536");
   if (!CoresAreFiles()) return ExpectElsewhere(run);
-  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllSaid();
+  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllPrinted();
   const nlohmann::json& core = run.summary["cores"][0];
   EXPECT_EQ(core["state"], "read") << core.dump();
   EXPECT_THAT(core["reason"].get<std::string>(), HasSubstr(" bytes (ulimit -c, or a full disk)"));
   EXPECT_EQ(core["threads"][0]["got_signal"], true);
   EXPECT_EQ(core["threads"][0]["native_complete"], false);
   EXPECT_EQ(run.summary["python"]["last_stacks"][0]["source"], "sample");
-  EXPECT_TRUE(run.Said("last samples of")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("last samples of")) << run.AllPrinted();
 }
 
 TEST_F(CoreFiles, NoCoreFile_ShowsTheSamples) {
@@ -180,7 +180,7 @@ ctypes.string_at(0)
 )";
   const RunResult run = RunUnderTbprof({kPython, "-c", program});
   if (!CoresAreFiles()) return ExpectElsewhere(run);
-  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllSaid();
+  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllPrinted();
   EXPECT_EQ(run.summary["cores"][0]["state"], "read") << run.summary["cores"].dump();
   EXPECT_THAT(run.summary["cores"][0]["path"].get<std::string>(), HasSubstr("/below/core"));
 }
@@ -197,9 +197,9 @@ if child == 0:
 print(child, os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
 )";
   const RunResult run = RunUnderTbprof({kPython, "-c", program});
-  EXPECT_EQ(run.code(), 0) << run.AllSaid();
+  EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   if (!CoresAreFiles()) return ExpectElsewhere(run);
-  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllSaid();
+  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllPrinted();
   const nlohmann::json& core = run.summary["cores"][0];
   EXPECT_EQ(std::to_string(core["pid"].get<int>()) + " 11\n", run.out);
   EXPECT_TRUE(HasInOrder(Functions(core["threads"][0]["frames"]), {"string_at", "in_child", "<module>"}))
@@ -224,7 +224,7 @@ TEST(CoreFilesOfC, AbortInNestedFunctions_ShowsThem) {
   EXPECT_TRUE(HasInOrder(CrashedIn(run), {"abort", "Inner", "Middle", "Outer", "main"})) << run.summary["cores"].dump();
   EXPECT_TRUE(run.summary["cores"][0]["fault_address"].is_null());
   EXPECT_EQ(run.summary["cores"][0]["threads"][0]["native_complete"], true);
-  EXPECT_TRUE(run.Said("main thread got the signal: ")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("main thread got the signal: ")) << run.AllPrinted();
 }
 
 TEST(CoreFilesOfC, CallOfAddressZero_HasItsCaller) {
@@ -248,7 +248,7 @@ TEST(CoreFilesOfC, FaultInAThread_HasItsAddress) {
   const RunResult run = RunUnderTbprof({Program("crashes"), "segfault", "-1", "thread"});
   EXPECT_EQ(run.signal(), SIGSEGV);
   if (!CoresAreFiles()) return ExpectElsewhere(run);
-  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllSaid();
+  ASSERT_EQ(run.summary["cores"].size(), 1u) << run.AllPrinted();
   const nlohmann::json& core = run.summary["cores"][0];
   EXPECT_EQ(core["fault_address"], "0x10");
   EXPECT_THAT(Functions(core["threads"][0]["native_frames"]).at(0), HasSubstr("Inner"));

@@ -36,7 +36,7 @@ TEST_F(CudaDrivers, Neighbour_Hooks_RecordsEachKernelOnce) {
     if (neighbour.kernels == 0) continue;
     const RunResult run = RunUnderTbprof(neighbour.command, OptionsOf(neighbour, "hooks", true));
     ASSERT_EQ(run.code(), 0) << neighbour.name << run.err;
-    ASSERT_FALSE(run.summary.is_null()) << neighbour.name << run.AllSaid();
+    ASSERT_FALSE(run.summary.is_null()) << neighbour.name << run.AllPrinted();
     EXPECT_EQ(KernelsOf(run), neighbour.kernels) << neighbour.name;
   }
 }

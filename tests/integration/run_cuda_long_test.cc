@@ -63,13 +63,13 @@ TEST_F(Cuda, InvalidTimes_ComeAgainAfterAllRestarts_RecordingIsLimitedToWindows)
   EXPECT_GT(Sum(captured, "kernels"), 0) << captured;
   EXPECT_EQ(Sum(captured, "untimed"), 0) << captured;
   const RunResult run = End(running.get());
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   // One gap before the capture and one after it.
   const std::vector<nlohmann::json> limited = LimitedGaps(run.summary);
   ASSERT_EQ(limited.size(), 2u) << GapsOf(run.summary);
   for (const auto& gap : limited) EXPECT_THAT(gap.value("remedy", ""), HasSubstr("tbprof capture"));
   EXPECT_THAT(PageText(*run.profile), HasSubstr("no valid times again after 8 restarts"));
-  EXPECT_TRUE(run.Said("(limited:")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("(limited:")) << run.AllPrinted();
   EXPECT_LT(limited[0].value("end_s", 0.0), limited[1].value("start_s", 0.0));
 }
 
@@ -86,9 +86,9 @@ TEST_F(Cuda, ValidTimes_LongRunWithACapture_IsNotLimited) {
   const auto running = StartLongRun("");
   ASSERT_TRUE(Capture(running.get(), "capture: kill"));
   const RunResult run = End(running.get());
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   EXPECT_TRUE(GapsOf(run.summary).empty()) << GapsOf(run.summary);
-  EXPECT_FALSE(run.Said("no valid kernel times")) << run.AllSaid();
+  EXPECT_FALSE(run.Printed("no valid kernel times")) << run.AllPrinted();
   EXPECT_EQ(Sum(run.summary, "untimed"), 0);
 }
 

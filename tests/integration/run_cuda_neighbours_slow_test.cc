@@ -33,7 +33,7 @@ TEST_F(CuptiCallsOften, RandomOrder_AnswersAndRecordsAreAsBare) {
       RunOptions options = On("cuda13", share % 4 == 3 ? "version=22" : "");
       options.tbprof = {std::string("--cuda=") + mode};
       const Pair pair = RunBoth({Subject("cupti_calls"), "500", std::to_string(share * 100'003)}, options);
-      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllPrinted();
       ASSERT_EQ(pair.profiled.code(), 0);
     }
   }
@@ -42,7 +42,7 @@ TEST_F(CuptiCallsOften, RandomOrder_AnswersAndRecordsAreAsBare) {
 TEST_F(CuptiCallsOften, TwoThreadsAtOnce_NeitherHangNorCrash) {
   for (int share = 0; share < Repetitions(8) && !HasFailure(); ++share) {
     const Pair pair = RunBoth({Subject("cupti_calls"), "500", std::to_string(share), "together"}, On("cuda13"));
-    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+    ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllPrinted();
     ASSERT_EQ(pair.profiled.code(), 0);
   }
 }

@@ -44,7 +44,7 @@ TEST_F(Cuda, Neighbour_RecordsThatComeLate_AreWhole) {
   options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
   options.environment.emplace_back("NEIGHBOUR_QUIET_MS", "10");
   const Pair pair = RunBoth({Subject("neighbour_linked"), "kineto", "3"}, options);
-  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllPrinted();
   int64_t timed = 0;
   for (const Event& event : pair.profiled.profile->events()) {
     timed += event.name.starts_with("outside") && event.Has("kernel_details") && event.duration_ps < 10'000'000;
@@ -72,7 +72,7 @@ TEST_F(Cuda, Neighbour_LeavesSomething_GapNamesItAndTheFirstCall) {
       options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
       options.environment.emplace_back("NEIGHBOUR_QUIET_MS", "10");
       const Pair pair = RunBoth({Subject("neighbour_opened"), leaving.order, "2"}, options);
-      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllPrinted();
       const auto& gaps = pair.profiled.summary["processes"][0]["gpu"]["gaps"];
       ASSERT_EQ(gaps.size(), 2u) << gaps;
       EXPECT_EQ(gaps[0].value("first_call", ""), "cuptiActivityRegisterCallbacks");
@@ -93,7 +93,7 @@ TEST_F(Cuda, Neighbour_InALibraryOpenedLate_GapNamesTheLibrary) {
   options.tbprof = {"--cuda=cupti", "--window=all"};
   const RunResult run =
       RunUnderTbprof({Subject("neighbour_plugged"), Subject("libsim_neighbour.so"), "leaves_kinds", "1"}, options);
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   const auto& gaps = run.summary["processes"][0]["gpu"]["gaps"];
   ASSERT_EQ(gaps.size(), 1u) << gaps;
   EXPECT_EQ(gaps[0].value("first_call", ""), "cuptiActivityRegisterCallbacks");
@@ -111,8 +111,8 @@ TEST_F(Cuda, Neighbour_ReplacesTheClock_KernelsFollowTheirLaunches) {
   options.environment.emplace_back("NEIGHBOUR_AWAITS", "1");
   options.environment.emplace_back("NEIGHBOUR_QUIET_MS", "10");
   const RunResult run = RunUnderTbprof({Subject("neighbour_linked"), "kineto_clock", "2"}, options);
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
-  EXPECT_FALSE(run.Said("clock jumped")) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
+  EXPECT_FALSE(run.Printed("clock jumped")) << run.AllPrinted();
   std::map<std::string, int64_t> launches;
   for (const Event& event : run.profile->events()) {
     if (event.plane == "/host:CPU" && !LinkOf(event).empty()) launches[LinkOf(event)] = event.start_ps;
@@ -136,7 +136,7 @@ TEST_F(Cuda, CuptiCalls_RandomOrder_AnswersAndRecordsAreAsBare) {
       RunOptions options = On("cuda13", version);
       options.tbprof = {std::string("--cuda=") + mode};
       const Pair pair = RunBoth({Subject("cupti_calls"), "300", "7"}, options);
-      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << version << pair.profiled.AllSaid();
+      ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << mode << version << pair.profiled.AllPrinted();
       ASSERT_EQ(pair.profiled.code(), 0) << mode << version;
       EXPECT_EQ(Reported(pair.profiled, "sequences"), 300);
     }
@@ -145,7 +145,7 @@ TEST_F(Cuda, CuptiCalls_RandomOrder_AnswersAndRecordsAreAsBare) {
 
 TEST_F(Cuda, CuptiCalls_TwoThreadsAtOnce_NeitherHangNorCrash) {
   const Pair pair = RunBoth({Subject("cupti_calls"), "500", "2", "together"}, On("cuda13"));
-  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllSaid();
+  ASSERT_TRUE(SameOutput(pair.bare, pair.profiled)) << pair.profiled.AllPrinted();
   EXPECT_EQ(pair.profiled.code(), 0);
 }
 
@@ -161,7 +161,7 @@ TEST_F(Cuda, Cupti_AnyCallFails_ProgramIsAsBare) {
     // Recording is incomplete without these: subscribe, enable, register, flush, step through a buffer, version.
     const std::set<int> needed = {1, 3, 7, 8, 9, 18};
     if (needed.contains(call)) {
-      EXPECT_TRUE(pair.profiled.Said("CUPTI")) << pair.profiled.AllSaid();
+      EXPECT_TRUE(pair.profiled.Printed("CUPTI")) << pair.profiled.AllPrinted();
     }
   }
 }
@@ -171,8 +171,8 @@ TEST_F(Cuda, Cupti_IncompleteRecord_TheRestOfTheBufferIsCounted) {
   ASSERT_TRUE(pair.Same());
   const auto& gpu = pair.profiled.summary["processes"][0]["gpu"];
   EXPECT_GT(gpu.value("unread_bytes", 0), 0) << gpu;
-  EXPECT_TRUE(pair.profiled.Said("could not be read")) << pair.profiled.AllSaid();
-  EXPECT_TRUE(pair.profiled.Said("CUPTI error 21")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("could not be read")) << pair.profiled.AllPrinted();
+  EXPECT_TRUE(pair.profiled.Printed("CUPTI error 21")) << pair.profiled.AllPrinted();
 }
 
 TEST_F(Cuda, Kernels_WithoutValidTimes_AreRecordedAgainAfterARestart) {
@@ -180,7 +180,7 @@ TEST_F(Cuda, Kernels_WithoutValidTimes_AreRecordedAgainAfterARestart) {
   options.tbprof = {"--window=all"};
   const Pair pair = RunBoth({Subject("train"), "4000"}, options);
   ASSERT_TRUE(pair.Same());
-  EXPECT_TRUE(pair.profiled.Said("no valid times")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("no valid times")) << pair.profiled.AllPrinted();
   const auto& gaps = pair.profiled.summary["processes"][0]["gpu"]["gaps"];
   ASSERT_FALSE(gaps.empty());
   EXPECT_THAT(gaps[0].value("reason", ""), testing::HasSubstr("was started again"));
@@ -191,7 +191,7 @@ TEST_F(Cuda, Flushes_SixteenThreadsThatDoLittle_AreAtMostEightASecond) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--cuda=cupti", "--window=all"};
   const RunResult run = RunUnderTbprof({Subject("idle_threads"), "16", "1000"}, options);
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   const std::vector<Event> flushes = run.profile->Named("CUPTI buffer flush");
   const double seconds = static_cast<double>(Reported(run, "took_ns")) / 1e9;
   RecordProperty("flushes_a_second", std::to_string(static_cast<double>(flushes.size()) / seconds));

@@ -58,7 +58,7 @@ TEST_F(CudaPython, WaitForTheDevice_HasTheLineThatWaits) {
     RunOptions options = On("cuda13");
     if (way == "hooks") options.tbprof = {"--cuda=hooks"};
     const Pair pair = RunBoth(command_, options);
-    ASSERT_TRUE(pair.Same()) << pair.profiled.AllSaid();
+    ASSERT_TRUE(pair.Same()) << pair.profiled.AllPrinted();
     ASSERT_EQ(Reported(pair.profiled, "failed"), 0);
     auto lines = LinesOf(*pair.profiled.profile);
     EXPECT_GE(lines["cuCtxSynchronize step.py:14 wait"], 15) << way << testing::PrintToString(lines);
@@ -70,7 +70,7 @@ TEST_F(CudaPython, WithoutSampling_NoCallHasALine) {
   RunOptions options = On("cuda13");
   options.tbprof = {"--sample-rate=0"};
   const RunResult run = RunUnderTbprof(command_, options);
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   EXPECT_FALSE(run.profile->Named("cuCtxSynchronize").empty());
   EXPECT_EQ(LinesOf(*run.profile).size(), 0u);
 }

@@ -34,7 +34,7 @@ void ExpectAllAccounted(const RunResult& result) {
   const uint64_t recorded = KernelsRecorded(result);
   EXPECT_LE(recorded, launched);
   // A dropped record may be that of a call or of a kernel.
-  EXPECT_GE(recorded + Lost(result), launched) << result.AllSaid();
+  EXPECT_GE(recorded + Lost(result), launched) << result.AllPrinted();
   EXPECT_GT(recorded, launched / 10);
 }
 

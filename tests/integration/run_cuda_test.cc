@@ -225,7 +225,7 @@ show('before')
 ctypes.CDLL('libcuda.so.1').cuInit(0)
 show('after'))";
   const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", kScript}, On("cuda13"));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   EXPECT_EQ(Reported(result, "before_loaded"), 0);
   EXPECT_EQ(Reported(result, "before_threads"), 1);
   EXPECT_EQ(Reported(result, "after_loaded"), 1);
@@ -272,16 +272,16 @@ std::map<std::string, std::vector<uint64_t>> Totals(const std::string& run_direc
 TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
   const std::vector<std::string> command = {Subject("train"), "8000", "20000"};
   const RunResult whole = RunUnderTbprof(command, On("cuda13"));
-  ASSERT_EQ(whole.run_directories.size(), 1u) << whole.AllSaid();
+  ASSERT_EQ(whole.run_directories.size(), 1u) << whole.AllPrinted();
   RunOptions options = On("cuda13");
   options.tbprof = {"--spool-limit=4MiB", "--window=last=100ms"};
   const RunResult limited = RunUnderTbprof(command, options);
-  ASSERT_EQ(limited.run_directories.size(), 1u) << limited.AllSaid();
+  ASSERT_EQ(limited.run_directories.size(), 1u) << limited.AllPrinted();
   const auto expected = Totals(whole.run_directories[0]), found = Totals(limited.run_directories[0]);
   ASSERT_EQ(expected.at("kernels")[0], static_cast<uint64_t>(Reported(whole, "kernels")));
   ASSERT_EQ(expected.at("MemcpyHToD")[1], static_cast<uint64_t>(Reported(whole, "bytes_to_device")));
   EXPECT_EQ(expected.at("cudaStreamSynchronize")[0], 8000u);
-  EXPECT_TRUE(limited.Said("in the whole run")) << limited.AllSaid();
+  EXPECT_TRUE(limited.Printed("in the whole run")) << limited.AllPrinted();
   // Otherwise the test proves nothing. The window is a fifth of the 560 ms that the kernels take on any machine.
   EXPECT_LT(limited.summary["records"].value("decoded", int64_t{0}),
             whole.summary["records"].value("decoded", int64_t{0}) / 2);
@@ -326,10 +326,10 @@ TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
     std::vector<std::pair<int64_t, int64_t>> over = told();
     if (!result.out.ends_with('\n')) over.pop_back();
     ASSERT_GE(over.size(), steps);
-    ASSERT_EQ(result.run_directories.size(), 1u) << result.AllSaid();
+    ASSERT_EQ(result.run_directories.size(), 1u) << result.AllPrinted();
     const auto summary = nlohmann::json::parse(ReadFile(result.run_directories[0] + "/summary.json"), nullptr, false);
     const auto& gpu = summary["gpus"][0];
-    ASSERT_TRUE(gpu.is_object()) << "nothing at all of " << over.back().first << " kernels: " << result.AllSaid();
+    ASSERT_TRUE(gpu.is_object()) << "nothing at all of " << over.back().first << " kernels: " << result.AllPrinted();
     const int64_t recorded = gpu["kernels"].get<int64_t>() - gpu["unfinished"].get<int64_t>();
     double lost_s = -1;
     for (const auto& process : summary["processes"]) {
@@ -338,7 +338,7 @@ TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
       if (said.is_number()) lost_s = said;
     }
     ASSERT_GE(lost_s, 0) << "not a word";
-    EXPECT_TRUE(result.Said("after the last GPU record")) << result.AllSaid();
+    EXPECT_TRUE(result.Printed("after the last GPU record")) << result.AllPrinted();
     // The program ended after it printed its last line.
     const int64_t until = over.back().second - static_cast<int64_t>(lost_s * 1e9);
     int64_t before = 0;
@@ -392,7 +392,7 @@ TEST_F(Cuda, UnifiedMemory_IsRecorded) {
     EXPECT_EQ(totals["GPU page fault"]["count"], faulted * pages * 2);
     EXPECT_GT(totals["unified memory HtoD"]["total_s"].get<double>(), 0);
     EXPECT_EQ(run.summary["processes"][0]["gpu"]["host_page_faults"], to_host * pages);
-    EXPECT_TRUE(run.Said("unified memory HtoD")) << run.AllSaid();
+    EXPECT_TRUE(run.Printed("unified memory HtoD")) << run.AllPrinted();
   }
 }
 
@@ -400,14 +400,14 @@ TEST_F(Cuda, UnifiedMemory_NotRequested_IsNotRecorded) {
   const RunResult run = RunUnderTbprof({Subject("unified"), "2"}, On("cuda13"));
   ASSERT_NE(run.profile, nullptr);
   for (const Event& event : run.profile->events()) EXPECT_EQ(event.line.find("unified memory"), std::string::npos);
-  EXPECT_FALSE(run.Said("unified memory")) << run.AllSaid();
+  EXPECT_FALSE(run.Printed("unified memory")) << run.AllPrinted();
 }
 
 TEST_F(Cuda, UnifiedMemory_RefusedOrPartlyKnown_IsReported) {
   const RunResult refused = RunUnderTbprof({Subject("unified"), "2"}, Unified("cuda13", "unified_refused=29"));
   ASSERT_NE(refused.profile, nullptr);
   EXPECT_THAT(PageText(*refused.profile), HasSubstr("unified memory: CUPTI error 29"));
-  EXPECT_TRUE(refused.Said("unified memory: CUPTI error 29")) << refused.AllSaid();
+  EXPECT_TRUE(refused.Printed("unified memory: CUPTI error 29")) << refused.AllPrinted();
   EXPECT_EQ(refused.summary["gpus"][0]["copies"][0].value("calls", 0), 2) << "all else is recorded";
   const RunResult late = RunUnderTbprof({Subject("unified"), "2"}, Unified("cuda13", "unified_not_yet=2"));
   ASSERT_NE(late.profile, nullptr);
@@ -419,7 +419,7 @@ TEST_F(Cuda, UnifiedMemory_RefusedOrPartlyKnown_IsReported) {
   hooks.tbprof.push_back("--cuda=hooks");
   const RunResult by_hooks = RunUnderTbprof({Subject("unified"), "2"}, hooks);
   ASSERT_NE(by_hooks.profile, nullptr);
-  EXPECT_THAT(PageText(*by_hooks.profile), HasSubstr("unified memory: only CUPTI tells of it"));
+  EXPECT_THAT(PageText(*by_hooks.profile), HasSubstr("unified memory: only CUPTI reports it"));
 }
 
 // ---- --require-gpu
@@ -431,8 +431,8 @@ RunResult Required(const std::vector<std::string>& command, RunOptions options) 
 
 TEST_F(Cuda, RequireGpu_Kernels_Succeeds) {
   const RunResult result = Required({Subject("train"), "3"}, On("cuda13"));
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
-  EXPECT_FALSE(result.Said("--require-gpu"));
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_FALSE(result.Printed("--require-gpu"));
   RunOptions whole = On("cuda13");
   whole.tbprof = {"--cuda-graphs=graph"};
   EXPECT_EQ(Required({Subject("graphs")}, whole).code(), 0) << "a graph recorded as a whole is work, too";
@@ -455,10 +455,10 @@ TEST_F(Cuda, RequireGpu_NoKernels_Is3WithTheCause) {
       if (quiet) options.tbprof.push_back("--quiet");
       const RunResult result = Required({program}, options);
       EXPECT_EQ(result.code(), 3) << one.cause;
-      ASSERT_FALSE(result.said.empty()) << one.cause;
-      EXPECT_THAT(result.said.back(), StartsWith("--require-gpu: no kernel was recorded: ")) << one.cause;
-      EXPECT_THAT(result.said.back(), HasSubstr(one.cause));
-      EXPECT_THAT(result.said.back(), HasSubstr("; ")) << "and what to do";
+      ASSERT_FALSE(result.printed.empty()) << one.cause;
+      EXPECT_THAT(result.printed.back(), StartsWith("--require-gpu: no kernel was recorded: ")) << one.cause;
+      EXPECT_THAT(result.printed.back(), HasSubstr(one.cause));
+      EXPECT_THAT(result.printed.back(), HasSubstr("; ")) << "and what to do";
       EXPECT_NE(result.profile, nullptr) << one.cause;
     }
   }
@@ -468,8 +468,8 @@ TEST_F(Cuda, RequireGpu_NoKernels_Is3WithTheCause) {
 TEST_F(Cuda, RequireGpu_HooksDoNotHelp_CauseIsNamed) {
   const RunResult result = Required({Subject("devices")}, On("cuda13", "", "no_device"));
   EXPECT_EQ(result.code(), 3);
-  ASSERT_FALSE(result.said.empty());
-  EXPECT_THAT(result.said.back(), HasSubstr("cuInit answers 100"));
+  ASSERT_FALSE(result.printed.empty());
+  EXPECT_THAT(result.printed.back(), HasSubstr("cuInit answers 100"));
   EXPECT_EQ(Required({Subject("train"), "3"}, On("cuda13", "privileges")).code(), 0) << "by hooks";
 }
 
@@ -488,8 +488,8 @@ TEST_F(Cuda, RequireGpu_VariableOrNothingRecorded_IsApplied) {
     const RunResult result = Required({"/bin/echo", "started"}, contradiction);
     EXPECT_EQ(result.code(), 125) << other;
     EXPECT_EQ(result.out, "") << "was not started";
-    EXPECT_EQ(result.said.size(), 1u) << result.AllSaid();
-    EXPECT_TRUE(result.Said("--require-gpu")) << result.AllSaid();
+    EXPECT_EQ(result.printed.size(), 1u) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("--require-gpu")) << result.AllPrinted();
   }
 }
 
@@ -505,9 +505,9 @@ TEST_F(Cuda, RequireGpu_ProfileNotWritten_UsesTheRecords) {
     const std::string spoil =
         "rm -rf '" + (elsewhere / "logs") + "'; echo > '" + (elsewhere / "logs") + "'" + (kernels ? "; \"$0\" 2" : "");
     const RunResult result = Required({"/bin/sh", "-c", spoil, Subject("train")}, options);
-    EXPECT_EQ(result.code(), kernels ? 0 : 3) << result.AllSaid();
-    EXPECT_TRUE(result.Said("tbprof recover")) << result.AllSaid();
-    EXPECT_EQ(result.Said("--require-gpu"), !kernels) << result.AllSaid();
+    EXPECT_EQ(result.code(), kernels ? 0 : 3) << result.AllPrinted();
+    EXPECT_TRUE(result.Printed("tbprof recover")) << result.AllPrinted();
+    EXPECT_EQ(result.Printed("--require-gpu"), !kernels) << result.AllPrinted();
   }
 }
 
@@ -547,7 +547,7 @@ TEST_P(InTheWay, EachObstacle_IsReportedAndOnlyTheDeviceIsMissing) {
     ASSERT_TRUE(pair.Same());
     // The terminal breaks lines.
     std::string said;
-    for (const std::string& line : pair.profiled.said) {
+    for (const std::string& line : pair.profiled.printed) {
       const size_t text = line.find_first_not_of(' ');
       if (text != std::string::npos) said += (said.empty() ? "" : " ") + line.substr(text);
     }
@@ -663,7 +663,7 @@ TEST_F(Cuda, ProgramRecordsItself_IsAGap) {
   const auto gpu = pair.profiled.summary["processes"][0]["gpu"];
   EXPECT_EQ(gpu.value("state", ""), "recorded_with_gaps") << gpu;
   EXPECT_THAT(PageText(*pair.profiled.profile), HasSubstr("the program uses CUPTI itself"));
-  EXPECT_TRUE(pair.profiled.Said("GPU activity is missing")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("GPU activity is missing")) << pair.profiled.AllPrinted();
 }
 
 // Even a short recording of the program is reported: its kernels are not in the profile.
@@ -672,11 +672,11 @@ TEST_F(Cuda, ProgramRecordsShortly_IsAGap) {
     RunOptions options = On("cuda13");
     options.environment.emplace_back("RIVAL_WORKS", "20");
     const RunResult run = RunUnderTbprof({Subject("rival_linked"), "1", "1"}, options);
-    ASSERT_EQ(run.code(), 0) << run.AllSaid();
+    ASSERT_EQ(run.code(), 0) << run.AllPrinted();
     const auto gpu = run.summary["processes"][0]["gpu"];
     EXPECT_EQ(gpu.value("state", ""), "recorded_with_gaps") << gpu;
     EXPECT_EQ(gpu["gaps"].size(), 1u) << gpu;
-    EXPECT_TRUE(run.Said("GPU activity is missing")) << run.AllSaid();
+    EXPECT_TRUE(run.Printed("GPU activity is missing")) << run.AllPrinted();
   }
 }
 
@@ -686,13 +686,13 @@ TEST_F(Cuda, ProgramRecordsSinceBeforeTheWindow_IsAGap) {
   options.tbprof = {"--window=500ms+200ms"};
   options.environment.emplace_back("RIVAL_KEEPS", "1500");
   const RunResult run = RunUnderTbprof({Subject("rival_linked"), "1", "1"}, options);
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   const auto gpu = run.summary["processes"][0]["gpu"];
   EXPECT_EQ(gpu.value("state", ""), "recorded_with_gaps") << gpu;
   ASSERT_EQ(gpu["gaps"].size(), 1u) << gpu;
   EXPECT_NEAR(gpu["gaps"][0]["end_s"].get<double>() - gpu["gaps"][0]["start_s"].get<double>(), 0.2, 0.1) << gpu;
-  EXPECT_TRUE(run.Said("GPU activity is missing")) << run.AllSaid();
-  EXPECT_FALSE(run.Said("nothing ran on it in this window")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("GPU activity is missing")) << run.AllPrinted();
+  EXPECT_FALSE(run.Printed("nothing ran on it in this window")) << run.AllPrinted();
 }
 
 TEST_F(Cuda, ProgramRecordedBeforeTheWindow_IsNoGap) {
@@ -701,7 +701,7 @@ TEST_F(Cuda, ProgramRecordedBeforeTheWindow_IsNoGap) {
   options.environment.emplace_back("RIVAL_KEEPS", "20");
   options.environment.emplace_back("RIVAL_WORKS", "2000");
   const RunResult run = RunUnderTbprof({Subject("rival_linked"), "1", "2"}, options);
-  ASSERT_EQ(run.code(), 0) << run.AllSaid();
+  ASSERT_EQ(run.code(), 0) << run.AllPrinted();
   const auto gpu = run.summary["processes"][0]["gpu"];
   EXPECT_EQ(gpu.value("state", ""), "recorded") << gpu;
   EXPECT_GT(gpu.value("records", 0), 0) << gpu;

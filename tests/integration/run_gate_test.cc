@@ -51,7 +51,7 @@ class RunGate : public ::testing::Test {
 
 TEST_F(RunGate, AbOfTwiceTheAllocations_FailsTheRuleAndKeepsOneProfileASide) {
   const RunResult ab = Ab(Counted(200), Counted(400), {kRule, "--json"});
-  ASSERT_EQ(ab.code(), kWorse) << ab.out << ab.AllSaid();
+  ASSERT_EQ(ab.code(), kWorse) << ab.out << ab.AllPrinted();
   const auto json = nlohmann::json::parse(ab.out, nullptr, false);
   ASSERT_TRUE(json.is_object()) << ab.out;
   const auto schema = nlohmann::json::parse(ReadFile(TBPROF_SOURCE_DIR "/docs/gate.schema.json"), nullptr, false);
@@ -59,40 +59,40 @@ TEST_F(RunGate, AbOfTwiceTheAllocations_FailsTheRuleAndKeepsOneProfileASide) {
   EXPECT_THAT(json["rules"].dump(), HasSubstr("\"fails\""));
   EXPECT_THAT(FilesBelow(logs(), ".xplane.pb"), SizeIs(2));
   EXPECT_THAT(FilesBelow(logs() + "/ab", "summary.json"), SizeIs(6));
-  EXPECT_TRUE(ab.Said("ab: pair 3 of at most 3")) << ab.AllSaid();
+  EXPECT_TRUE(ab.Printed("ab: pair 3 of at most 3")) << ab.AllPrinted();
 }
 
 TEST_F(RunGate, AbOfTheSameProgram_HoldsTheRule) {
   const RunResult ab = Ab(Counted(200), Counted(200), {kRule});
-  EXPECT_EQ(ab.code(), 0) << ab.out << ab.AllSaid();
+  EXPECT_EQ(ab.code(), 0) << ab.out << ab.AllPrinted();
   EXPECT_THAT(ab.out, HasSubstr("allocations_per_step")) << ab.out;
 }
 
 TEST_F(RunGate, AbOfACommandThatFails_CannotTellAndSaysWhy) {
   const RunResult ab = Ab(Counted(200), Counted(200, 7) + "; echo no such data >&2; exit 7");
-  EXPECT_EQ(ab.code(), kCannotTell) << ab.out << ab.AllSaid();
-  EXPECT_THAT(ab.out + ab.AllSaid(), HasSubstr("run 1 of --new ended with status 7: no such data"));
+  EXPECT_EQ(ab.code(), kCannotTell) << ab.out << ab.AllPrinted();
+  EXPECT_THAT(ab.out + ab.AllPrinted(), HasSubstr("run 1 of --new ended with status 7: no such data"));
 }
 
 TEST_F(RunGate, WrongUse_IsTheCallersFault) {
   EXPECT_EQ(RunTbprof({"ab", "--base", "true"}, In()).code(), kFailed);
   const RunResult rule = Ab("true", "true", {"--fail-on=step_time>+x"});
   EXPECT_EQ(rule.code(), kFailed);
-  EXPECT_TRUE(rule.Said("column 12")) << rule.AllSaid();
+  EXPECT_TRUE(rule.Printed("column 12")) << rule.AllPrinted();
   const RunResult baseline = Record("one", "200", {"--baseline=main"});
-  EXPECT_EQ(baseline.code(), kFailed) << baseline.AllSaid();
+  EXPECT_EQ(baseline.code(), kFailed) << baseline.AllPrinted();
   EXPECT_FALSE(std::filesystem::exists(RunPath("one"))) << "the command was started";
 }
 
 TEST_F(RunGate, RunBesideABaseline_EndsWith3WhereItIsWorse) {
   ASSERT_EQ(Record("one", "200").code(), 0);
   const RunResult saved = Save("one");
-  ASSERT_EQ(saved.code(), 0) << saved.AllSaid();
+  ASSERT_EQ(saved.code(), 0) << saved.AllPrinted();
   const RunResult same = Record("same", "200", {"--baseline=main", kRule});
-  EXPECT_EQ(same.code(), 0) << same.AllSaid();
+  EXPECT_EQ(same.code(), 0) << same.AllPrinted();
   const RunResult worse = Record("worse", "400", {"--baseline=main", kRule});
-  EXPECT_EQ(worse.code(), kRunWorse) << worse.AllSaid();
-  EXPECT_TRUE(worse.Said("allocations_per_step")) << worse.AllSaid();
+  EXPECT_EQ(worse.code(), kRunWorse) << worse.AllPrinted();
+  EXPECT_TRUE(worse.Printed("allocations_per_step")) << worse.AllPrinted();
   // The times of one run per side are unclear: this passes unless --unclear=fail.
   EXPECT_EQ(Record("unclear", "200", {"--baseline=main"}).code(), 0);
   EXPECT_EQ(Record("strict", "200", {"--baseline=main", "--unclear=fail"}).code(), kRunWorse);

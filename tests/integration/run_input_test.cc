@@ -54,7 +54,7 @@ TEST(Input, WaitsNotDrawn_PageEqualsTheTerminal) {
   const Pair pair = RunBoth(Program("input_steps"), {torch, "300", "2000", "100", "40"},
                             {"--max-profile-size=160KiB", "--window=all"});
   const auto& summary = pair.profiled.summary;
-  EXPECT_GT(summary["records"]["over_budget"].get<int>(), 1000) << pair.profiled.AllSaid();
+  EXPECT_GT(summary["records"]["over_budget"].get<int>(), 1000) << pair.profiled.AllPrinted();
   const Page page(*pair.profiled.profile);
   EXPECT_EQ(page.steps, summary["steps"]["count"].get<int>());
   const auto& input = summary["steps"]["input_wait"];

@@ -44,7 +44,7 @@ TEST(Programs, ThreeHundredAtATime_AreRecorded) {
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 7);
-  ASSERT_FALSE(result.summary.is_null()) << result.AllSaid();
+  ASSERT_FALSE(result.summary.is_null()) << result.AllPrinted();
   uint64_t writes = 0;
   for (const auto& process : result.summary["processes"]) {
     for (const auto& total : process["operations"]) {
@@ -53,7 +53,7 @@ TEST(Programs, ThreeHundredAtATime_AreRecorded) {
   }
   uint64_t lost = result.summary["records"]["not_kept"].get<uint64_t>();
   for (const auto& [cause, count] : result.summary["records"]["dropped"].items()) lost += count.get<uint64_t>();
-  EXPECT_GE(writes + lost, 300u * 20000u) << result.AllSaid();
+  EXPECT_GE(writes + lost, 300u * 20000u) << result.AllPrinted();
 }
 
 }  // namespace

@@ -26,19 +26,19 @@ TEST_P(Memory, PeakAndLiveRows_AreTheLedger) {
   const Pair pair = RunBoth({Program("ledger")}, Options(GetParam()));
   ASSERT_TRUE(pair.Same());
   ExpectLedger(pair.profiled, GetParam());
-  EXPECT_TRUE(pair.profiled.Said("memory: peak ")) << pair.profiled.AllSaid();
-  EXPECT_TRUE(pair.profiled.Said("% by Large (ledger.c:")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("memory: peak ")) << pair.profiled.AllPrinted();
+  EXPECT_TRUE(pair.profiled.Printed("% by Large (ledger.c:")) << pair.profiled.AllPrinted();
 }
 
 TEST_P(Memory, KilledProgram_HasItsLedger) {
   const RunResult result = RunUnderTbprof({Program("ledger"), "kill"}, Options(GetParam()));
-  ASSERT_EQ(result.signal(), SIGKILL) << result.AllSaid();
+  ASSERT_EQ(result.signal(), SIGKILL) << result.AllPrinted();
   ExpectLedger(result, GetParam());
 }
 
 TEST_P(Memory, ForkChild_HasWhatItInherited) {
   const RunResult result = RunUnderTbprof({Program("ledger")}, Options(GetParam()));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const nlohmann::json& processes = result.summary["memory"]["processes"];
   ASSERT_EQ(processes.size(), 2u) << processes.dump(1);
   // The child's peak is its first level: the parent's memory without half of the large blocks.
@@ -73,7 +73,7 @@ TEST_P(Memory, Python_HoldsByLine) {
   const TemporaryDirectory directory;
   WriteFile(directory / "grows.py", Steps(true));
   const RunResult result = RunUnderTbprof({python, directory / "grows.py"}, Options(GetParam()));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const nlohmann::json& memory = result.summary["memory"]["processes"][0];
   SCOPED_TRACE(memory.dump(1));
   const nlohmann::json& first = memory["live_at_peak"][0];
@@ -96,16 +96,16 @@ TEST(MemoryGrowth, Steps_GrowOnlyWhereMemoryStays) {
   for (const bool leak : {false, true}) {
     SCOPED_TRACE(leak);
     const RunResult result = RunUnderTbprof({Program("step_memory"), leak ? "leak" : "stay"});
-    ASSERT_EQ(result.code(), 0) << result.AllSaid();
+    ASSERT_EQ(result.code(), 0) << result.AllPrinted();
     const nlohmann::json& memory = result.summary["memory"]["processes"][0];
     SCOPED_TRACE(memory.dump(1));
     ASSERT_TRUE(memory["growth"].is_object());
     EXPECT_GE(memory["growth"]["steps"], 10);
     EXPECT_EQ(memory["grows"], leak);
-    EXPECT_EQ(result.Said("memory: grows by "), leak) << result.AllSaid();
+    EXPECT_EQ(result.Printed("memory: grows by "), leak) << result.AllPrinted();
     if (!leak) continue;
     EXPECT_NEAR(memory["growth"]["bytes_per_step"].get<double>(), 4 << 20, 0.1 * (4 << 20));
-    EXPECT_TRUE(result.Said("by Remember (step_memory.c:")) << result.AllSaid();
+    EXPECT_TRUE(result.Printed("by Remember (step_memory.c:")) << result.AllPrinted();
   }
 }
 

@@ -31,8 +31,8 @@ RunResult Sampled(const std::vector<std::string>& arguments, int status = 0) {
   std::vector<std::string> command = {Program("burns")};
   command.insert(command.end(), arguments.begin(), arguments.end());
   RunResult run = RunUnderTbprof(command, {.tbprof = {"--sample-rate=200", "--also=perfetto,folded,speedscope"}});
-  EXPECT_EQ(run.status, status) << run.AllSaid();
-  EXPECT_TRUE(run.summary["native"].is_object()) << run.AllSaid();
+  EXPECT_EQ(run.status, status) << run.AllPrinted();
+  EXPECT_TRUE(run.summary["native"].is_object()) << run.AllPrinted();
   return run;
 }
 
@@ -42,7 +42,7 @@ bool IsPermitted(const RunResult& run) {
   if (process["state"] == "sampled") return true;
   EXPECT_THAT(process["reason"].get<std::string>(), HasSubstr("Native stacks: not sampled"));
   EXPECT_EQ(run.summary["native"]["samples"], 0);
-  if (process["state"] == "refused") EXPECT_TRUE(run.Said("Native stacks: not sampled")) << run.AllSaid();
+  if (process["state"] == "refused") EXPECT_TRUE(run.Printed("Native stacks: not sampled")) << run.AllPrinted();
   return false;
 }
 
@@ -68,7 +68,7 @@ TEST(NativeSamples, TwoFunctionsOfKnownShares_HaveThem) {
   EXPECT_EQ((*both)["module"], "burns");
   // Nearly all stacks are complete: they begin at the program's start.
   EXPECT_LE(native["processes"][0]["cut"].get<double>(), 0.05 * native["samples"].get<double>()) << native.dump();
-  EXPECT_TRUE(run.Said("Heavy")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("Heavy")) << run.AllPrinted();
   const std::vector<std::string> lines = run.profile->LineNames();
   EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
                           [](const std::string& line) { return line.ends_with(" native (sampled)"); }),
@@ -114,9 +114,9 @@ TEST(NativeSamples, KilledProgram_KeepsItsSamples) {
 
 TEST(NativeSamples, ProgramThatEndsAtOnce_IsNotTakenUp) {
   const RunResult run = RunUnderTbprof({Program("burns"), "short"}, {.tbprof = {"--sample-rate=200"}});
-  EXPECT_EQ(run.status, 0) << run.AllSaid();
+  EXPECT_EQ(run.status, 0) << run.AllPrinted();
   EXPECT_EQ(run.out, "done\n");
-  EXPECT_EQ(run.AllSaid().find("Native stacks"), std::string::npos) << run.AllSaid();
+  EXPECT_EQ(run.AllPrinted().find("Native stacks"), std::string::npos) << run.AllPrinted();
 }
 
 // Like a container without the capability: the refusal is reported once, and everything else is recorded.
@@ -125,13 +125,13 @@ TEST(NativeSamples, KernelThatRefuses_IsReportedOnce) {
   options.launcher = {Program("seccomp_filter"), "perf"};
   const RunResult run = RunUnderTbprof({Program("burns"), "fork", "100"}, options);
   if (run.code() == 77) GTEST_SKIP() << "no seccomp here";
-  EXPECT_EQ(run.status, 0) << run.AllSaid();
+  EXPECT_EQ(run.status, 0) << run.AllPrinted();
   EXPECT_EQ(run.out, "done\n");
   const nlohmann::json& native = run.summary["native"];
   ASSERT_EQ(native["process_count"], 2) << native.dump();
   EXPECT_EQ(native["samples"], 0);
   for (const nlohmann::json& process : native["processes"]) EXPECT_EQ(process["state"], "refused") << process.dump();
-  const std::string said = run.AllSaid();
+  const std::string said = run.AllPrinted();
   const size_t first = said.find("Native stacks: not sampled, ");
   ASSERT_NE(first, std::string::npos) << said;
   EXPECT_EQ(said.find("Native stacks", first + 1), std::string::npos) << said;

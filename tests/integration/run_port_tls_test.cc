@@ -63,8 +63,8 @@ TEST_F(PortTls, WrongFiles_StopBeforeTheCommand) {
     const RunResult result = RunWith(cert, key);
     EXPECT_EQ(result.code(), 125) << text;
     EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.AllSaid(), HasSubstr(text));
-    EXPECT_EQ(Lines(result.AllSaid()).size(), 1u) << result.AllSaid();
+    EXPECT_THAT(result.AllPrinted(), HasSubstr(text));
+    EXPECT_EQ(Lines(result.AllPrinted()).size(), 1u) << result.AllPrinted();
   };
   expect(File("own.pem"), File("other.key"), "not the key of the certificate");
   expect(File("none.pem"), File("own.key"), "No such file");
@@ -81,7 +81,7 @@ TEST_F(PortTls, WrongFiles_StopBeforeTheCommand) {
   expect(File("own.pem"), File("locked.key"), "without a password");
   RunOptions options;
   options.tbprof = {"--port=0", "--tls-cert=" + File("own.pem")};
-  EXPECT_THAT(RunUnderTbprof({"/bin/true"}, options).AllSaid(), HasSubstr("belong together"));
+  EXPECT_THAT(RunUnderTbprof({"/bin/true"}, options).AllPrinted(), HasSubstr("belong together"));
 }
 
 TEST_F(PortTls, BeyondLoopback_NeedsTls) {
@@ -103,19 +103,19 @@ TEST_F(PortTls, BeyondLoopback_NeedsTls) {
   // The files are not needed any more.
   ASSERT_EQ(rename(File("own.key").c_str(), File("moved.key").c_str()), 0);
   const RunResult good = capture(address_, {"--tls-ca=" + File("own.pem")});
-  EXPECT_EQ(good.code(), 0) << good.AllSaid();
+  EXPECT_EQ(good.code(), 0) << good.AllPrinted();
   const RunResult distrusted = capture(address_, {"--tls-ca=" + File("other.pem")});
   EXPECT_NE(distrusted.code(), 0);
-  EXPECT_THAT(distrusted.AllSaid(), HasSubstr("TLS: self"));
+  EXPECT_THAT(distrusted.AllPrinted(), HasSubstr("TLS: self"));
   const RunResult plain = capture(address_, {});
-  EXPECT_NE(plain.code(), 0) << plain.AllSaid();
+  EXPECT_NE(plain.code(), 0) << plain.AllPrinted();
   // The stock clients of this machine have no TLS.
   EXPECT_EQ(capture("127.0.0.1", {}).code(), 0);
   EXPECT_EQ(capture("127.0.0.1", {"--tls-ca=" + File("own.pem")}).code(), 0) << "loopback is plain";
   EXPECT_EQ(capture("127.0.0.1", {"--tls-ca=/no/such/file"}).code(), 125);
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  EXPECT_TRUE(result.Said("asked for by a client by TLS")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("asked for by a client by TLS")) << result.AllPrinted();
 }
 
 TEST_F(PortTls, CertificateOfAnotherAddress_IsRefused) {
@@ -131,7 +131,7 @@ TEST_F(PortTls, CertificateOfAnotherAddress_IsRefused) {
       RunTbprof({"capture", text.substr(begin, text.find_first_of(" \n", begin) - begin), "--duration=200ms",
                  "--retries=0", "--logdir=logs", "--tls-ca=" + File("other.pem")});
   EXPECT_NE(capture.code(), 0);
-  EXPECT_THAT(capture.AllSaid(), HasSubstr("IP address mismatch"));
+  EXPECT_THAT(capture.AllPrinted(), HasSubstr("IP address mismatch"));
   ASSERT_TRUE(running->WaitForFact("warm "));
   WriteFile(running->path() + "/stop", "");
   running->Wait();

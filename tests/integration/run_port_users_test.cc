@@ -56,10 +56,10 @@ TEST(PortUsers, SameUser_IsServedByEachAddress) {
   const Job job = StartJob({});
   for (const std::string& host : {std::string("127.0.0.1"), std::string("[::ffff:127.0.0.1]")}) {
     const RunResult capture = RunTbprof({"capture", host + ":" + job.port, "--duration=200ms", "--logdir=logs"});
-    EXPECT_EQ(capture.code(), 0) << host << "\n" << capture.AllSaid();
+    EXPECT_EQ(capture.code(), 0) << host << "\n" << capture.AllPrinted();
   }
   const RunResult result = End(job);
-  EXPECT_FALSE(result.Said("refused")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("refused")) << result.AllPrinted();
 }
 
 TEST(PortUsers, AnotherUser_IsDeniedAndNamed) {
@@ -69,15 +69,15 @@ TEST(PortUsers, AnotherUser_IsDeniedAndNamed) {
     if (host == "[::1]" && job.running->Err().find("[::1]") == std::string::npos) continue;
     const RunResult capture = CaptureAsNobody(host + ":" + job.port);
     EXPECT_NE(capture.code(), 0) << host;
-    EXPECT_THAT(capture.AllSaid(),
+    EXPECT_THAT(capture.AllPrinted(),
                 HasSubstr("this connection is of user 65534; start the job with --port-users=65534"));
   }
   ASSERT_TRUE(job.running->WaitForError("refused, the last of user 65534"));
   // The port still works for its own user.
   const RunResult own = RunTbprof({"capture", job.address, "--duration=200ms", "--logdir=logs"});
-  EXPECT_EQ(own.code(), 0) << own.AllSaid();
+  EXPECT_EQ(own.code(), 0) << own.AllPrinted();
   const RunResult result = End(job);
-  EXPECT_FALSE(result.Said("asked for by 127.0.0.1") && result.Said("capture 2")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("asked for by 127.0.0.1") && result.Printed("capture 2")) << result.AllPrinted();
 }
 
 TEST(PortUsers, Option_OtherUsersAreAllowed) {
@@ -85,8 +85,8 @@ TEST(PortUsers, Option_OtherUsersAreAllowed) {
   for (const char* option : {"--port-users=65534", "--port-users=any", "--port-users=7"}) {
     const Job job = StartJob({option});
     const RunResult capture = CaptureAsNobody(job.address);
-    const bool denied = capture.Said("this connection is of user 65534");
-    EXPECT_EQ(denied, std::string(option) == "--port-users=7") << capture.AllSaid();
+    const bool denied = capture.Printed("this connection is of user 65534");
+    EXPECT_EQ(denied, std::string(option) == "--port-users=7") << capture.AllPrinted();
     End(job);
   }
 }
@@ -96,7 +96,7 @@ TEST(PortUsers, EnvironmentVariable_IsTheOption) {
   options.environment = {{"TBPROF_PORT_USERS", "nonsense"}};
   const RunResult result = RunUnderTbprof({"/bin/true"}, options);
   EXPECT_EQ(result.code(), 125);
-  EXPECT_THAT(result.AllSaid(), HasSubstr("TBPROF_PORT_USERS"));
+  EXPECT_THAT(result.AllPrinted(), HasSubstr("TBPROF_PORT_USERS"));
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST(ForkAndExec, Child_IsCountedOnce) {
   EXPECT_EQ(summary["process_count"], 4) << summary["processes"];
   EXPECT_EQ(summary["processes"].size(), 4u) << summary["processes"];
   EXPECT_EQ(summary["threads"], 4);
-  EXPECT_TRUE(pair.profiled.Said("4 processes, 4 threads")) << pair.profiled.AllSaid();
+  EXPECT_TRUE(pair.profiled.Printed("4 processes, 4 threads")) << pair.profiled.AllPrinted();
   for (size_t i = 1; i < summary["processes"].size(); ++i) {
     const nlohmann::json& child = summary["processes"][i];
     EXPECT_EQ(child["forked"], false) << child;
@@ -144,7 +144,7 @@ TEST_P(ExecFamily, BothImages_AreInTheProfile) {
   EXPECT_EQ(pair.profiled.code(), 17);
   const Profile& profile = *pair.profiled.profile;
   EXPECT_EQ(profile.Named("usleep", "main").size(), 1u);
-  EXPECT_EQ(profile.Named("usleep", "SayEnd").size(), 1u);
+  EXPECT_EQ(profile.Named("usleep", "PrintEnd").size(), 1u);
   const std::vector<Event> execs = profile.Named(GetParam());
   ASSERT_THAT(execs, SizeIs(1));
   if (std::string(GetParam()) != "fexecve") {
@@ -160,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExecFamily,
 TEST(Exec, LostEnvironment_IsReported) {
   const Pair pair = RunBoth(Program("execs"), {"clean"});
   ASSERT_TRUE(pair.Same());
-  EXPECT_TRUE(pair.profiled.profile->Named("usleep", "SayEnd").empty());
+  EXPECT_TRUE(pair.profiled.profile->Named("usleep", "PrintEnd").empty());
   EXPECT_TRUE(pair.profiled.profile->HasWarning("without tbprof's LD_PRELOAD")) << "never silently empty";
 }
 
@@ -176,7 +176,7 @@ TEST(Spawn, Children_AreInTheProfile) {
   const Pair pair = RunBoth(Program("execs"), {"spawn"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
   const Profile& profile = *pair.profiled.profile;
-  EXPECT_THAT(profile.Named("usleep", "SayEnd"), SizeIs(2));
+  EXPECT_THAT(profile.Named("usleep", "PrintEnd"), SizeIs(2));
   int failed = 0;
   for (const Event& event : profile.Named("posix_spawn", "main")) failed += event.Stat("error") == "ENOENT";
   EXPECT_EQ(failed, 1);
@@ -188,7 +188,7 @@ TEST(Spawn, Children_AreInTheProfile) {
 TEST(Spawn, Vfork_ChildIsInTheProfile) {
   const Pair pair = RunBoth(Program("execs"), {"vfork"}, {"--wait-threshold=0"});
   ASSERT_TRUE(pair.Same());
-  EXPECT_THAT(pair.profiled.profile->Named("usleep", "SayEnd"), SizeIs(1));
+  EXPECT_THAT(pair.profiled.profile->Named("usleep", "PrintEnd"), SizeIs(1));
   EXPECT_FALSE(EventsOf(*pair.profiled.profile, pair.profiled.Fact("end_pid")).empty());
   EXPECT_EQ(pair.profiled.summary["records"]["corrupt"], 0);
 }
@@ -199,7 +199,7 @@ TEST(System, ShellAndItsChild_AreInTheProfile) {
   const Profile& profile = *pair.profiled.profile;
   const std::vector<Event> systems = profile.Named("system", "main");
   ASSERT_THAT(systems, SizeIs(1));
-  const std::vector<Event> inside = profile.Named("usleep", "SayEnd");
+  const std::vector<Event> inside = profile.Named("usleep", "PrintEnd");
   ASSERT_THAT(inside, SizeIs(1));
   EXPECT_LE(systems[0].start_ps, inside[0].start_ps);
   EXPECT_GE(systems[0].end_ps(), inside[0].end_ps());

@@ -62,7 +62,7 @@ TEST_P(PythonEnds, AmidThreadsWhoseStacksAreRead_IsNoFault) {
       RunUnderTbprof(WithinRoot({"/bin/sh", "-c", loop, "sh", PathWithinRoot(GetParam()), directory / "ends.py",
                                  std::string(TBPROF_BUILD_DIR) + "/tests/programs/liballocates_forever.so"}),
                      options);
-  EXPECT_EQ(run.code(), 0) << run.AllSaid();
+  EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   EXPECT_EQ(run.out, ends + " ends\n") << run.err;
 }
 

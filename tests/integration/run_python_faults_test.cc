@@ -30,11 +30,11 @@ class PythonFaults : public testing::Test {
     options.tbprof.emplace_back("--sample-rate=1000");
     const RunResult bare = RunBare(command);
     RunResult run = RunUnderTbprof(command, options);
-    EXPECT_EQ(run.status, bare.status) << run.AllSaid();
-    EXPECT_EQ(run.out, bare.out) << run.AllSaid();
-    EXPECT_EQ(run.err, bare.err) << run.AllSaid();
-    EXPECT_TRUE(run.summary["python"].is_object()) << run.AllSaid();
-    EXPECT_EQ(run.summary["records"]["corrupt"], 0) << run.AllSaid();
+    EXPECT_EQ(run.status, bare.status) << run.AllPrinted();
+    EXPECT_EQ(run.out, bare.out) << run.AllPrinted();
+    EXPECT_EQ(run.err, bare.err) << run.AllPrinted();
+    EXPECT_TRUE(run.summary["python"].is_object()) << run.AllPrinted();
+    EXPECT_EQ(run.summary["records"]["corrupt"], 0) << run.AllPrinted();
     return run;
   }
   static bool Names(const RunResult& run, const std::string& function) {
@@ -121,7 +121,7 @@ TEST_F(PythonFaults, ProcessThatAllowsNoDebugger_IsNamedAndRunsOn) {
   const std::string reason = run.summary["python"]["processes"][0]["reason"];
   EXPECT_THAT(reason, testing::HasSubstr("allows no debugger"));
   EXPECT_THAT(reason, testing::HasSubstr("SYS_PTRACE"));
-  EXPECT_TRUE(run.Said("allows no debugger")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("allows no debugger")) << run.AllPrinted();
 }
 
 }  // namespace

@@ -58,14 +58,14 @@ class PythonLastStacks : public testing::Test {
 };
 
 void ExpectLastStack(const RunResult& run, int signal) {
-  EXPECT_EQ(run.signal(), signal) << run.AllSaid();
+  EXPECT_EQ(run.signal(), signal) << run.AllPrinted();
   const nlohmann::json& stacks = run.summary["python"]["last_stacks"];
-  ASSERT_GE(stacks.size(), 1u) << run.AllSaid();
+  ASSERT_GE(stacks.size(), 1u) << run.AllPrinted();
   EXPECT_EQ(stacks[0]["signal"], signal);
   EXPECT_EQ(stacks[0]["main"], true);
   EXPECT_TRUE(HasFunction(stacks[0], "main")) << stacks.dump();
-  EXPECT_TRUE(run.Said("python  last samples of")) << run.AllSaid();
-  EXPECT_TRUE(run.Said("before the end: ")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("python  last samples of")) << run.AllPrinted();
+  EXPECT_TRUE(run.Printed("before the end: ")) << run.AllPrinted();
 }
 
 TEST_F(PythonLastStacks, Segfault_ShowsWhereTheMainThreadWasSeen) {
@@ -88,9 +88,9 @@ TEST_F(PythonLastStacks, ChildKilledByItsParent_ShowsTheChild) {
     work()
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0))");
-  EXPECT_EQ(run.code(), 0) << run.AllSaid();
+  EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   const nlohmann::json& stacks = run.summary["python"]["last_stacks"];
-  ASSERT_EQ(stacks.size(), 1u) << run.AllSaid();
+  ASSERT_EQ(stacks.size(), 1u) << run.AllPrinted();
   EXPECT_EQ(stacks[0]["signal"], SIGKILL);
   EXPECT_TRUE(HasFunction(stacks[0], "work")) << stacks.dump();
   EXPECT_TRUE(HasFunction(stacks[0], "finish")) << stacks.dump();
@@ -100,9 +100,9 @@ TEST_F(PythonLastStacks, EndsThatPrintATracebackOrAreWanted_ShowNothing) {
   for (const char* end : {"    sys.exit(3)", "    raise MemoryError", "    os._exit(4)", "    pass"}) {
     const RunResult run = RunEnding(end);
     EXPECT_TRUE(run.exited()) << end;
-    EXPECT_GT(run.summary["python"]["groups"].size(), 0u) << end << run.AllSaid();
+    EXPECT_GT(run.summary["python"]["groups"].size(), 0u) << end << run.AllPrinted();
     EXPECT_EQ(run.summary["python"]["last_stacks"].size(), 0u) << end;
-    EXPECT_FALSE(run.Said("last samples")) << end << run.AllSaid();
+    EXPECT_FALSE(run.Printed("last samples")) << end << run.AllPrinted();
   }
 }
 

@@ -74,9 +74,9 @@ class PythonLines : public testing::Test {
 
 TEST_F(PythonLines, LeakAndPauses_AreNamedByTheirLines) {
   const RunResult result = RunLeak("main()\n");
-  ASSERT_EQ(result.status, 0) << result.AllSaid();
-  EXPECT_TRUE(result.Said(std::string(kLeak) + ", via ")) << result.AllSaid();
-  EXPECT_TRUE(result.Said(std::string("in ") + kPause + ", via ")) << result.AllSaid();
+  ASSERT_EQ(result.status, 0) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(std::string(kLeak) + ", via ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(std::string("in ") + kPause + ", via ")) << result.AllPrinted();
   // One sample per 512 KiB: five standard deviations of 200 MiB are 50 MiB.
   const nlohmann::json leak = LineIn(result.summary["allocations_by_python_line"], kLeak);
   EXPECT_NEAR(leak["bytes_estimate"].get<double>() / kMiB, 200, 50);
@@ -100,7 +100,7 @@ TEST_F(PythonLines, LeakAndPauses_AreNamedByTheirLines) {
 // A child has its parent's functions without recording them again.
 TEST_F(PythonLines, ForkChild_HasItsParentsLines) {
   const RunResult result = RunLeak("time.sleep(0.01)\nif os.fork() == 0:\n    main()\n    os._exit(0)\nos.wait()\n");
-  ASSERT_EQ(result.status, 0) << result.AllSaid();
+  ASSERT_EQ(result.status, 0) << result.AllPrinted();
   ExpectMostPauses(LineIn(result.summary["waits_by_python_line"], kPause));
   LineIn(result.summary["waits_by_python_line"], "leak.py:55 <module>");
   LineIn(result.summary["allocations_by_python_line"], kLeak);
@@ -109,7 +109,7 @@ TEST_F(PythonLines, ForkChild_HasItsParentsLines) {
 
 TEST_F(PythonLines, ExactBlocks_AreHeldByTheirLinesAtThePeak) {
   const RunResult result = RunLeak("main()\n", {"--sample-rate=100", "--malloc=exact"});
-  ASSERT_EQ(result.status, 0) << result.AllSaid();
+  ASSERT_EQ(result.status, 0) << result.AllPrinted();
   const nlohmann::json heap = result.summary["processes"][0]["exact_heap"];
   ASSERT_TRUE(heap["complete"].get<bool>());
   const nlohmann::json leak = LineIn(heap["python_lines"], kLeak);
@@ -131,7 +131,7 @@ TEST_F(PythonLines, ExactBlocks_AreHeldByTheirLinesAtThePeak) {
 
 TEST_F(PythonLines, WithoutSampling_AreNotRecorded) {
   const RunResult result = RunLeak("main()\n", {"--sample-rate=0"});
-  ASSERT_EQ(result.status, 0) << result.AllSaid();
+  ASSERT_EQ(result.status, 0) << result.AllPrinted();
   EXPECT_TRUE(result.summary["waits_by_python_line"].empty());
   EXPECT_TRUE(result.summary["allocations_by_python_line"].empty());
   EXPECT_TRUE(result.summary["allocation_sites"][0].at("python").is_null());

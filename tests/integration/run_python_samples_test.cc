@@ -42,10 +42,10 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
   const RunResult bare = RunBare({python, "-c", kProgram});
   const RunResult run = RunUnderTbprof({python, "-c", kProgram}, {.tbprof = {"--also=folded,speedscope"}});
-  ASSERT_EQ(run.status, 0) << run.AllSaid();
+  ASSERT_EQ(run.status, 0) << run.AllPrinted();
   EXPECT_EQ(run.out, bare.out);
   const nlohmann::json& sampled = run.summary["python"];
-  ASSERT_TRUE(sampled.is_object()) << run.AllSaid();
+  ASSERT_TRUE(sampled.is_object()) << run.AllPrinted();
   ASSERT_EQ(sampled["processes"][0]["state"], "sampled") << sampled["processes"].dump();
   const nlohmann::json& group = sampled["groups"][0];
   ASSERT_EQ(group["main"], true);
@@ -59,7 +59,7 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   const nlohmann::json* const step = FindFunction(group["top_total"], "step");
   ASSERT_NE(step, nullptr) << group.dump();
   EXPECT_GE((*step)["total_samples"], (*heavy)["total_samples"]);
-  EXPECT_TRUE(run.Said("heavy")) << run.AllSaid();
+  EXPECT_TRUE(run.Printed("heavy")) << run.AllPrinted();
 }
 
 // Three threads of two names work, the main thread waits.
@@ -81,7 +81,7 @@ TEST(PythonSamples, NamedThreads_AreGroupedByTheirNames) {
   const std::string python = "/usr/bin/python3";
   if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
   const RunResult run = RunUnderTbprof({python, "-c", kThreads}, {.tbprof = {"--sample-rate=100"}});
-  ASSERT_EQ(run.status, 0) << run.AllSaid();
+  ASSERT_EQ(run.status, 0) << run.AllPrinted();
   std::map<std::string, size_t> groups;
   for (const nlohmann::json& group : run.summary["python"]["groups"]) {
     groups[group["threads"]] = group["thread_count"];

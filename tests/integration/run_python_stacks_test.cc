@@ -71,7 +71,7 @@ Recording RecordCommand(std::vector<std::string> command, const std::string& sou
   WriteFile(command.back(), source);
   recording.result = RunUnderTbprof(command, run);
   const std::vector<std::string> files = FilesBelow(recording.spools->path(), ".spool");
-  EXPECT_THAT(files, SizeIs(1)) << recording.result.AllSaid();
+  EXPECT_THAT(files, SizeIs(1)) << recording.result.AllPrinted();
   if (files.size() == 1) recording.records = std::make_unique<PythonStackRecords>(files[0]);
   return recording;
 }

@@ -36,7 +36,7 @@ TEST(RankChoice, EachProcess_ChoosesItself) {
   EXPECT_EQ(some.code(), 5);
   ASSERT_THAT(some.run_directories, SizeIs(1));
   EXPECT_THAT(ProfilesIn(some.run_directories[0]), ElementsAre("r1.xplane.pb", "r5.xplane.pb", "r6.xplane.pb"));
-  EXPECT_FALSE(some.Said("missing")) << some.AllSaid();
+  EXPECT_FALSE(some.Printed("missing")) << some.AllPrinted();
 }
 
 TEST(RankChoice, MoreThanSixteenRanks_OnePerNodeIsRecorded) {
@@ -44,7 +44,7 @@ TEST(RankChoice, MoreThanSixteenRanks_OnePerNodeIsRecorded) {
   EXPECT_EQ(many.code(), 5);
   ASSERT_THAT(many.run_directories, SizeIs(1));
   EXPECT_THAT(ProfilesIn(many.run_directories[0]), SizeIs(1));
-  EXPECT_TRUE(many.Said("17 ranks: only the first of each node is recorded")) << many.AllSaid();
+  EXPECT_TRUE(many.Printed("17 ranks: only the first of each node is recorded")) << many.AllPrinted();
   const RunResult few = Under("", "16");
   EXPECT_THAT(ProfilesIn(few.run_directories[0]), SizeIs(16));
 }
@@ -56,10 +56,10 @@ TEST(Ranks, SlowestRank_IsNamedAndEachIsLabelled) {
   const std::string script = "touch stop; export WORLD_SIZE=3; for r in 0 1 2; do RANK=$r LOCAL_RANK=$r " +
                              Program("marked_steps") + " $((20 + r)) $((r + 1)) & done; wait";
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", script}, options);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   EXPECT_THAT(ProfilesIn(result.run_directories[0]), ElementsAre("r0.xplane.pb", "r1.xplane.pb", "r2.xplane.pb"));
   const nlohmann::json by_rank = result.summary["by_rank"];
-  ASSERT_THAT(by_rank, SizeIs(3)) << result.AllSaid();
+  ASSERT_THAT(by_rank, SizeIs(3)) << result.AllPrinted();
   uint64_t processes = 0, records = 0;
   for (int rank = 0; rank < 3; ++rank) {
     const nlohmann::json report = by_rank[static_cast<size_t>(rank)];
@@ -77,12 +77,12 @@ TEST(Ranks, SlowestRank_IsNamedAndEachIsLabelled) {
     if (median(rank) > median(slowest)) slowest = rank;
   }
   const std::string totals = "3 of 3 ranks: " + std::to_string(processes) + " processes, ";
-  EXPECT_TRUE(result.Said(totals)) << totals << result.AllSaid();
-  EXPECT_TRUE(result.Said(std::to_string(records) + " records; waits ")) << records << result.AllSaid();
-  EXPECT_TRUE(result.Said("slowest: rank " + std::to_string(slowest) + ", step median ")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("below: rank 0 alone")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("where (all threads of rank 0)")) << result.AllSaid();
-  EXPECT_TRUE(result.Said("rank 0: ")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed(totals)) << totals << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(std::to_string(records) + " records; waits ")) << records << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("slowest: rank " + std::to_string(slowest) + ", step median ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("below: rank 0 alone")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("where (all threads of rank 0)")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("rank 0: ")) << result.AllPrinted();
   EXPECT_EQ(result.summary["rank"], 0) << "what the rest of the summary is about";
 }
 
@@ -103,12 +103,12 @@ TEST(RankChoice, LauncherOfAnotherRank_IsAPlainExec) {
   options.directory = directory.path();
   const RunResult bare = RunBare({Program("surroundings")}, options);
   const RunResult other = RunUnderTbprof({Program("surroundings")}, options);
-  EXPECT_TRUE(other.said.empty()) << other.AllSaid();
+  EXPECT_TRUE(other.printed.empty()) << other.AllPrinted();
   EXPECT_TRUE(other.run_directories.empty());
   EXPECT_TRUE(SameOutput(bare, other));
   const RunResult chosen = RunUnderTbprof({Program("ends"), "exit", "6"}, AsTask("0", "4", {"--ranks=0"}));
   EXPECT_EQ(chosen.code(), 6);
-  EXPECT_FALSE(chosen.Said("missing")) << chosen.AllSaid();
+  EXPECT_FALSE(chosen.Printed("missing")) << chosen.AllPrinted();
   ASSERT_THAT(chosen.run_directories, SizeIs(1));
   EXPECT_TRUE(chosen.run_directories[0].ends_with("/pmix-prterun-node7-1234_1")) << chosen.run_directories[0];
 }
@@ -119,7 +119,7 @@ TEST(RankChoice, Script_RanksOfItsChildrenAreChecked) {
       RunUnderTbprof({"/bin/sh", "-c", "RANK=2 LOCAL_RANK=2 WORLD_SIZE=4 " + Program("ends") + " exit 6"},
                      AsTask("1", "4", {"--ranks=2"}));
   EXPECT_EQ(result.code(), 6);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   for (const auto& entry : std::filesystem::directory_iterator(result.run_directories[0])) {
     if (!entry.path().string().ends_with(".summary.json")) continue;
     const auto summary = nlohmann::json::parse(ReadFile(entry.path()), nullptr, false);
@@ -130,11 +130,12 @@ TEST(RankChoice, Script_RanksOfItsChildrenAreChecked) {
 }
 
 TEST(PrintRanks, OneRank_Prints) {
-  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2")).said.empty());
-  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2")).Said("verified"));
-  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--print-ranks=all"})).Said("verified"));
-  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2", {"--print-ranks=1"})).said.empty());
-  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--ranks=1"})).Said("verified"));
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2")).printed.empty());
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2")).Printed("verified"));
+  EXPECT_TRUE(
+      RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--print-ranks=all"})).Printed("verified"));
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("0", "2", {"--print-ranks=1"})).printed.empty());
+  EXPECT_TRUE(RunUnderTbprof({Program("ends"), "exit", "0"}, AsTask("1", "2", {"--ranks=1"})).Printed("verified"));
 }
 
 TEST(RunName, Attempt_IsInTheName) {
@@ -165,7 +166,7 @@ TEST(RunName, TwoRunsOfOneName_KeepAllFiles) {
   for (int i = 0; i < 2; ++i) {
     const RunResult result = RunUnderTbprof({Program("ranks"), "3"}, options);
     EXPECT_EQ(result.code(), 5);
-    EXPECT_TRUE(result.Said("verified")) << result.AllSaid();
+    EXPECT_TRUE(result.Printed("verified")) << result.AllPrinted();
   }
   EXPECT_THAT(ProfilesIn(logdir / "logs/plugins/profile/same"), SizeIs(6));
 }
@@ -176,7 +177,7 @@ TEST(Nested, OuterLauncherThatEnded_IsIgnored) {
   options.environment = {{"TBPROF_SESSION", "1;/tmp/tbprof-gone99/s;deadbeef;1;63;1;1;1;1;64;0;1;0"}};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "6"}, options);
   EXPECT_EQ(result.code(), 6);
-  EXPECT_FALSE(result.Said("already inside")) << result.AllSaid();
+  EXPECT_FALSE(result.Printed("already inside")) << result.AllPrinted();
   EXPECT_THAT(result.run_directories, SizeIs(1));
 }
 

@@ -30,7 +30,7 @@ TEST(InferredSteps, TeamWithBarriers_StepsAreFound) {
   const std::vector<int64_t> begins = Begins(result);
   ASSERT_EQ(begins.size(), 81u);
   const auto& steps = result.summary["steps"];
-  EXPECT_EQ(steps["source"], "calls of all threads") << result.AllSaid();
+  EXPECT_EQ(steps["source"], "calls of all threads") << result.AllPrinted();
   EXPECT_LE(steps["confidence"].get<double>(), 0.65);
   ASSERT_NE(result.profile, nullptr);
   std::vector<double> found, own;
@@ -46,7 +46,7 @@ TEST(InferredSteps, TeamWithBarriers_StepsAreFound) {
 
 TEST(InferredSteps, ThreadsWithoutBarriers_HaveNone) {
   const RunResult result = RunUnderTbprof({Program("team"), "60", "20", "alone"});
-  EXPECT_EQ(result.summary["steps"]["source"], "synthetic") << result.AllSaid();
+  EXPECT_EQ(result.summary["steps"]["source"], "synthetic") << result.AllPrinted();
 }
 
 TEST(InferredSteps, ProgramThatStartsOthers_HasNone) {
@@ -56,10 +56,10 @@ TEST(InferredSteps, ProgramThatStartsOthers_HasNone) {
                                            "    subprocess.run(['/bin/true'])\n"
                                            "    time.sleep(0.06)\n"});
   const auto& steps = result.summary["steps"];
-  EXPECT_EQ(steps["known"], false) << result.AllSaid();
+  EXPECT_EQ(steps["known"], false) << result.AllPrinted();
   EXPECT_TRUE(steps["count"].is_null());
   EXPECT_FALSE(steps["unknown_because"].get<std::string>().empty());
-  EXPECT_TRUE(result.Said("steps unknown: ")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("steps unknown: ")) << result.AllPrinted();
   ASSERT_NE(result.profile, nullptr);
   EXPECT_TRUE(result.profile->HasWarning("steps unknown: "));
   size_t markers = 0;

@@ -65,7 +65,7 @@ TEST(StepsWindow, StepsNotReached_IsReportedAndTheRunShown) {
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  EXPECT_THAT(result.AllSaid(), HasSubstr("the command ended before step 39 (the last was 19)"));
+  EXPECT_THAT(result.AllPrinted(), HasSubstr("the command ended before step 39 (the last was 19)"));
   ASSERT_NE(result.profile, nullptr);
   EXPECT_EQ(result.summary["steps"]["count"], 20);
   EXPECT_TRUE(result.profile->HasWarning("the command ended before step 39"));

@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 TEST(Summary, OfAPlainProgram_MatchesTheSchema) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "3"});
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_EQ(result.summary["schema_version"], 1);
   EXPECT_TRUE(result.summary["tbprof_version"].is_string());
@@ -24,21 +24,21 @@ TEST(Summary, OfAPlainProgram_MatchesTheSchema) {
   EXPECT_EQ(result.summary["processes"][0]["exit_code"], 3);
   EXPECT_GT(result.summary["overhead"]["before_command_s"], 0.0);
   EXPECT_GT(result.summary["overhead"]["after_command_s"], 0.0);
-  EXPECT_THAT(result.AllSaid(), HasSubstr(" after the command's end; tbprof's start took "));
+  EXPECT_THAT(result.AllPrinted(), HasSubstr(" after the command's end; tbprof's start took "));
 }
 
 TEST(Summary, OfThreadsAndEachBlock_MatchesTheSchema) {
   RunOptions options;
   options.tbprof = {"--malloc=exact", "--wait-threshold=0"};
   const RunResult result = RunUnderTbprof({Program("team"), "3", "4"}, options);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_FALSE(result.summary["processes"][0]["exact_heap"].is_null());
 }
 
 TEST(Summary, OfAKilledProgram_MatchesTheSchema) {
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "kill -9 $$"});
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_TRUE(result.summary["command"]["exit_code"].is_null());
   EXPECT_EQ(result.summary["command"]["exit_signal"], SIGKILL);
@@ -46,7 +46,7 @@ TEST(Summary, OfAKilledProgram_MatchesTheSchema) {
 
 TEST(Summary, OfAStaticProgram_MatchesTheSchema) {
   const RunResult result = RunUnderTbprof({Program("static_program")});
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_TRUE(result.summary["steps"]["median_s"].is_null());
 }
@@ -55,7 +55,7 @@ TEST(Summary, WithoutTheAllocator_HasNoZeros) {
   RunOptions options;
   options.tbprof = {"--trace=io,process"};
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, options);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_TRUE(result.summary["processes"][0]["allocator"].is_null());
 }
@@ -64,7 +64,7 @@ TEST(Summary, OfRanksAndSteps_MatchesTheSchema) {
   const RunResult result = RunUnderTbprof({"/bin/sh", "-c",
                                            "touch stop; for r in 0 1; do RANK=$r LOCAL_RANK=$r WORLD_SIZE=3 " +
                                                Program("marked_steps") + " 12 & done; wait"});
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_THAT(result.summary["missing_ranks"], ElementsAre(2));
   ASSERT_THAT(result.summary["by_rank"], SizeIs(3));
@@ -83,7 +83,7 @@ TEST(Summary, OfACapture_MatchesTheSchema) {
   ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   ExpectSchema(result.summary);
   EXPECT_EQ(result.summary["command"]["running"], true);
   EXPECT_TRUE(result.summary["overhead"]["after_command_s"].is_null());

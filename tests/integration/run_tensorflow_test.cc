@@ -36,7 +36,7 @@ TEST(TensorFlow, OperationsAndFunctions_AreRanges) {
 TEST(TensorFlow, FunctionOfATraining_IsItsStep) {
   const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
   const auto& steps = result.summary["steps"];
-  EXPECT_EQ(steps["source"], "repeated operations") << result.AllSaid();
+  EXPECT_EQ(steps["source"], "repeated operations") << result.AllPrinted();
   EXPECT_GE(steps["count"].get<int>(), 50);
   EXPECT_LE(steps["count"].get<int>(), 60);
   EXPECT_LE(steps["confidence"].get<double>(), 0.8);
@@ -52,7 +52,7 @@ TEST(TensorFlow, BatchesOfAFunction_AreItsInput) {
   const std::vector<Event> batches = profile.Named("IteratorGetNext");
   ASSERT_THAT(batches, SizeIs(60)) << "the outermost of each nest";
   const auto& steps = pair.profiled.summary["steps"];
-  EXPECT_EQ(steps["input_wait"]["state"], "measured") << pair.profiled.AllSaid();
+  EXPECT_EQ(steps["input_wait"]["state"], "measured") << pair.profiled.AllPrinted();
   EXPECT_EQ(steps["input_wait"]["loader"], "tf.data");
   // The values that TensorBoard computes, without the markers before and after the steps.
   double input = 0, whole = 0;
@@ -72,7 +72,7 @@ TEST(TensorFlow, BatchesOfAFunction_AreItsInput) {
 TEST(TensorFlow, FunctionWithoutABatch_InputIsUnknown) {
   const RunResult result = RunUnderTbprof({Program("executes"), Arguments("60")[0], "60"});
   const auto& steps = result.summary["steps"];
-  EXPECT_EQ(steps["input_wait"]["state"], "unknown") << result.AllSaid();
+  EXPECT_EQ(steps["input_wait"]["state"], "unknown") << result.AllPrinted();
   EXPECT_EQ(steps["input_wait"]["cause"], "batches taken within a function");
   EXPECT_TRUE(steps["input_wait_share"].is_null());
 }

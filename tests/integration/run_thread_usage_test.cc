@@ -97,7 +97,7 @@ Recorded Record(const std::vector<std::string>& command, const std::string& rate
   RunOptions options;
   options.tbprof = {"--sample-rate=" + rate, "--keep-spool", "--spool-dir=" + recorded.spools->path()};
   recorded.run = RunUnderTbprof(command, options);
-  EXPECT_EQ(recorded.run.status, 0) << recorded.run.AllSaid();
+  EXPECT_EQ(recorded.run.status, 0) << recorded.run.AllPrinted();
   const std::vector<std::string> files = FilesBelow(recorded.spools->path(), ".spool");
   EXPECT_EQ(files.size(), 1u);
   if (files.empty()) return recorded;

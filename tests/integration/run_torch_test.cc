@@ -103,7 +103,7 @@ TEST(Torch, OperationAndBackwardNode_RecordTheThreadOfTheOperation) {
   const Torch torch;
   const RunResult result =
       RunUnderTbprof(torch.Command({"ops"}), With({"--keep-spool", "--spool-dir=" + spools.path()}));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const std::vector<std::string> files = FilesBelow(spools.path(), ".spool");
   ASSERT_THAT(files, SizeIs(1));
   auto reader = SpoolReader::Open(files[0]);
@@ -149,11 +149,11 @@ TEST_P(NotObserved, Cause_IsOneLineAndNothingIsCalled) {
   EXPECT_EQ(pair.profiled.Fact("added"), 0u);
   EXPECT_EQ(pair.profiled.Fact("seen"), 0u);
   EXPECT_THAT(pair.profiled.profile->Named("my range"), IsEmpty());
-  EXPECT_TRUE(pair.profiled.profile->HasWarning(GetParam().said)) << pair.profiled.AllSaid();
-  EXPECT_EQ(std::count_if(pair.profiled.said.begin(), pair.profiled.said.end(),
+  EXPECT_TRUE(pair.profiled.profile->HasWarning(GetParam().printed)) << pair.profiled.AllPrinted();
+  EXPECT_EQ(std::count_if(pair.profiled.printed.begin(), pair.profiled.printed.end(),
                           [](const std::string& line) { return line.find("PyTorch") != std::string::npos; }),
             1)
-      << pair.profiled.AllSaid();
+      << pair.profiled.AllPrinted();
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -173,13 +173,13 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Torch, HashTableOfSystemV_IsRead) {
   const Pair pair = Torch("old_hash", "2.13.0+cpu").Run({"ops"});
   ASSERT_TRUE(pair.Same());
-  EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllSaid();
+  EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllPrinted();
 }
 
 TEST(Torch, LibraryInALongPath_IsFound) {
   const Pair pair = Torch("plain", "2.13.0", std::string(200, 'a') + "/" + std::string(200, 'b')).Run({"ops"});
   ASSERT_TRUE(pair.Same());
-  EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllSaid();
+  EXPECT_THAT(pair.profiled.profile->Named("aten::addmm"), SizeIs(1)) << pair.profiled.AllPrinted();
 }
 
 TEST(Torch, ManyThreads_ObserverIsAddedOnce) {
@@ -261,7 +261,7 @@ TEST(Torch, ManyOperations_WholeStepsAreSampled) {
   const Torch torch;
   const RunResult result =
       RunUnderTbprof(torch.Command({"storm", std::to_string(kCount), std::to_string(kSteps), "2", "1000"}), With({}));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const Profile& profile = *result.profile;
   const std::vector<Event> pauses = profile.Named(kPause);
   ASSERT_GE(pauses.size(), 2u);
@@ -294,7 +294,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   const Torch torch;
   const RunResult result =
       RunUnderTbprof(torch.Command({"storm", std::to_string(kCount), std::to_string(kSteps), "2"}), With({}));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const auto& sampled = result.summary["processes"][0]["pytorch_operations"];
   const double recorded = sampled["recorded"], skipped = sampled["skipped"];
   constexpr double kAll = kCount + 10 * kSteps;
@@ -311,7 +311,7 @@ TEST(Torch, ManyOperations_TotalsAreExtrapolatedAndTheTrueShareIsReported) {
   // The same line is in the terminal and in the profile.
   const std::string line = StrCat(kSampled, SharePercent(skipped / (recorded + skipped)),
                                   " skipped to keep overhead under 1 % (record all: --torch=all)");
-  EXPECT_TRUE(result.Said(line.substr(0, 60))) << result.AllSaid();
+  EXPECT_TRUE(result.Printed(line.substr(0, 60))) << result.AllPrinted();
   EXPECT_TRUE(result.profile->HasWarning(line));
   // Bars stand for the missing operations, with a row that names them.
   const std::vector<Event> bars = result.profile->Named("estimate");
@@ -344,7 +344,7 @@ TEST(Torch, ManyOperationsWithoutSteps_StretchesAreSpreadOverTheRun) {
   constexpr int kCount = 1'500'000;
   const Torch torch;
   const RunResult result = RunUnderTbprof(torch.Command({"storm", std::to_string(kCount), "0", "2"}), With({}));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   const std::vector<Event> pauses = result.profile->Named(kPause), operations = result.profile->Named("aten::add");
   ASSERT_GE(pauses.size(), 4u);
   EXPECT_EQ(pauses[0].line, "PyTorch");
@@ -368,8 +368,8 @@ TEST(Torch, Capture_RecordsAllOperationsOfASampledRun) {
   ASSERT_TRUE(running->WaitForError("verified")) << running->Err();
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
-  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllPrinted();
   int captures = 0;
   for (const std::string& directory : result.run_directories) {
     const std::vector<std::string> files = FilesBelow(directory, ".xplane.pb");
@@ -395,8 +395,8 @@ TEST(Torch, WindowThatIsNamed_RecordsAllOperations) {
   const Torch torch;
   const RunResult result =
       RunUnderTbprof(torch.Command({"storm", "300000", "300", "2"}), With({"--window=100ms+300ms"}));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   EXPECT_EQ(result.profile->Count(kPause), 0);
   EXPECT_GT(result.profile->Count("aten::add"), 1000);
   EXPECT_FALSE(result.profile->HasWarning(kSampled));
@@ -477,9 +477,9 @@ TEST(Torch, NoWindow_OperationsAreInCapturesOnly) {
   ASSERT_TRUE(running->WaitForFact("disabled 6\n"));
   WriteFile(running->path() + "/stop", "");
   const RunResult result = running->Wait();
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
   EXPECT_EQ(result.Fact("added"), 3u);
-  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllPrinted();
   for (const std::string& directory : result.run_directories) {
     const std::vector<std::string> files = FilesBelow(directory, ".xplane.pb");
     ASSERT_THAT(files, SizeIs(1));
@@ -508,7 +508,7 @@ TEST(Torch, ForkChildren_HaveTheirOwnOperations) {
 TEST(Torch, Pause_BelongsToItsProcess) {
   const Torch torch;
   const RunResult result = RunUnderTbprof(torch.Command({"forks_in_a_pause"}));
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   EXPECT_GE(result.profile->Count(kPause), 1);
   EXPECT_GT(result.profile->Count("aten::of_the_child"), 100);
   EXPECT_FALSE(HasNote(result, "ends of ranges"));
@@ -615,7 +615,7 @@ TEST(Torch, MemoryReports_EachOption_ArePassedOn) {
   for (const char* option : {"--torch=off", "--trace=thread", "--window=none"}) {
     const Torch torch;
     const RunResult result = RunUnderTbprof(torch.Command({"memory", "10"}), With({option}));
-    EXPECT_EQ(result.code(), 0) << option << result.AllSaid();
+    EXPECT_EQ(result.code(), 0) << option << result.AllPrinted();
     EXPECT_EQ(result.out, "memory 3146228 26\n") << option;
     if (result.profile != nullptr) {
       EXPECT_THAT(Reports(*result.profile, "GPU:1 (torch)"), IsEmpty()) << option;

@@ -45,10 +45,10 @@ std::vector<std::unique_ptr<Profile>> Profiles(const RunResult& result) {
 
 TEST(Trigger, EachRange_IsARunOfItsOwn) {
   const RunResult result = RunHot({"ranges", "2"});
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
-  EXPECT_TRUE(result.Said("recording all while the program is in an NVTX range `hot`")) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("recording all while the program is in an NVTX range `hot`")) << result.AllPrinted();
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(2)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(2)) << result.AllPrinted();
   for (const auto& profile : profiles) {
     EXPECT_THAT(profile->Named("hot"), SizeIs(2)) << "the range, and one of its name inside it";
     EXPECT_THAT(profile->Named("first"), SizeIs(1));
@@ -68,16 +68,16 @@ TEST(Trigger, EachRange_IsARunOfItsOwn) {
 // The launcher reads the begin of each range while calls begin at any time.
 TEST(Trigger, CallsOfEachRange_AreRecorded) {
   const RunResult result = RunHot({"calls", "90"}, {"--wait-threshold=0"});
-  EXPECT_EQ(result.code(), 0) << result.AllSaid();
+  EXPECT_EQ(result.code(), 0) << result.AllPrinted();
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(90)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(90)) << result.AllPrinted();
   for (const auto& profile : profiles) EXPECT_THAT(profile->Named("usleep"), SizeIs(40));
 }
 
 TEST(Trigger, RangesByNumber_EndOnAnotherThread) {
   const RunResult result = RunHot({"starts"});
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllPrinted();
   EXPECT_THAT(profiles[0]->Named("hot"), SizeIs(1));
   EXPECT_THAT(profiles[0]->Named("inside"), SizeIs(1));
   EXPECT_THAT(profiles[0]->Named("still inside"), SizeIs(1));
@@ -89,7 +89,7 @@ TEST(Trigger, RangesByNumber_EndOnAnotherThread) {
 TEST(Trigger, RegisteredNameOfADomain_OpensTheWindow) {
   const RunResult result = RunHot({"registered"});
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllPrinted();
   EXPECT_THAT(profiles[0]->Named("of another domain"), SizeIs(1));
   EXPECT_THAT(profiles[0]->Named("inside"), SizeIs(1)) << "pops of another domain end nothing";
   EXPECT_THAT(profiles[0]->Named("before"), IsEmpty());
@@ -99,7 +99,7 @@ TEST(Trigger, RegisteredNameOfADomain_OpensTheWindow) {
 TEST(Trigger, SeveralThreads_FirstBeginToLastEnd) {
   const RunResult result = RunHot({"threads"});
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllPrinted();
   EXPECT_THAT(profiles[0]->Named("began"), SizeIs(2));
   EXPECT_THAT(profiles[0]->Named("ends"), SizeIs(2));
   EXPECT_THAT(profiles[0]->Named("hot"), SizeIs(2));
@@ -110,7 +110,7 @@ TEST(Trigger, ProgramKilledInARange_IsPublished) {
   const RunResult result = RunHot({"killed"});
   EXPECT_EQ(result.signal(), SIGKILL);
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(1)) << result.AllPrinted();
   const std::vector<Event> ranges = profiles[0]->Named("hot");
   ASSERT_THAT(ranges, SizeIs(1));
   EXPECT_EQ(ranges[0].Stat("clipped"), "end");
@@ -123,7 +123,7 @@ TEST(Trigger, RangesOfForkChildren_OpenWindows) {
   const RunResult result = RunHot({"child"});
   EXPECT_EQ(result.code(), 0);
   const auto profiles = Profiles(result);
-  ASSERT_THAT(profiles, SizeIs(2)) << result.AllSaid();
+  ASSERT_THAT(profiles, SizeIs(2)) << result.AllPrinted();
   EXPECT_THAT(profiles[0]->Named("in the child"), SizeIs(1));
   EXPECT_THAT(profiles[0]->Named("usleep", "Inside"), SizeIs(1));
   EXPECT_THAT(profiles[1]->Named("in the killed child"), SizeIs(1));
@@ -138,7 +138,8 @@ TEST(Trigger, RangesOfForkChildren_OpenWindows) {
 TEST(Trigger, NoRange_IsReported) {
   const RunResult result = RunHot({"none"});
   EXPECT_EQ(result.code(), 0);
-  EXPECT_TRUE(result.Said("--window=nvtx:hot: no range of that name came: nothing was recorded")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("--window=nvtx:hot: no range of that name came: nothing was recorded"))
+      << result.AllPrinted();
   EXPECT_THAT(result.run_directories, IsEmpty());
 }
 
@@ -147,16 +148,16 @@ TEST(Trigger, NamesOfAnyBytes_OpenTheWindow) {
        {"a;b", "1", "\xff\xfe", "quite a long name of a range, longer than the words of a register"}) {
     const RunResult result =
         RunUnderTbprof({Program("trigger"), "named", name}, {.tbprof = {std::string("--window=nvtx:") + name}});
-    EXPECT_THAT(result.run_directories, SizeIs(1)) << name << result.AllSaid();
+    EXPECT_THAT(result.run_directories, SizeIs(1)) << name << result.AllPrinted();
   }
 }
 
 TEST(Trigger, MoreRangesThanTheLimit_AreCounted) {
   const RunResult result = RunHot({"short", "400"});
   EXPECT_EQ(result.code(), 0);
-  EXPECT_THAT(result.run_directories, SizeIs(100)) << result.AllSaid();
-  EXPECT_TRUE(result.Said("100 windows are recorded; further ranges are only counted")) << result.AllSaid();
-  EXPECT_TRUE(result.Said(": 300 more ranges came, and were not recorded")) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(100)) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("100 windows are recorded; further ranges are only counted")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(": 300 more ranges came, and were not recorded")) << result.AllPrinted();
 }
 
 class CudaProfiler : public testing::Test {
@@ -172,7 +173,7 @@ class CudaProfiler : public testing::Test {
     EXPECT_EQ(result.code(), 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("start=0 stop=0"));
     const auto profiles = Profiles(result);
-    ASSERT_THAT(profiles, SizeIs(2)) << result.AllSaid();
+    ASSERT_THAT(profiles, SizeIs(2)) << result.AllPrinted();
     for (const auto& profile : profiles) {
       EXPECT_THAT(profile->Named("not in the window"), IsEmpty());
       EXPECT_THAT(profile->Named("in the window"), SizeIs(1));
@@ -196,8 +197,8 @@ TEST_F(CudaProfiler, Off_WindowIsRecorded) { Check("off"); }
 
 TEST_F(CudaProfiler, NotCalled_IsReported) {
   const RunResult result = RunUnderTbprof({Program("trigger"), "none"}, {.tbprof = {"--window=cuda-profiler"}});
-  EXPECT_TRUE(result.Said("--window=cuda-profiler: cudaProfilerStart was not called: nothing was recorded"))
-      << result.AllSaid();
+  EXPECT_TRUE(result.Printed("--window=cuda-profiler: cudaProfilerStart was not called: nothing was recorded"))
+      << result.AllPrinted();
   EXPECT_THAT(result.run_directories, IsEmpty());
 }
 

@@ -38,15 +38,16 @@ void ExpectWhole(const RunResult& result) {
   if (!verdict["split"]["steps_s"].is_null()) EXPECT_NEAR(sum, 1, 0.001) << verdict.dump(1);
   EXPECT_EQ(verdict["cause"].is_null(), !verdict["unknown_because"].is_null()) << verdict.dump(1);
   // Four lines have the answer, and few lines follow. Only lines with paths and commands are wider than a terminal.
-  ASSERT_GE(result.said.size(), 4u) << result.AllSaid();
+  ASSERT_GE(result.printed.size(), 4u) << result.AllPrinted();
   size_t lead = 0;
-  while (lead < result.said.size() && !result.said[lead].starts_with("verdict: ")) ++lead;
-  ASSERT_LE(lead + 4, result.said.size()) << result.AllSaid();
-  EXPECT_THAT(result.said[lead + 1], HasSubstr("steps")) << result.AllSaid();
-  EXPECT_THAT(result.said[lead + 2], testing::AnyOf(testing::StartsWith("blocker: "), testing::StartsWith("where: ")))
-      << result.AllSaid();
-  EXPECT_THAT(result.said[lead + 3], testing::StartsWith("view: tensorboard")) << result.AllSaid();
-  EXPECT_LE(result.said.size() - lead, 16u) << result.AllSaid();
+  while (lead < result.printed.size() && !result.printed[lead].starts_with("verdict: ")) ++lead;
+  ASSERT_LE(lead + 4, result.printed.size()) << result.AllPrinted();
+  EXPECT_THAT(result.printed[lead + 1], HasSubstr("steps")) << result.AllPrinted();
+  EXPECT_THAT(result.printed[lead + 2],
+              testing::AnyOf(testing::StartsWith("blocker: "), testing::StartsWith("where: ")))
+      << result.AllPrinted();
+  EXPECT_THAT(result.printed[lead + 3], testing::StartsWith("view: tensorboard")) << result.AllPrinted();
+  EXPECT_LE(result.printed.size() - lead, 16u) << result.AllPrinted();
 }
 
 TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
@@ -56,7 +57,7 @@ TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
   RunOptions options;
   options.tbprof = {"--summary=short"};
   const RunResult result = RunUnderTbprof({"/usr/bin/python3", script}, options);
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   ExpectWhole(result);
   const auto& verdict = result.summary["verdict"];
   // The loop waits nearly all the time on any machine, because the thread sleeps most of the time.
@@ -68,7 +69,7 @@ TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
   }
   EXPECT_TRUE(lines.contains(10)) << verdict.dump(1);  // ready.get()
   EXPECT_TRUE(lines.contains(5)) << verdict.dump(1);   // time.sleep()
-  EXPECT_TRUE(result.Said("blocker: thread fetcher")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("blocker: thread fetcher")) << result.AllPrinted();
   ASSERT_NE(result.profile, nullptr);
   EXPECT_TRUE(result.profile->HasWarning("verdict: ")) << "not on the overview page";
 }
@@ -77,7 +78,7 @@ TEST(RunVerdict, ProgramThatDoesNothing_IsUnknownWithAReason) {
   RunOptions options;
   options.tbprof = {"--summary=short"};
   const RunResult result = RunUnderTbprof({"/bin/true"}, options);
-  ASSERT_EQ(result.code(), 0) << result.AllSaid();
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   ExpectWhole(result);
   EXPECT_TRUE(result.summary["verdict"]["cause"].is_null());
   ASSERT_NE(result.profile, nullptr);
@@ -91,7 +92,7 @@ TEST(RunVerdict, FullSummary_HasTheTables) {
   const std::string script = directory.path() + "/prefetch.py";
   WriteFile(script, kPrefetch);
   const RunResult result = RunUnderTbprof({"/usr/bin/python3", script}, options);
-  EXPECT_TRUE(result.Said("waits      total   longest     calls  where")) << result.AllSaid();
+  EXPECT_TRUE(result.Printed("waits      total   longest     calls  where")) << result.AllPrinted();
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ TEST(Auto, SmallRun_IsOneProfile) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   EXPECT_EQ(result.summary["window"], "auto");
   EXPECT_TRUE(result.summary["totals_wall_s"].is_null());
   EXPECT_EQ(Calls(result.summary, "usleep"), result.Fact("naps"));
@@ -124,11 +124,11 @@ TEST(Auto, LargeRun_IsStartSteadyAndEnd) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(3)) << result.AllPrinted();
   const std::string start = Ending(result.run_directories, "_start"),
                     steady = Ending(result.run_directories, "_steady"), end = Ending(result.run_directories, "_end");
   for (const std::string& directory : {start, steady, end}) {
-    ASSERT_NE(directory, "") << result.AllSaid();
+    ASSERT_NE(directory, "") << result.AllPrinted();
     const auto profile = ProfileIn(directory);
     ASSERT_NE(profile, nullptr) << directory;
     // Naps have nearly the same length: the number that the budget keeps depends on the scheduler.
@@ -156,7 +156,7 @@ TEST(Auto, StartAndSteadyPart_ArePublishedDuringTheRun) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(3)) << result.AllPrinted();
   const std::string start = Ending(result.run_directories, "_start"),
                     steady = Ending(result.run_directories, "_steady");
   std::string whole;
@@ -183,7 +183,7 @@ TEST(Auto, RunEndsInItsSteadyPart_HasNoSteadyProfile) {
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
   EXPECT_EQ(Ending(result.run_directories, "_steady"), "");
-  EXPECT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(2)) << result.AllPrinted();
 }
 
 TEST(Auto, SpoolLimit_SplitsTheRun) {
@@ -196,13 +196,13 @@ TEST(Auto, SpoolLimit_SplitsTheRun) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(2)) << result.AllPrinted();
   const std::string end = Ending(result.run_directories, "_end");
   ASSERT_NE(end, "");
   const nlohmann::json summary = SummaryIn(end);
   EXPECT_EQ(Calls(summary, "usleep"), result.Fact("naps"));
   // Either nothing is missing, or drops by a full spool during the writing of the start are reported.
-  EXPECT_TRUE(Calls(summary, "write") == 200000 || result.Said("records are missing")) << result.AllSaid();
+  EXPECT_TRUE(Calls(summary, "write") == 200000 || result.Printed("records are missing")) << result.AllPrinted();
 }
 
 TEST(Last, LastSeconds_AreShown) {
@@ -219,7 +219,7 @@ TEST(Last, LastSeconds_AreShown) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   const double wall = result.summary["wall_s"].get<double>();
   EXPECT_LE(wall, 0.41);
   EXPECT_GE(wall, 0.39);
@@ -238,7 +238,7 @@ TEST(Last, Crash_SecondsBeforeItAreShown) {
   WriteFile(running->path() + "/crash", "");
   const RunResult result = running->Wait();
   EXPECT_EQ(result.signal(), SIGSEGV);
-  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(1)) << result.AllPrinted();
   const double wall = result.summary["wall_s"].get<double>();
   EXPECT_LE(wall, 0.51);
   EXPECT_GE(wall, 0.49);
@@ -267,7 +267,7 @@ TEST(Last, Signal_PublishesTheSecondsBeforeIt) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllSaid();
+  EXPECT_THAT(result.run_directories, SizeIs(3)) << result.AllPrinted();
 }
 
 TEST(All, SpoolFull_EndsAndCapturesContinue) {
@@ -290,12 +290,12 @@ TEST(All, SpoolFull_EndsAndCapturesContinue) {
   Stop(*running);
   const RunResult result = running->Wait();
   EXPECT_EQ(result.code(), 5);
-  ASSERT_THAT(result.run_directories, SizeIs(4)) << result.AllSaid();
+  ASSERT_THAT(result.run_directories, SizeIs(4)) << result.AllPrinted();
   const auto run = std::find_if(result.run_directories.begin(), result.run_directories.end(),
                                 [](const std::string& directory) { return SummaryIn(directory)["window"] == "all"; });
   ASSERT_NE(run, result.run_directories.end());
   const auto profile = ProfileIn(*run);
-  EXPECT_TRUE(profile->HasWarning("the spool took no more")) << result.AllSaid();
+  EXPECT_TRUE(profile->HasWarning("the spool took no more")) << result.AllPrinted();
   // The profile ends with the records: no apparent idle time follows.
   int64_t end = 0;
   for (const Event& event : profile->Named("write")) end = std::max(end, event.end_ps());
@@ -316,9 +316,9 @@ TEST(Recover, PartsOfAFlightRecorder_GiveAProfile) {
   EXPECT_EQ(result.signal(), SIGKILL);
   ASSERT_TRUE(RunDirectories(result.logdir).empty());
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + result.logdir});
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
   const std::vector<std::string> runs = RunDirectories(result.logdir);
-  ASSERT_THAT(runs, SizeIs(1)) << recovered.AllSaid();
+  ASSERT_THAT(runs, SizeIs(1)) << recovered.AllPrinted();
   const nlohmann::json summary = SummaryIn(runs[0]);
   EXPECT_LE(summary["wall_s"].get<double>(), 0.41);
   EXPECT_GT(Calls(summary, "usleep"), 500u);
@@ -337,9 +337,9 @@ TEST(Recover, UnpublishedWindows_ArePublished) {
   Stop(*running);
   const RunResult result = running->Wait();
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + result.logdir});
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
   const std::vector<std::string> runs = RunDirectories(result.logdir);
-  ASSERT_THAT(runs, SizeIs(2)) << recovered.AllSaid();
+  ASSERT_THAT(runs, SizeIs(2)) << recovered.AllPrinted();
   const std::string end = Ending(runs, "_end");
   ASSERT_NE(end, "");
   EXPECT_EQ(Calls(SummaryIn(end), "write"), 10u);
@@ -353,24 +353,24 @@ TEST(Convert, SpoolInParts_GivesTheSameProfile) {
   ASSERT_TRUE(running->WaitForFact("warm "));
   Stop(*running);
   const RunResult result = running->Wait();
-  ASSERT_NE(result.profile, nullptr) << result.AllSaid();
+  ASSERT_NE(result.profile, nullptr) << result.AllPrinted();
   const std::string spool = Ending(SpoolFiles(result.logdir), ".spool");
   ASSERT_NE(spool, "");
   ASSERT_NE(Ending(SpoolFiles(result.logdir), ".spool.000001"), "");
   TemporaryDirectory directory;
   const RunResult converted = RunTbprof({"convert", "--logdir=" + (directory / "again"), spool});
-  ASSERT_EQ(converted.code(), 0) << converted.AllSaid();
+  ASSERT_EQ(converted.code(), 0) << converted.AllPrinted();
   ASSERT_THAT(RunDirectories(directory / "again"), SizeIs(1));
   const auto again = ProfileIn(RunDirectories(directory / "again")[0]);
   EXPECT_EQ(again->Count("usleep"), result.profile->Count("usleep"));
   // A missing part is reported, and the data of the main file are converted.
   std::filesystem::copy_file(spool, directory / "alone.spool");
   const RunResult alone = RunTbprof({"convert", "--logdir=" + (directory / "alone"), directory / "alone.spool"});
-  ASSERT_EQ(alone.code(), 0) << alone.AllSaid();
-  EXPECT_TRUE(ProfileIn(RunDirectories(directory / "alone")[0])->HasWarning("not there")) << alone.AllSaid();
+  ASSERT_EQ(alone.code(), 0) << alone.AllPrinted();
+  EXPECT_TRUE(ProfileIn(RunDirectories(directory / "alone")[0])->HasWarning("not there")) << alone.AllPrinted();
   const RunResult part = RunTbprof({"convert", "--logdir=" + (directory / "part"), spool + ".000001"});
   EXPECT_EQ(part.code(), 1);
-  EXPECT_TRUE(part.Said("is part 1 of a spool")) << part.AllSaid();
+  EXPECT_TRUE(part.Printed("is part 1 of a spool")) << part.AllPrinted();
 }
 
 TEST(Spool, TmpfsLogdir_SpoolIsElsewhere) {
@@ -398,8 +398,8 @@ TEST(Spool, TmpfsLogdir_SpoolIsElsewhere) {
   Stop(*running);
   running->Wait();
   const RunResult recovered = RunTbprof({"recover", "--logdir=" + logdir});
-  EXPECT_EQ(recovered.code(), 0) << recovered.AllSaid();
-  EXPECT_THAT(RunDirectories(logdir), SizeIs(1)) << recovered.AllSaid();
+  EXPECT_EQ(recovered.code(), 0) << recovered.AllPrinted();
+  EXPECT_THAT(RunDirectories(logdir), SizeIs(1)) << recovered.AllPrinted();
   EXPECT_FALSE(std::filesystem::exists(real));
   EXPECT_TRUE(SpoolFiles(logdir).empty());
   std::filesystem::remove_all(logdir);

@@ -27,8 +27,8 @@ static void* AtSemaphore(void* argument) {
 int main(void) {
   pthread_barrier_init(&barrier, NULL, 2);
   sem_init(&semaphore, 0, 0);
-  TellAddress("barrier", &barrier);
-  TellAddress("semaphore", &semaphore);
+  ReportAddress("barrier", &barrier);
+  ReportAddress("semaphore", &semaphore);
   pthread_t thread;
   pthread_create(&thread, NULL, AtBarrier, NULL);
   WaitUntilAsleep(WaitForValue(&tid));

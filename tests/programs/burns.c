@@ -68,7 +68,7 @@ int main(int count, char** arguments) {
       BurnInThread(cpu_ms);
       _exit(0);
     }
-    Tell("child", (uint64_t)child);
+    Report("child", (uint64_t)child);
     BurnBoth(cpu_ms);
     waitpid(child, NULL, 0);
   } else if (strcmp(mode, "exec") == 0) {

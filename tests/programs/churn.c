@@ -14,9 +14,9 @@ int main(void) {
       free(keep);
     }
     blocks += 1000;
-    if (round == 0) Tell("warm", 1);
+    if (round == 0) Report("warm", 1);
     if (access("stop", F_OK) == 0) break;
   }
-  Tell("blocks", blocks);
+  Report("blocks", blocks);
   return 0;
 }

@@ -29,7 +29,7 @@ static struct timespec Soon(clockid_t clock) {
 }
 
 int main(void) {
-  TellAddress("condition", &condition);
+  ReportAddress("condition", &condition);
   pthread_t thread;
   pthread_create(&thread, NULL, Wait, NULL);
   WaitUntilAsleep(WaitForValue(&tid));

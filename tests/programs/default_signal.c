@@ -138,7 +138,7 @@ int main(int argc, char** argv) {
   if (strcmp(what, "restarts") == 0) {
     const int fd = open("fifo", O_RDONLY);
     char byte = '?';
-    Tell("pid", (uint64_t)getpid());
+    Report("pid", (uint64_t)getpid());
     const ssize_t size = read(fd, &byte, 1);
     printf("read %zd %c\n", size, byte);
     return 0;

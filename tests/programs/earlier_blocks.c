@@ -29,10 +29,10 @@ int main(void) {
   pthread_join(thread, NULL);
   Allocate(kOfThread, kKept + kMore - kOfThread);
   for (int i = kKept; i < kKept + kMore; ++i) free(blocks[i]);
-  Tell("ready", 1);
+  Report("ready", 1);
   WaitFor("free");
   for (int i = 0; i < kFreed; ++i) free(blocks[i]);
-  Tell("freed", 1);
+  Report("freed", 1);
   WaitFor("stop");
   return 6;
 }

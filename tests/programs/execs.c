@@ -8,15 +8,15 @@
 
 extern char** environ;
 
-__attribute__((noinline)) static void SayEnd(int argc, char** argv) {
+__attribute__((noinline)) static void PrintEnd(int argc, char** argv) {
   printf("end %d:", argc);
   for (int i = 0; i < argc; ++i) printf(" %s", i == 0 ? "self" : argv[i]);
   printf(" marker=%s\n", getenv("MARKER") ? getenv("MARKER") : "none");
-  Tell("end_pid", (uint64_t)getpid());
+  Report("end_pid", (uint64_t)getpid());
   usleep(2000);  // here: after exec
 }
 
-__attribute__((noinline)) static void SayStatus(const char* what, int result, const pid_t* pid) {
+__attribute__((noinline)) static void PrintStatus(const char* what, int result, const pid_t* pid) {
   int status = 0;
   if (result == 0) waitpid(*pid, &status, 0);
   printf("%s: %d status %d\n", what, result, WEXITSTATUS(status));
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   char* arguments[] = {argv[0], "end", "a b", "", NULL};
   setvbuf(stdout, NULL, _IONBF, 0);
   if (strcmp(kind, "end") == 0) {
-    SayEnd(argc, argv);
+    PrintEnd(argc, argv);
     return 17;
   }
   setenv("MARKER", "set", 1);
@@ -59,8 +59,8 @@ int main(int argc, char** argv) {
   }
   if (strcmp(kind, "spawn") == 0) {
     pid_t pid = 0;
-    SayStatus("posix_spawn", posix_spawn(&pid, real, NULL, NULL, arguments, environ), &pid);
-    SayStatus("posix_spawnp", posix_spawnp(&pid, real, NULL, NULL, arguments, environ), &pid);
+    PrintStatus("posix_spawn", posix_spawn(&pid, real, NULL, NULL, arguments, environ), &pid);
+    PrintStatus("posix_spawnp", posix_spawnp(&pid, real, NULL, NULL, arguments, environ), &pid);
     const int missing = posix_spawn(&pid, "/no/such/program", NULL, NULL, arguments, environ);
     printf("missing: %s\n", strerrorname_np(missing));
     return 0;
@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
       execv(real, arguments);
       _exit(1);
     }
-    SayStatus("vfork", 0, &pid);
+    PrintStatus("vfork", 0, &pid);
     return 0;
   }
   if (strcmp(kind, "system") == 0) {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 // One line `name value`.
-static inline void TellText(const char* name, const char* value) {
+static inline void ReportText(const char* name, const char* value) {
   const char* path = getenv("TEST_FACTS");
   if (path == NULL) return;
   const long fd = syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -26,16 +26,16 @@ static inline void TellText(const char* name, const char* value) {
   syscall(SYS_close, fd);
 }
 
-static inline void Tell(const char* name, uint64_t value) {
+static inline void Report(const char* name, uint64_t value) {
   char text[32];
   snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-  TellText(name, text);
+  ReportText(name, text);
 }
 
-static inline void TellAddress(const char* name, const volatile void* address) {
+static inline void ReportAddress(const char* name, const volatile void* address) {
   char text[32];
   snprintf(text, sizeof(text), "0x%llx", (unsigned long long)(uintptr_t)address);
-  TellText(name, text);
+  ReportText(name, text);
 }
 
 static inline void SleepUnseen(int milliseconds) {

@@ -11,7 +11,7 @@ int main(void) {
   memset(data, 'x', sizeof(data));
   const int fd = open(name, O_RDWR | O_CREAT | O_TRUNC, 0640);  // here: open
   printf("open: %d\n", fd >= 0);
-  Tell("fd", (uint64_t)fd);
+  Report("fd", (uint64_t)fd);
   printf("pwrite: %zd\n", pwrite(fd, data, 1000, 500));  // here: pwrite
   printf("pread: %zd\n", pread(fd, data, 700, 1000));
   struct iovec parts[2] = {{data, 10}, {data + 10, 20}};

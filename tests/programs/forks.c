@@ -8,7 +8,7 @@
 #include "facts.h"
 
 __attribute__((noinline)) static void ChildWork(const char* name) {
-  Tell(name, (uint64_t)getpid());
+  Report(name, (uint64_t)getpid());
   usleep(5000);  // here: child work
   WaitUntilAsleep(getppid());
   SleepUnseen(10);
@@ -49,7 +49,7 @@ int main(void) {
       _exit(6);
     }
     WaitFor(grandchild);
-    Tell("grandparent", (uint64_t)getpid());
+    Report("grandparent", (uint64_t)getpid());
     _exit(7);
   }
   WaitFor(pid);

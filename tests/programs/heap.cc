@@ -54,7 +54,7 @@ int main() {
   char* large = static_cast<char*>(malloc(16 * kMiB));  // here: large
   large[0] = 3;
   printf("%d\n", large[0]);
-  TellAddress("large", large);
+  ReportAddress("large", large);
   free(large);
   // From the other thread's heap, by this one.
   other.ClearNew();

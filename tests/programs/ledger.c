@@ -64,10 +64,10 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
   Medium();
   Large();
-  Tell("small", small_bytes[0] + small_bytes[1]);
-  Tell("medium", medium_bytes);
-  Tell("large", large_bytes);
-  Tell("blocks", 2 * kSmall + kMedium + kLarge);
+  Report("small", small_bytes[0] + small_bytes[1]);
+  Report("medium", medium_bytes);
+  Report("large", large_bytes);
+  Report("blocks", 2 * kSmall + kMedium + kLarge);
   for (int i = 0; i < kLarge / 2; ++i) free(large[i]);
   const pid_t child = fork();
   if (child == 0) {

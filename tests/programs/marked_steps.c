@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       usleep(1000);
     }
     nvtxRangePop();
-    if (step == 5) Tell("warm", 1);
+    if (step == 5) Report("warm", 1);
   }
   while (!Stopped()) usleep(2000);
   return 5;

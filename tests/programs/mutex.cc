@@ -41,7 +41,7 @@ void* TimedWaiter(void*) {
 }  // namespace shop
 
 int main() {
-  TellAddress("mutex", &shop::till);
+  ReportAddress("mutex", &shop::till);
   for (int i = 0; i < 1000; ++i) {
     pthread_mutex_lock(&shop::till);
     pthread_mutex_unlock(&shop::till);
@@ -52,7 +52,7 @@ int main() {
   WaitUntilAsleep(WaitForValue(&shop::waiter_tid));
   const double since = Milliseconds();
   SleepUnseen(40);
-  Tell("held_us", static_cast<uint64_t>((Milliseconds() - since) * 1000));
+  Report("held_us", static_cast<uint64_t>((Milliseconds() - since) * 1000));
   pthread_mutex_unlock(&shop::till);
   pthread_join(thread, nullptr);
   pthread_mutex_lock(&shop::till);

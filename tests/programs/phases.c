@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   for (long i = 0; i < fast; ++i) {
     if (write(ends[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1) return 1;
   }
-  Tell("fast", (uint64_t)fast);
+  Report("fast", (uint64_t)fast);
   pthread_t ids[64];
   static uint64_t counts[64];
   for (long i = 0; i < threads; ++i) pthread_create(&ids[i], NULL, Sleep, &counts[i]);
@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
   for (long i = 0;; ++i) {
     usleep(nap);
     ++naps;
-    if (i == 20) Tell("warm", 1);
+    if (i == 20) Report("warm", 1);
     if (access("crash", F_OK) == 0) *(volatile int*)8 = 1;
     if (access("stop", F_OK) == 0) break;
   }
@@ -47,6 +47,6 @@ int main(int argc, char** argv) {
     pthread_join(ids[i], NULL);
     naps += counts[i];
   }
-  Tell("naps", naps);
+  Report("naps", naps);
   return 5;
 }

@@ -18,8 +18,8 @@ static void* Read(void* argument) {
 
 int main(void) {
   if (pipe(ends) != 0) return 1;
-  Tell("in", (uint64_t)ends[0]);
-  Tell("out", (uint64_t)ends[1]);
+  Report("in", (uint64_t)ends[0]);
+  Report("out", (uint64_t)ends[1]);
   pthread_t thread;
   ssize_t got = 0;
   pthread_create(&thread, NULL, Read, &got);

@@ -25,7 +25,7 @@ int main(void) {
   FD_SET(ends[0], &set);
   printf("pselect: %d\n", pselect(ends[0] + 1, &set, NULL, NULL, &limit, &none));
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
-  Tell("epoll", (uint64_t)epoll);
+  Report("epoll", (uint64_t)epoll);
   struct epoll_event event = {.events = EPOLLIN, .data = {.fd = ends[0]}};
   epoll_ctl(epoll, EPOLL_CTL_ADD, ends[0], &event);
   printf("epoll_wait: %d\n", epoll_wait(epoll, &event, 1, 10));

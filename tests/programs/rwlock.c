@@ -32,7 +32,7 @@ static void Contend(void* (*routine)(void*)) {
 }
 
 int main(void) {
-  TellAddress("lock", &lock);
+  ReportAddress("lock", &lock);
   for (int i = 0; i < 100; ++i) {
     pthread_rwlock_rdlock(&lock);
     pthread_rwlock_unlock(&lock);

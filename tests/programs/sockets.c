@@ -16,7 +16,7 @@ static void* Serve(void* argument) {
   __atomic_store_n(&tid, ThreadId(), __ATOMIC_RELEASE);
   const int fd = accept(listener, NULL, NULL);  // here: accept
   printf("accept: %d\n", fd >= 0);
-  Tell("accepted", (uint64_t)fd);
+  Report("accepted", (uint64_t)fd);
   char data[64];
   printf("recv: %zd\n", recv(fd, data, 5, MSG_WAITALL));
   printf("send: %zd\n", send(fd, "seven b", 7, 0));
@@ -33,14 +33,14 @@ int main(void) {
   socklen_t size = sizeof(address);
   if (bind(listener, (struct sockaddr*)&address, size) != 0 || listen(listener, 1) != 0) return 1;
   getsockname(listener, (struct sockaddr*)&address, &size);
-  Tell("listener", (uint64_t)listener);
+  Report("listener", (uint64_t)listener);
   pthread_t thread;
   pthread_create(&thread, NULL, Serve, NULL);
   WaitUntilAsleep(WaitForValue(&tid));
   SleepUnseen(20);
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   const int connected = connect(fd, (struct sockaddr*)&address, size);  // here: connect
-  Tell("client", (uint64_t)fd);
+  Report("client", (uint64_t)fd);
   char data[64];
   const ssize_t sent = sendto(fd, "fives", 5, 0, NULL, 0);
   const ssize_t got = recvfrom(fd, data, 7, MSG_WAITALL, NULL, NULL);

@@ -76,8 +76,8 @@ int main(int argc, char** argv) {
     free(kept[i]);
     kept[i] = NULL;
   }
-  Tell("pairs", pairs);
-  Tell("steps", of_a_round);
+  Report("pairs", pairs);
+  Report("steps", of_a_round);
   return 0;
 }
 #else

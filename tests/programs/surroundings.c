@@ -65,8 +65,8 @@ int main(int argc, char** argv) {
            fcntl(fd, F_GETFD));
   }
   printf("leads its group %d, leads its session %d\n", getpgrp() == getpid(), getsid(0) == getpid());
-  Tell("group", (uint64_t)getpgrp());
-  Tell("session", (uint64_t)getsid(0));
+  Report("group", (uint64_t)getpgrp());
+  Report("session", (uint64_t)getsid(0));
   const int terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
   struct termios modes;
   printf("terminal %d, on standard input %d, its modes %d, in the foreground %d\n", terminal >= 0, isatty(0),

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
     returned += write(ends[1], &byte, 1) == 1;
     returned += read(ends[0], &byte, 1) == 1;
   }
-  Tell("returned", returned);
+  Report("returned", returned);
   printf("about to end\n");
   if (strcmp(end, "kill") == 0) kill(getpid(), SIGKILL);
   if (strcmp(end, "segv") == 0) *(volatile int*)8 = 1;

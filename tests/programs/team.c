@@ -66,7 +66,7 @@ int main(int count, char** arguments) {
   for (uintptr_t i = 0; i < kThreads; ++i) pthread_create(&threads[i], NULL, Member, (void*)i);
   for (int i = 0; i < kThreads; ++i) pthread_join(threads[i], NULL);
   begins[steps] = Nanoseconds();
-  for (int i = 0; i <= steps; ++i) Tell("begin", begins[i]);
+  for (int i = 0; i <= steps; ++i) Report("begin", begins[i]);
   printf("%d steps\n", steps);
   return 0;
 }

@@ -46,7 +46,7 @@ int main(void) {
   void* (*const routines[4])(void*) = {ByPrctl, BySystemCall, ThroughProc, Nameless};
   for (int i = 0; i < 4; ++i) pthread_create(&threads[i], NULL, routines[i], NULL);
   while (__atomic_load_n(&stays, __ATOMIC_ACQUIRE) < 2) SleepUnseen(1);
-  Tell("named", (uint64_t)getpid());
+  Report("named", (uint64_t)getpid());
   while (syscall(SYS_rt_sigtimedwait, &user, NULL, NULL, sizeof(user)) != SIGUSR2) {
   }
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);

@@ -37,7 +37,7 @@ int main(void) {
   pthread_t threads[6];
   for (int i = 0; i < 3; ++i) pthread_create(&threads[i], NULL, NamesItself, (void*)(intptr_t)i);
   pthread_create(&threads[3], NULL, IsNamed, NULL);
-  Tell("named_tid", (uint64_t)WaitForValue(&named_tid));
+  Report("named_tid", (uint64_t)WaitForValue(&named_tid));
   printf("setname: %d\n", pthread_setname_np(threads[3], "named-by-main"));
   printf("too long: %d\n", pthread_setname_np(threads[3], "a name of more than fifteen bytes"));
   __atomic_store_n(&named, 1, __ATOMIC_RELEASE);
@@ -49,7 +49,7 @@ int main(void) {
   }
   pthread_create(&threads[5], NULL, Sleeps, &main_tid);
   WaitForValue(&ready);
-  Tell("joined", (uint64_t)threads[5]);
+  Report("joined", (uint64_t)threads[5]);
   pthread_join(threads[5], NULL);  // here: slow join
   return 0;
 }

@@ -56,11 +56,11 @@ static void Open(const char* directory) {
   count_of = (SimTorchCount)dlsym(library, "sim_torch_count");
 }
 
-static void TellCounts(void) {
-  Tell("added", count_of(0));
-  Tell("disabled", count_of(1));
-  Tell("enabled", count_of(2));
-  Tell("seen", count_of(3));
+static void ReportCounts(void) {
+  Report("added", count_of(0));
+  Report("disabled", count_of(1));
+  Report("enabled", count_of(2));
+  Report("seen", count_of(3));
 }
 
 static void Operation(const char* name, int64_t sequence, void (*body)(void*), void* argument) {
@@ -100,7 +100,7 @@ static void Linear(void* argument) {
 }
 
 static void* BackwardThread(void* forward_thread) {
-  Tell("backward_thread", thread_number());
+  Report("backward_thread", thread_number());
   Backward("AddmmBackward0", 7, *(uint64_t*)forward_thread, Work, NULL);
   return NULL;
 }
@@ -109,7 +109,7 @@ static void Ops(void) {
   tensor(1000);
   User("my range", Linear, NULL);
   uint64_t forward_thread = thread_number();
-  Tell("forward_thread", forward_thread);
+  Report("forward_thread", forward_thread);
   pthread_t thread;
   pthread_create(&thread, NULL, BackwardThread, &forward_thread);
   pthread_join(thread, NULL);
@@ -184,7 +184,7 @@ static void Train(long each) {
     struct Storm storm = {0, each, 2};
     StormOf(&storm);
     User("Optimizer.step#SGD.step", OptimizerStep, NULL);
-    if (step == 400) Tell("warm", (uint64_t)step);
+    if (step == 400) Report("warm", (uint64_t)step);
   }
   puts("train");
 }
@@ -198,10 +198,10 @@ static void Loop(void) {
     for (int i = 0; i < 20; ++i) Operation("aten::add", i, NULL, NULL);
     SleepUnseen(1);
     for (int i = 0; i < 3; ++i) {
-      if (count_of(i) != last[i]) Tell(names[i], count_of(i));
+      if (count_of(i) != last[i]) Report(names[i], count_of(i));
       last[i] = count_of(i);
     }
-    if (turn == 100) Tell("warm", count_of(0));
+    if (turn == 100) Report("warm", count_of(0));
   }
   puts("loop");
 }
@@ -213,7 +213,7 @@ static void ForkInside(void* argument) {
   if (child == 0) {
     tensor(100);
     for (int i = 0; i < 3; ++i) Operation("aten::of_the_child", -1, Work, NULL);
-    Tell("added_with_child", count_of(0));
+    Report("added_with_child", count_of(0));
     _exit(0);
   }
   waitpid(child, NULL, 0);
@@ -236,13 +236,13 @@ static void ForksAWorker(void) {
       tensor(100);
       Operation("aten::of_the_child", -1, NULL, NULL);
     }
-    Tell("disabled_in_child", count_of(1));
+    Report("disabled_in_child", count_of(1));
     const uint64_t seen = count_of(3);
     for (int i = 0; i < 100; ++i) {
       tensor(100);
       Operation("aten::of_the_child", -1, NULL, NULL);
     }
-    Tell("seen_at_the_end", count_of(3) - seen);
+    Report("seen_at_the_end", count_of(3) - seen);
     _exit(0);
   }
   waitpid(child, NULL, 0);
@@ -378,7 +378,7 @@ static void Shapes(const char* how) {
   puts("shapes");
 }
 // The first sizes are not those that PyTorch passes.
-static void ShapesToldOtherwise(void) {
+static void ShapesReportedOtherwise(void) {
   static struct Tensor a;
   tensor(100);
   const int64_t matrix[] = {32, 64};
@@ -450,7 +450,7 @@ int main(int argc, char** argv) {
   }
   if (strcmp(mode, "shapes") == 0) {
     if (strcmp(word, "told") == 0) {
-      ShapesToldOtherwise();
+      ShapesReportedOtherwise();
     } else {
       Shapes(word);
     }
@@ -459,6 +459,6 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "wrong") == 0) Wrong();
   if (strcmp(mode, "asynchronous") == 0) Asynchronous(atoi(word));
   if (strcmp(mode, "ends") == 0) Ends(word);
-  TellCounts();
+  ReportCounts();
   return 0;
 }

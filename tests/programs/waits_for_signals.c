@@ -9,7 +9,7 @@ static volatile sig_atomic_t counts[65], terminated;
 
 static void Count(int signal) {
   counts[signal] = counts[signal] + 1;
-  Tell("signal", (uint64_t)signal);
+  Report("signal", (uint64_t)signal);
   if (signal == SIGTERM) terminated = 1;
 }
 
@@ -20,17 +20,17 @@ int main(int argc, char** argv) {
     const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGWINCH, SIGQUIT, SIGCONT};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); ++i) sigaction(signals[i], &action, NULL);
   }
-  Tell("parent", (uint64_t)getppid());
-  Tell("pid", (uint64_t)getpid());
+  Report("parent", (uint64_t)getppid());
+  Report("pid", (uint64_t)getpid());
   const double start = Milliseconds();
   long pieces = 0;
   while (!terminated && Milliseconds() - start < (double)seconds * 1000) {
     usleep(2000);
     ++pieces;
-    if (pieces == 50) Tell("warm", 1);
+    if (pieces == 50) Report("warm", 1);
     if (access("stop", F_OK) == 0) break;
   }
-  Tell("pieces", (uint64_t)pieces);
+  Report("pieces", (uint64_t)pieces);
   for (int i = 1; i < 65; ++i) {
     if (counts[i] > 0) printf("signal %d: %d\n", i, (int)counts[i]);
   }

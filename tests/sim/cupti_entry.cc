@@ -369,7 +369,7 @@ struct SubscriberParams132 {
 
 std::atomic<bool> many_allowed{false};
 
-void TellRival(const CUpti_SubscriberParams* params, const char* name) {
+void ReportRival(const CUpti_SubscriberParams* params, const char* name) {
   if (params == nullptr || params->oldSubscriberName == nullptr || params->oldSubscriberSize == 0) return;
   snprintf(params->oldSubscriberName, params->oldSubscriberSize, "%s", name);
 }
@@ -380,7 +380,7 @@ CUptiResult Subscribe(CUpti_SubscriberHandle* out, CUpti_CallbackFunc callback, 
   SIM_CUPTI_TRY(Refusal());
   if (mode::privileges() != 0) return CUPTI_ERROR_INSUFFICIENT_PRIVILEGES;
   if (mode::rival() != 0) {
-    TellRival(params, "Nsight Systems");
+    ReportRival(params, "Nsight Systems");
     return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   }
   SIM_CUPTI_TRY(Claim());
@@ -398,7 +398,7 @@ CUptiResult Subscribe(CUpti_SubscriberHandle* out, CUpti_CallbackFunc callback, 
     const bool together = wants_many && many_allowed && subscribers.front()->second_version && second_version &&
                           subscribers.size() < sizeof(subscriber_array) / sizeof(*subscriber_array);
     if (!together) {
-      TellRival(params, subscribers.front()->name);
+      ReportRival(params, subscribers.front()->name);
       return AtLeast(13) ? CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED : CUPTI_ERROR_MAX_LIMIT_REACHED;
     }
   } else {

@@ -147,7 +147,7 @@ CUresult Driver::cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   std::map<CUgraphNode, CUgraphNode> same;
   for (CUgraphNode node : originalGraph->nodes) {
     same[node] = AddNode(clone, node->type, node->op, nullptr, 0);
-    TellCloned(same[node], node);
+    ReportCloned(same[node], node);
   }
   for (CUgraphNode node : originalGraph->nodes) {
     for (CUgraphNode before : node->after) same[node]->after.push_back(same[before]);
@@ -155,7 +155,7 @@ CUresult Driver::cuGraphClone(CUgraph* phGraphClone, CUgraph originalGraph) {
   ResourceEvent event{};
   event.what = Resource::kGraphCloned;
   event.graph = clone;
-  Tell(event);
+  Report(event);
   *phGraphClone = clone;
   return CUDA_SUCCESS;
 }
@@ -283,7 +283,7 @@ CUresult Driver::cuGraphExecDestroy(CUgraphExec hGraphExec) {
   ResourceEvent event{};
   event.what = Resource::kExecDestroyStarting;
   event.exec = hGraphExec;
-  Tell(event);
+  Report(event);
   hGraphExec->magic = Magic::kDead;
   return CUDA_SUCCESS;
 }
@@ -294,7 +294,7 @@ CUresult Driver::cuGraphDestroy(CUgraph hGraph) {
   ResourceEvent event{};
   event.what = Resource::kGraphDestroyStarting;
   event.graph = hGraph;
-  Tell(event);
+  Report(event);
   for (CUgraphNode node : hGraph->nodes) node->magic = Magic::kDead;
   hGraph->magic = Magic::kDead;
   return CUDA_SUCCESS;

@@ -49,7 +49,7 @@ void FillModule(CUmodule module, const Image& image, CUcontext context) {
   event.context = context;
   event.context_id = context == nullptr ? 0 : context->id;
   event.module_id = module->id;
-  Tell(event);
+  Report(event);
 }
 
 bool HasEntry(const CUmodule module, const char* name) {
@@ -199,7 +199,7 @@ CUresult Driver::cuModuleUnload(CUmodule hmod) {
   event.what = Resource::kModuleUnloadStarting;
   event.context = hmod->context;
   event.module_id = hmod->id;
-  Tell(event);
+  Report(event);
   Guard guard(hmod->lock);
   for (auto& [name, function] : hmod->functions) function->magic = Magic::kDead;
   hmod->magic = Magic::kDead;

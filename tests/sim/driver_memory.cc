@@ -17,8 +17,8 @@ constexpr size_t kPitchAlignment = 512;
 void* Pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
 CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
-void TellMemory(bool allocation, CUcontext context, const void* address, size_t bytes, uint8_t kind, bool asynchronous,
-                uint32_t stream) {
+void ReportMemory(bool allocation, CUcontext context, const void* address, size_t bytes, uint8_t kind,
+                  bool asynchronous, uint32_t stream) {
   if (!Wants(kWantsMemory) || TheHooks() == nullptr) return;
   MemoryEvent event{};
   event.allocation = allocation;
@@ -50,7 +50,7 @@ CUresult AllocateHere(void** out, size_t bytes, uint8_t kind, unsigned flags) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(RefuseWhileCapturing(context));
   SIM_TRY(Allocate(context, bytes, kind, flags, false, out));
-  TellMemory(true, context, *out, bytes, kind, false, 0xffffffffu);
+  ReportMemory(true, context, *out, bytes, kind, false, 0xffffffffu);
   return CUDA_SUCCESS;
 }
 
@@ -67,7 +67,7 @@ CUresult FreeHere(void* address, bool device_side) {
   // The memory may be in use by work that is under way.
   SIM_TRY(SynchronizeContext(allocation.context));
   SIM_TRY(Free(address, device_side));
-  TellMemory(false, context, address, allocation.bytes, allocation.kind, allocation.asynchronous, 0xffffffffu);
+  ReportMemory(false, context, address, allocation.bytes, allocation.kind, allocation.asynchronous, 0xffffffffu);
   return CUDA_SUCCESS;
 }
 
@@ -325,7 +325,7 @@ CUresult Set(CUdeviceptr address, uint32_t value, uint32_t element, size_t width
 
 enum class PoolOperation : uint8_t { kCreated = 1, kDestroyed = 2, kTrimmed = 3 };
 
-void TellPool(PoolOperation operation, CUmemoryPool pool, size_t keep) {
+void ReportPool(PoolOperation operation, CUmemoryPool pool, size_t keep) {
   if (!Wants(kWantsMemory) || TheHooks() == nullptr) return;
   MemoryEvent event{};
   event.pool_operation = static_cast<uint8_t>(operation);
@@ -346,7 +346,7 @@ CUresult AllocateInOrder(CUdeviceptr* out, size_t bytes, CUstream handle) {
   void* address = nullptr;
   SIM_TRY(Allocate(stream->context, bytes, kDevice, 0, true, &address));
   *out = Address(address);
-  TellMemory(true, stream->context, address, bytes, kDevice, true, stream->id);
+  ReportMemory(true, stream->context, address, bytes, kDevice, true, stream->id);
   return CUDA_SUCCESS;
 }
 
@@ -706,7 +706,7 @@ CUresult Driver::cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   Op op = NewOp(WorkKind::kFree);
   op.free = Pointer(dptr);
   SIM_TRY(Submit(stream, op));
-  TellMemory(false, stream->context, Pointer(dptr), allocation.bytes, kDevice, true, stream->id);
+  ReportMemory(false, stream->context, Pointer(dptr), allocation.bytes, kDevice, true, stream->id);
   return CUDA_SUCCESS;
 }
 
@@ -717,7 +717,7 @@ CUresult Driver::cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps* poolP
   const int ordinal = poolProps->location.id;
   if (ordinal < 0 || static_cast<size_t>(ordinal) >= engine().devices.size()) return CUDA_ERROR_INVALID_DEVICE;
   *pool = NewPool(engine().devices[static_cast<size_t>(ordinal)]);
-  TellPool(PoolOperation::kCreated, *pool, 0);
+  ReportPool(PoolOperation::kCreated, *pool, 0);
   return CUDA_SUCCESS;
 }
 
@@ -725,7 +725,7 @@ CUresult Driver::cuMemPoolDestroy(CUmemoryPool pool) {
   SIM_TRY(Usable());
   if (!Valid(pool, Magic::kPool) || pool == pool->device->default_pool) return CUDA_ERROR_INVALID_VALUE;
   if (pool->device->pool == pool) pool->device->pool = pool->device->default_pool;
-  TellPool(PoolOperation::kDestroyed, pool, 0);
+  ReportPool(PoolOperation::kDestroyed, pool, 0);
   pool->magic = Magic::kDead;
   return CUDA_SUCCESS;
 }
@@ -733,7 +733,7 @@ CUresult Driver::cuMemPoolDestroy(CUmemoryPool pool) {
 CUresult Driver::cuMemPoolTrimTo(CUmemoryPool pool, size_t minBytesToKeep) {
   SIM_TRY(Usable());
   if (!Valid(pool, Magic::kPool)) return CUDA_ERROR_INVALID_VALUE;
-  TellPool(PoolOperation::kTrimmed, pool, minBytesToKeep);
+  ReportPool(PoolOperation::kTrimmed, pool, minBytesToKeep);
   return CUDA_SUCCESS;
 }
 

@@ -12,8 +12,8 @@ namespace {
 // CUpti_ActivitySynchronizationType
 constexpr uint32_t kEventSynchronize = 1, kStreamWaitEvent = 2, kStreamSynchronize = 3;
 
-void TellSynchronization(uint32_t type, CUcontext context, CUstream stream, CUevent event, int64_t start,
-                         CUresult result) {
+void ReportSynchronization(uint32_t type, CUcontext context, CUstream stream, CUevent event, int64_t start,
+                           CUresult result) {
   if (!Wants(kWantsSynchronization) || TheHooks() == nullptr) return;
   Synchronization told{};
   told.type = type;
@@ -122,7 +122,7 @@ CUresult Driver::cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned in
   op.event = hEvent;
   op.work.event.id = hEvent->id;
   const CUresult result = Submit(stream, op);
-  TellSynchronization(kStreamWaitEvent, stream->context, stream, hEvent, start, result);
+  ReportSynchronization(kStreamWaitEvent, stream->context, stream, hEvent, start, result);
   return result;
 }
 
@@ -149,7 +149,7 @@ CUresult Driver::cuStreamSynchronize(CUstream hStream) {
   SIM_TRY(FindStream(hStream, &stream));
   const int64_t start = Now();
   const CUresult result = SynchronizeStream(stream);
-  TellSynchronization(kStreamSynchronize, stream->context, stream, nullptr, start, result);
+  ReportSynchronization(kStreamSynchronize, stream->context, stream, nullptr, start, result);
   return result;
 }
 
@@ -300,7 +300,7 @@ CUresult Driver::cuEventSynchronize(CUevent hEvent) {
   SIM_TRY(CheckCaptures());
   const int64_t start = Now();
   const CUresult result = SynchronizeEvent(hEvent);
-  TellSynchronization(kEventSynchronize, hEvent->context, nullptr, hEvent, start, result);
+  ReportSynchronization(kEventSynchronize, hEvent->context, nullptr, hEvent, start, result);
   return result;
 }
 

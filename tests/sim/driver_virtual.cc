@@ -44,7 +44,7 @@ Physical* Of(CUmemGenericAllocationHandle handle) {
   return Valid(physical, Magic::kPhysical) ? physical : nullptr;
 }
 
-void Tell(bool allocation, const Physical* physical) {
+void Report(bool allocation, const Physical* physical) {
   if (!Wants(kWantsMemory) || TheHooks() == nullptr) return;
   MemoryEvent event{};
   event.allocation = allocation;
@@ -111,7 +111,7 @@ CUresult Driver::cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, 
   }
   const auto* physical = new Physical{Magic::kPhysical, file, size, *prop, device, 1, 0};
   *handle = reinterpret_cast<CUmemGenericAllocationHandle>(physical);
-  Tell(true, physical);
+  Report(true, physical);
   return CUDA_SUCCESS;
 }
 
@@ -120,7 +120,7 @@ CUresult Driver::cuMemRelease(CUmemGenericAllocationHandle handle) {
   Guard guard(engine().lock);
   Physical* physical = Of(handle);
   if (physical == nullptr || physical->references == 0) return CUDA_ERROR_INVALID_VALUE;
-  if (--physical->references == 0) Tell(false, physical);
+  if (--physical->references == 0) Report(false, physical);
   DropIfUnused(physical);
   return CUDA_SUCCESS;
 }

@@ -218,7 +218,7 @@ CUresult Init() {
   if (e.init_result == CUDA_SUCCESS) {
     ResourceEvent event{};
     event.what = Resource::kInitFinished;
-    Tell(event);
+    Report(event);
   }
   return e.init_result;
 }
@@ -263,7 +263,7 @@ uint32_t Correlation() {
   return call == nullptr ? 0 : call->correlation;
 }
 
-void Tell(const ResourceEvent& event) {
+void Report(const ResourceEvent& event) {
   if (!Wants(kWantsResources)) return;
   if (const Hooks* hooks = TheHooks()) hooks->resource(event);
 }
@@ -296,10 +296,10 @@ CUcontext NewContext(Device* device, unsigned flags, bool primary, CUgreenCtx gr
   event.correlation = Correlation();
   event.parent_id = green == nullptr ? 0 : context->parent->id;
   event.processors = green == nullptr ? 0 : green->processors;
-  Tell(event);
+  Report(event);
   event.what = Resource::kStreamCreated;
   event.stream = context->legacy;
-  Tell(event);
+  Report(event);
   return context;
 }
 
@@ -324,7 +324,7 @@ void DestroyContext(CUcontext context) {
   event.context_id = context->id;
   event.device_id = static_cast<uint32_t>(context->device->ordinal);
   event.correlation = Correlation();
-  Tell(event);
+  Report(event);
   context->alive.store(false);
   {
     Guard guard(context->lock);
@@ -363,7 +363,7 @@ CUstream NewStream(CUcontext context, unsigned flags, int priority) {
     event.stream_flags = flags;
     event.priority = priority;
     event.correlation = Correlation();
-    Tell(event);
+    Report(event);
   }
   return stream;
 }
@@ -380,7 +380,7 @@ void DestroyStream(CUstream stream) {
   event.stream_id = stream->id;
   event.stream_flags = stream->flags;
   event.correlation = Correlation();
-  Tell(event);
+  Report(event);
   Guard guard(context->lock);
   stream->magic = Magic::kDead;
   RaiseTo(context->blocking_end, stream->blocking ? stream->end.load() : 0);

@@ -367,7 +367,7 @@ CUresult CaptureOp(CUstream stream, Op& op);
 CUresult EndCapture(CUstream stream, CUgraph* graph);
 CUgraphNode AddNode(CUgraph graph, CUgraphNodeType type, const Op& op, const CUgraphNode* after, size_t count);
 CUgraph NewGraph();
-void TellCloned(CUgraphNode node, CUgraphNode original);
+void ReportCloned(CUgraphNode node, CUgraphNode original);
 CUgraphExec Instantiate(CUgraph graph, unsigned long long flags);
 void ResolveGraph(CUstream stream, Op& op, int64_t begin, std::vector<Work>* nodes);
 
@@ -382,7 +382,7 @@ CUmemoryPool NewPool(Device* device);
 
 // ---- resources, reported to the tool
 
-void Tell(const ResourceEvent& event);
+void Report(const ResourceEvent& event);
 
 template <typename Handle>
 bool Valid(Handle handle, Magic magic) {

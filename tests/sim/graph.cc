@@ -28,14 +28,14 @@ CUgraphNodeType TypeOf(WorkKind kind) {
 
 }  // namespace
 
-void TellCloned(CUgraphNode node, CUgraphNode original) {
+void ReportCloned(CUgraphNode node, CUgraphNode original) {
   ResourceEvent event{};
   event.what = Resource::kNodeCloned;
   event.graph = node->graph;
   event.node = node;
   event.original_node = original;
   event.node_type = node->type;
-  Tell(event);
+  Report(event);
 }
 
 CUgraph NewGraph() {
@@ -45,7 +45,7 @@ CUgraph NewGraph() {
   ResourceEvent event{};
   event.what = Resource::kGraphCreated;
   event.graph = graph;
-  Tell(event);
+  Report(event);
   return graph;
 }
 
@@ -66,7 +66,7 @@ CUgraphNode AddNode(CUgraph graph, CUgraphNodeType type, const Op& op, const CUg
   event.graph = graph;
   event.node = node;
   event.node_type = type;
-  Tell(event);
+  Report(event);
   return node;
 }
 
@@ -193,15 +193,15 @@ CUgraphExec Instantiate(CUgraph graph, unsigned long long flags) {
       created.graph = graph;
       created.node = &clone;
       created.node_type = clone.type;
-      Tell(created);
-      TellCloned(&clone, original);
+      Report(created);
+      ReportCloned(&clone, original);
     }
   }
   ResourceEvent event{};
   event.what = Resource::kExecCreated;
   event.graph = graph;
   event.exec = exec;
-  Tell(event);
+  Report(event);
   return exec;
 }
 

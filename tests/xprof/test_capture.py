@@ -68,7 +68,7 @@ class Job:
             text=True,
         )
         os.close(output)
-        self.said = []
+        self.printed = []
         self._heard = threading.Condition()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
@@ -83,7 +83,7 @@ class Job:
     def _read(self):
         for line in self.process.stderr:
             with self._heard:
-                self.said.append(line.rstrip("\n"))
+                self.printed.append(line.rstrip("\n"))
                 self._heard.notify_all()
 
     def hear(self, pattern, timeout=30):
@@ -91,11 +91,11 @@ class Job:
         deadline = time.monotonic() + timeout
         with self._heard:
             while True:
-                for line in self.said:
+                for line in self.printed:
                     if re.search(pattern, line):
                         return line
                 if time.monotonic() > deadline or self.process.poll() is not None:
-                    raise AssertionError(f"no line like {pattern!r}: {self.said}")
+                    raise AssertionError(f"no line like {pattern!r}: {self.printed}")
                 self._heard.wait(0.2)
 
     def warm(self, file="facts", text="warm 1"):
@@ -107,7 +107,7 @@ class Job:
                 if text in read(path).decode():
                     return self
             time.sleep(0.05)
-        raise AssertionError(f"the program does not begin: {self.said}")
+        raise AssertionError(f"the program does not begin: {self.printed}")
 
     def stop(self):
         """Lets the program end by itself; tbprof's exit status."""
@@ -374,7 +374,7 @@ def test_a_client_that_goes_leaves_the_window_here(job, tmp_path):
     deadline = time.monotonic() + 10
     while not job.published() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert job.published(), job.said
+    assert job.published(), job.printed
     space_of(read(job.published()[0]))
 
 

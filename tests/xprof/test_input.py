@@ -26,7 +26,7 @@ class Run:
         result = subprocess.run([TBPROF, "run", *options, "--logdir", str(logdir), "--", *command],
                                 capture_output=True, text=True, timeout=500)
         assert result.returncode == 0, result.stderr
-        self.own, self.said = json.loads(result.stdout.splitlines()[-1]), result.stderr
+        self.own, self.printed = json.loads(result.stdout.splitlines()[-1]), result.stderr
         (directory,) = [entry.path for entry in os.scandir(os.path.join(logdir, "plugins", "profile"))]
         with open(os.path.join(directory, "summary.json")) as file:
             self.summary = json.load(file)
@@ -56,7 +56,7 @@ def test_a_loader_is_measured(tmp_path, source):
     assert run.input["state"] == "measured" and run.input["loader"] == "DataLoader"
     assert run.page_share() == pytest.approx(run.input["share"], abs=0.01)
     assert run.input["share"] == pytest.approx(run.own["input_share"], abs=0.1)
-    (printed,) = re.findall(r"input wait (\d+) % of the step", run.said)
+    (printed,) = re.findall(r"input wait (\d+) % of the step", run.printed)
     assert abs(int(printed) - 100 * run.input["share"]) <= 1
     assert NOT_BOUND not in run.conclusion
 
@@ -66,7 +66,7 @@ def test_what_nobody_knows_is_unknown(tmp_path, source):
     run = fed(tmp_path, source)
     assert run.input["state"] == "unknown" and run.input["share"] is None
     assert run.summary["steps"]["input_wait_share"] is None
-    assert "input wait unknown" in run.said
+    assert "input wait unknown" in run.printed
     assert any("input wait unknown" in warning for warning in run.warnings)
     assert NOT_BOUND not in run.conclusion
 
@@ -74,7 +74,7 @@ def test_what_nobody_knows_is_unknown(tmp_path, source):
 def test_a_program_that_computes_waits_for_nothing(tmp_path):
     run = fed(tmp_path, "nothing", "20")
     assert run.input["state"] == "none" and run.input["at_most"] < 0.05
-    assert "no wait for input seen" in run.said
+    assert "no wait for input seen" in run.printed
     assert NOT_BOUND in run.conclusion
 
 

@@ -94,7 +94,7 @@ def until(condition, seconds, what):
 
 def expect_alive(job):
     """The command, whose first thread sleeps for 2 ms again and again."""
-    assert job.process.poll() is None, job.said
+    assert job.process.poll() is None, job.printed
     target = target_of(job)
     before = status_of(target, "voluntary_ctxt_switches")
     until(lambda: status_of(target, "voluntary_ctxt_switches") > before + 20, 20, "the command does not go on")
@@ -351,7 +351,7 @@ def test_what_is_no_request(job, attack):
         profile_at_last(job.address)
     assert size.grown_mib <= 64
     assert job.stop() == 5
-    assert not [line for line in job.said if "has ended" in line], job.said
+    assert not [line for line in job.printed if "has ended" in line], job.printed
 
 
 @pytest.mark.parametrize("kind", ["resets", "open calls", "endless headers", "pings", "settings"])
@@ -377,9 +377,9 @@ def test_floods_of_what_http2_allows(job, kind):
         profile_at_last(job.address)
     assert size.grown_mib <= 256
     until(lambda: size.now() - size.begin <= 128 << 10, 20, "it stays large")
-    for line in job.said:
+    for line in job.printed:
         # gRPC is not prepared for every allocation that fails.
-        assert "has ended" not in line or "too much memory" in line or "signal 11" in line, job.said
+        assert "has ended" not in line or "too much memory" in line or "signal 11" in line, job.printed
     assert job.stop() == 5
 
 
@@ -420,11 +420,11 @@ def test_what_has_no_effect_is_in_the_profile(shared_job):
 def test_idle_again_when_a_client_has_died(job):
     took = []
     for _ in range(3):  # a machine that has other things to do may need a second look
-        captures = len([line for line in job.said if ": recording for " in line])
+        captures = len([line for line in job.printed if ": recording for " in line])
         arguments = [sys.executable, os.path.join(HERE, "profiler_rpc.py"), "profile", job.address]
         client = subprocess.Popen(arguments + ["--set", "duration_ms=60000", "--timeout", "130"], stdout=subprocess.DEVNULL)
         try:
-            until(lambda: len([line for line in job.said if ": recording for " in line]) > captures, 30, lambda: job.said)
+            until(lambda: len([line for line in job.printed if ": recording for " in line]) > captures, 30, lambda: job.printed)
             time.sleep(0.3)
         finally:
             client.kill()
@@ -435,7 +435,7 @@ def test_idle_again_when_a_client_has_died(job):
         if min(took) < 1:
             break
     assert min(took) < 1, took
-    until(lambda: len(job.published()) >= len(took), 20, lambda: (job.published(), job.said))
+    until(lambda: len(job.published()) >= len(took), 20, lambda: (job.published(), job.printed))
     for path in job.published():
         space = space_of(read(path))
         assert "went away" in "\n".join(space["warnings"])
@@ -518,9 +518,9 @@ def test_a_client_that_dies_while_it_is_answered(job):
     # The launcher sleeps until then.
     assert cpu_seconds_of(job.process.pid) - before < 0.7
     # It may still take it.
-    assert job.published() == [] and not [line for line in job.said if " sent to " in line]
+    assert job.published() == [] and not [line for line in job.printed if " sent to " in line]
     connection.close()
-    (path,) = until(job.published, 20, lambda: job.said)
+    (path,) = until(job.published, 20, lambda: job.printed)
     space_of(read(path))
     assert job.stop() == 5
 
@@ -668,7 +668,7 @@ def test_a_reply_that_would_be_too_long(command, names):
             assert "a reply takes at most 585 KiB" in warnings and "not drawn" in warnings
         # What the job publishes itself is not limited.
         job.process.send_signal(signal.SIGUSR1)
-        until(job.published, 60, lambda: job.said)
+        until(job.published, 60, lambda: job.printed)
         assert not any("a reply takes" in text for path in job.published() for text in space_of(read(path))["warnings"])
 
 
@@ -677,7 +677,7 @@ def test_a_reply_that_cannot_be_made_short_enough():
         job.warm()
         result = profiler_rpc.profile(job.address, duration_ms=300)
         assert result.code == "RESOURCE_EXHAUSTED" and "job's own log directory" in result.details, result
-        (path,) = until(job.published, 20, lambda: job.said)
+        (path,) = until(job.published, 20, lambda: job.printed)
         assert not any("a reply takes" in text for text in space_of(read(path))["warnings"])
         # A second one is granted.
         assert profiler_rpc.profile(job.address, duration_ms=300).code == "RESOURCE_EXHAUSTED"
@@ -729,7 +729,7 @@ def test_the_wall_clock_is_set_within_a_window(clock_preload, tmp_path, step):
         # And of the next the new.
         place.write_text(str(2 * step))
         job.process.send_signal(signal.SIGUSR1)
-        (path,) = until(job.published, 60, lambda: job.said)
+        (path,) = until(job.published, 60, lambda: job.printed)
         assert abs(test_capture.window_of(space_of(read(path)))[0] - time.time() - 2 * step) < 60
         profile_at_last(job.address)
         assert job.stop() == 5
@@ -759,7 +759,7 @@ def test_a_worker_that_is_killed(job):
     job.hear(r"the process that serves the port has ended \(signal 9\)")
     profile_at_last(job.address)
     assert worker_of(job) not in (0, worker)
-    (path,) = until(job.published, 20, lambda: job.said)
+    (path,) = until(job.published, 20, lambda: job.printed)
     space = space_of(read(path))
     assert 0.3 < length_of(space) < 30
     assert "went away" in "\n".join(space["warnings"])
@@ -789,7 +789,7 @@ def test_a_worker_that_is_stopped(job):
     assert worker_of(job) == worker
     expect_alive(job)
     assert job.stop() == 5
-    assert len([line for line in job.said if "was stopped" in line]) == 1
+    assert len([line for line in job.printed if "was stopped" in line]) == 1
 
 
 def test_the_worker_ends_when_nobody_comes(job):
@@ -800,7 +800,7 @@ def test_the_worker_ends_when_nobody_comes(job):
         time.sleep(1)
     until(lambda: not os.path.exists(f"/proc/{worker}"), 50, "it stays")
     profile_at_last(job.address)
-    assert not [line for line in job.said if "has ended" in line], job.said
+    assert not [line for line in job.printed if "has ended" in line], job.printed
     assert job.stop() == 5
 
 

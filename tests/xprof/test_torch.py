@@ -45,7 +45,7 @@ class Run:
         self.ours = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
         out, errors = bare.communicate(timeout=120)
         self.bare = subprocess.CompletedProcess(bare.args, bare.returncode, out, errors)
-        self.said = [line for line in self.ours.stderr.splitlines() if line.startswith("tbprof:")]
+        self.printed = [line for line in self.ours.stderr.splitlines() if line.startswith("tbprof:")]
         self.events = collections.defaultdict(list)
         for path in glob.glob(os.path.join(directory, "logs", "plugins", "profile", "*", "*.xplane.pb")):
             with open(path, "rb") as file:
@@ -259,7 +259,7 @@ def test_shapes_are_those_of_the_programs_own_profiler(run):
         ours = sum(event["stats"].get("Input Dims") == shapes for _, event in ran.events[name])
         assert ours % 21 == 0 and ours >= 21 * count, (name, shapes)
     assert any(event["stats"].get("Input Dims") == "[[?], []]" for _, event in ran.events["aten::mul"])
-    assert not any("shapes of PyTorch" in line for line in ran.said)
+    assert not any("shapes of PyTorch" in line for line in ran.printed)
 
 
 # Python warns of a leaked semaphore where the thread that feeds a worker frees it while the interpreter ends.
@@ -320,4 +320,4 @@ def test_collectives_end_on_other_threads(run):
     assert ran.count("gloo:all_reduce") == 20 and ran.count("aten::add_") == 20
     assert ran.clipped() == []
     assert ran.lines("gloo:all_reduce") == {"ranges by number"}
-    assert not any("no beginning" in line for line in ran.said)
+    assert not any("no beginning" in line for line in ran.printed)

@@ -20,11 +20,6 @@
 
 namespace tbprof {
 
-void FileDescriptor::Close() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 absl::Status ErrnoStatus(int error, std::string_view what, const std::string& path) {
   absl::StatusCode code = absl::ErrnoToStatusCode(error);
   // Replaces codes of absl::ErrnoToStatusCode for errors that need these codes here.
@@ -40,13 +35,13 @@ std::string OwnerText(int directory_fd) {
                          getegid(), info.st_uid, info.st_gid, info.st_mode & 07777);
 }
 
-absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
-                                                   mode_t mode) {
+absl::StatusOr<ScopedFd> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
+                                             mode_t mode) {
   // Ranks that share the directory remove it when they leave it empty: then the next attempt creates it again.
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const int fd = openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0) return FileDescriptor(fd);
+    if (fd >= 0) return ScopedFd(fd);
     int error = errno;
     if (error == ENOENT) {
       if (mkdirat(parent, name.c_str(), mode) == 0 || errno == EEXIST) continue;
@@ -70,9 +65,9 @@ absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string
   return absl::AbortedError(StrCat("cannot open the directory ", path, ": it keeps disappearing"));
 }
 
-absl::StatusOr<FileDescriptor> CreateFile(int directory, const std::string& name, const std::string& path) {
+absl::StatusOr<ScopedFd> CreateFile(int directory, const std::string& name, const std::string& path) {
   const int fd = openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (fd >= 0) return FileDescriptor(fd);
+  if (fd >= 0) return ScopedFd(fd);
   const int error = errno;
   absl::Status status = ErrnoStatus(error, "cannot create", path);
   if (error == EACCES || error == EPERM) {
@@ -161,14 +156,14 @@ void ForEachEntry(int directory, const std::function<void(const char* name)>& vi
 }
 
 void RemoveFlatDirectory(int parent, const std::string& name) {
-  const FileDescriptor directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const ScopedFd directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.get() < 0) return;
   ForEachEntry(directory.get(), [&](const char* file) { unlinkat(directory.get(), file, 0); });
   unlinkat(parent, name.c_str(), AT_REMOVEDIR);
 }
 
 void RemoveTree(int parent, const std::string& name) {
-  const FileDescriptor directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const ScopedFd directory(openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.get() < 0) return;
   ForEachEntry(directory.get(), [&](const char* entry) {
     if (unlinkat(directory.get(), entry, 0) != 0) RemoveTree(directory.get(), entry);

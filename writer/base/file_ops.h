@@ -16,31 +16,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "writer/base/scoped.h"
 #include "writer/base/sink.h"
 
 namespace tbprof {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  ~FileDescriptor() { Close(); }
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    Close();
-    fd_ = other.Release();
-    return *this;
-  }
-  int get() const { return fd_; }
-  int Release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  void Close();
-
- private:
-  int fd_;
-};
 
 // `what`: e.g. `cannot write`. The status code follows errno (EACCES -> PermissionDenied, ENOSPC -> ResourceExhausted,
 // ...).
@@ -50,11 +29,11 @@ absl::Status ErrnoStatus(int error, std::string_view what, const std::string& pa
 std::string OwnerText(int directory_fd);
 
 // Opens `name` in `parent`; creates it (`mode` & ~umask) if it is missing. A symbolic link is not followed.
-absl::StatusOr<FileDescriptor> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
-                                                   mode_t mode = 0777);
+absl::StatusOr<ScopedFd> OpenOrMakeDirectory(int parent, const std::string& name, const std::string& path,
+                                             mode_t mode = 0777);
 
 // Creates a file, mode 0666 & ~umask. Fails if the file exists.
-absl::StatusOr<FileDescriptor> CreateFile(int directory, const std::string& name, const std::string& path);
+absl::StatusOr<ScopedFd> CreateFile(int directory, const std::string& name, const std::string& path);
 
 // Reads the beginning of a file: as many bytes as *bytes has room for. *bytes is shortened if the file is shorter.
 absl::Status ReadAll(int fd, std::string* bytes, const std::string& path);

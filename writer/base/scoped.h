@@ -2,9 +2,9 @@
 //
 // Owners of kernel resources: a descriptor, a mapping.
 //
-// Process: launcher. Not thread-safe.
-#ifndef TBPROF_LAUNCHER_BASE_SCOPED_H_
-#define TBPROF_LAUNCHER_BASE_SCOPED_H_
+// Process: launcher and converter. Not thread-safe.
+#ifndef TBPROF_WRITER_BASE_SCOPED_H_
+#define TBPROF_WRITER_BASE_SCOPED_H_
 
 #include <dirent.h>
 #include <sys/mman.h>
@@ -78,4 +78,4 @@ class ScopedMapping {
 
 }  // namespace tbprof
 
-#endif  // TBPROF_LAUNCHER_BASE_SCOPED_H_
+#endif  // TBPROF_WRITER_BASE_SCOPED_H_

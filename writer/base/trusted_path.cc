@@ -87,13 +87,13 @@ std::string LinkTarget(int link) {
   return size > 0 ? std::string(target, static_cast<size_t>(size)) : "";
 }
 
-FileDescriptor OpenRoot() { return FileDescriptor(open("/", kPathFlags | O_DIRECTORY)); }
+ScopedFd OpenRoot() { return ScopedFd(open("/", kPathFlags | O_DIRECTORY)); }
 
 class Walker {
  public:
   explicit Walker(const DirectoryWalk& walk) : walk_(walk) {}
 
-  absl::StatusOr<FileDescriptor> Walk(const std::string& path) {
+  absl::StatusOr<ScopedFd> Walk(const std::string& path) {
     at_ = OpenRoot();
     if (at_.get() < 0) return ErrnoStatus(errno, "cannot open", "/");
     PushComponents(path, &rest_);
@@ -136,7 +136,7 @@ class Walker {
     if (walk_.made != nullptr) *walk_.made = false;
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
       // O_DIRECTORY triggers an automount.
-      FileDescriptor next(openat(at_.get(), name.c_str(), kPathFlags | O_DIRECTORY));
+      ScopedFd next(openat(at_.get(), name.c_str(), kPathFlags | O_DIRECTORY));
       if (next.get() >= 0) {
         at_ = std::move(next);
         path_ = path;
@@ -151,14 +151,14 @@ class Walker {
         }
         continue;
       }
-      const FileDescriptor link(openat(at_.get(), name.c_str(), kPathFlags));
+      const ScopedFd link(openat(at_.get(), name.c_str(), kPathFlags));
       struct stat facts;
       if (link.get() < 0 || fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode)) {
         return Explained(ErrnoStatus(error, "cannot open the directory", path), error);
       }
       if (!IsInProc(link.get())) return FollowLink(link.get(), path);
       if (!IsTrustedLink(facts, at_.get())) return NotFollowed(path, facts.st_uid);
-      next = FileDescriptor(openat(at_.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+      next = ScopedFd(openat(at_.get(), name.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
       if (next.get() < 0) return ErrnoStatus(errno, "cannot open the directory", path);
       at_ = std::move(next);
       path_ = path;
@@ -173,7 +173,7 @@ class Walker {
   }
 
   const DirectoryWalk& walk_;
-  FileDescriptor at_;
+  ScopedFd at_;
   std::string path_;  // the path of at_, as it was walked; empty: the root
   std::vector<std::string> rest_;
   int links_ = 0;
@@ -186,17 +186,17 @@ bool IsOfOthers(const struct stat& facts) { return !IsTrustedOwner(facts.st_uid)
 bool OthersMayHaveDenied(const std::string& path) {
   bool others = false;
   struct stat last {};
-  FileDescriptor at;
+  ScopedFd at;
   DirectoryWalk walk;
   walk.visit = [&](int fd, const std::string&) {
     // Users who can write to this level can have replaced everything below it. The owner's group is accepted.
     others = others || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true, S_IWOTH));
-    at = FileDescriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    at = ScopedFd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     // A mount of another user refuses even fstat.
     if (fstat(fd, &last) != 0) others = true;
     return absl::OkStatus();
   };
-  const absl::StatusOr<FileDescriptor> end = OpenDirectoryTrusted(path, walk);
+  const absl::StatusOr<ScopedFd> end = OpenDirectoryTrusted(path, walk);
   if (others || IsOfOthers(last) || (!end.ok() && IsUntrusted(end.status()))) return true;
   const bool usable = at.get() >= 0 && faccessat(at.get(), ".", W_OK | X_OK, AT_EACCESS) == 0;
   return usable && OthersCanWrite(last, /*sticky_is_safe=*/false, S_IWOTH);
@@ -242,7 +242,7 @@ bool OthersCanWrite(const struct stat& directory, bool sticky_is_safe, mode_t wr
   return !sticky_is_safe || (directory.st_mode & S_ISVTX) == 0;
 }
 
-absl::StatusOr<FileDescriptor> OpenDirectoryTrusted(const std::string& path, const DirectoryWalk& walk) {
+absl::StatusOr<ScopedFd> OpenDirectoryTrusted(const std::string& path, const DirectoryWalk& walk) {
   return Walker(walk).Walk(path);
 }
 
@@ -255,7 +255,7 @@ bool OthersCanChange(const std::string& path) {
     change = change || (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/true));
     return fstat(fd, &last) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "cannot open", path);
   };
-  const absl::StatusOr<FileDescriptor> end = OpenDirectoryTrusted(path, walk);
+  const absl::StatusOr<ScopedFd> end = OpenDirectoryTrusted(path, walk);
   return change || (!end.ok() && IsUntrusted(end.status())) ||
          (last.st_nlink != 0 && OthersCanWrite(last, /*sticky_is_safe=*/false));
 }
@@ -266,18 +266,18 @@ bool OthersMayHaveCaused(const absl::Status& status, const std::string& path) {
   return absl::IsPermissionDenied(status) ? OthersMayHaveDenied(path) : OthersCanChange(path);
 }
 
-absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path) {
+absl::StatusOr<ScopedFd> OpenForReading(const std::string& path) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   absl::StatusOr<std::string> wanted = AbsolutePath(path, "cannot read");
   for (int links = 0; wanted.ok() && links <= kMaxLinks; ++links) {
     const size_t slash = wanted->rfind('/');
     const std::string name = wanted->substr(slash + 1);
-    const absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted(wanted->substr(0, slash));
+    const absl::StatusOr<ScopedFd> directory = OpenDirectoryTrusted(wanted->substr(0, slash));
     if (!directory.ok()) return directory.status();
-    FileDescriptor file(openat(directory->get(), name.c_str(), kFlags | O_NOFOLLOW));
+    ScopedFd file(openat(directory->get(), name.c_str(), kFlags | O_NOFOLLOW));
     if (file.get() >= 0) return file;
     const int error = errno;
-    const FileDescriptor link(openat(directory->get(), name.c_str(), kPathFlags));
+    const ScopedFd link(openat(directory->get(), name.c_str(), kPathFlags));
     struct stat facts;
     if (link.get() < 0 || fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode) || IsInProc(link.get())) {
       return ErrnoStatus(error, "cannot read", path);
@@ -289,7 +289,7 @@ absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path) {
   return wanted.ok() ? ErrnoStatus(ELOOP, "cannot read", path) : wanted.status();
 }
 
-absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag) {
+absl::StatusOr<ScopedFd> OpenForWriting(const std::string& path, int flag) {
   absl::StatusOr<std::string> absolute = AbsolutePath(path, "cannot write");
   if (!absolute.ok()) return absolute.status();
   std::string wanted = *std::move(absolute);
@@ -298,12 +298,12 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
     const size_t slash = wanted.rfind('/');
     const std::string name = wanted.substr(slash + 1);
     if (name.empty() || name == "." || name == "..") return ErrnoStatus(EISDIR, "cannot write", path);
-    const absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted(wanted.substr(0, slash));
+    const absl::StatusOr<ScopedFd> directory = OpenDirectoryTrusted(wanted.substr(0, slash));
     if (!directory.ok()) return directory.status();
     const int at = directory->get();
-    FileDescriptor file(openat(at, name.c_str(), flags | O_NOFOLLOW));
+    ScopedFd file(openat(at, name.c_str(), flags | O_NOFOLLOW));
     if (file.get() < 0 && errno == ENOENT) {
-      file = FileDescriptor(openat(at, name.c_str(), flags | O_NOFOLLOW | O_CREAT | O_EXCL, 0666));
+      file = ScopedFd(openat(at, name.c_str(), flags | O_NOFOLLOW | O_CREAT | O_EXCL, 0666));
       if (file.get() >= 0) return file;
       if (errno == EEXIST) continue;
       return ErrnoStatus(errno, "cannot write", path);
@@ -314,7 +314,7 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
       return file;
     }
     const int error = errno;
-    const FileDescriptor link(openat(at, name.c_str(), kPathFlags));
+    const ScopedFd link(openat(at, name.c_str(), kPathFlags));
     struct stat facts;
     if (link.get() < 0 || fstat(link.get(), &facts) != 0 || !S_ISLNK(facts.st_mode)) {
       if (error != ENXIO) return ErrnoStatus(error, "cannot write", path);
@@ -323,7 +323,7 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
     if (!IsTrustedLink(facts, at)) return NotFollowed(wanted, facts.st_uid);
     if (IsInProc(link.get())) {
       // The link leads to an open file of this process, whatever the file's name is.
-      file = FileDescriptor(openat(at, name.c_str(), flags | (flag & O_TRUNC)));
+      file = ScopedFd(openat(at, name.c_str(), flags | (flag & O_TRUNC)));
       if (file.get() < 0) return ErrnoStatus(errno, "cannot write", path);
       return file;
     }
@@ -334,13 +334,13 @@ absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag)
   return ErrnoStatus(ELOOP, "cannot write", path);
 }
 
-absl::StatusOr<FileDescriptor> OpenPrivateDirectory(int parent, const std::string& name, std::string* used) {
+absl::StatusOr<ScopedFd> OpenPrivateDirectory(int parent, const std::string& name, std::string* used) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     *used = attempt == 0 ? name : StrCat(name, "-", RandomHex(6));
     if (mkdirat(parent, used->c_str(), 0700) != 0 && errno != EEXIST) {
       return ErrnoStatus(errno, "cannot make the directory", *used);
     }
-    FileDescriptor directory(openat(parent, used->c_str(), kPathFlags | O_DIRECTORY));
+    ScopedFd directory(openat(parent, used->c_str(), kPathFlags | O_DIRECTORY));
     struct stat facts;
     if (directory.get() >= 0 && fstat(directory.get(), &facts) == 0 && facts.st_uid == geteuid() &&
         (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
@@ -350,17 +350,16 @@ absl::StatusOr<FileDescriptor> OpenPrivateDirectory(int parent, const std::strin
   return absl::PermissionDeniedError(StrCat("cannot make a private directory ", name));
 }
 
-absl::StatusOr<FileDescriptor> OpenBeneath(int directory, const std::string& path, int flags) {
+absl::StatusOr<ScopedFd> OpenBeneath(int directory, const std::string& path, int flags) {
   std::vector<std::string> rest;
   PushComponents(path, &rest);
-  FileDescriptor at;
+  ScopedFd at;
   while (!rest.empty()) {
     const std::string name = std::move(rest.back());
     rest.pop_back();
     if (name == "..") return absl::InvalidArgumentError(StrCat(path, " leads upwards"));
     const int from = at.get() >= 0 ? at.get() : directory;
-    FileDescriptor next(
-        openat(from, name.c_str(), rest.empty() ? flags | O_NOFOLLOW | O_CLOEXEC : kPathFlags | O_DIRECTORY));
+    ScopedFd next(openat(from, name.c_str(), rest.empty() ? flags | O_NOFOLLOW | O_CLOEXEC : kPathFlags | O_DIRECTORY));
     if (next.get() < 0) return ErrnoStatus(errno, "cannot open", path);
     at = std::move(next);
   }

@@ -4,8 +4,8 @@
 // that was checked is the object that is opened. A symbolic link is followed if the caller or root owns it. A file is
 // written only if no other user can have placed it.
 //
-//   absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted("/home/me/logs");
-//   absl::StatusOr<FileDescriptor> file = OpenForWriting("/tmp/me.log", O_APPEND);
+//   absl::StatusOr<ScopedFd> directory = OpenDirectoryTrusted("/home/me/logs");
+//   absl::StatusOr<ScopedFd> file = OpenForWriting("/tmp/me.log", O_APPEND);
 //
 // openat2 is not needed: old kernels lack it, and seccomp filters refuse it. Decision 027.
 //
@@ -42,7 +42,7 @@ struct DirectoryWalk {
 };
 
 // Returns an O_PATH descriptor. `path` is absolute.
-absl::StatusOr<FileDescriptor> OpenDirectoryTrusted(const std::string& path, const DirectoryWalk& walk = {});
+absl::StatusOr<ScopedFd> OpenDirectoryTrusted(const std::string& path, const DirectoryWalk& walk = {});
 
 // Whether the error means that another user can have prepared a link or file. False for plain permission errors.
 bool IsUntrusted(const absl::Status& status);
@@ -58,18 +58,18 @@ bool OthersMayHaveCaused(const absl::Status& status, const std::string& path);
 // Opens a file for writing: O_APPEND, or O_TRUNC for a file that is emptied after it has passed the checks. A missing
 // file is created (0666 & ~umask). The error is IsUntrusted if another user can have placed the file, or a link on the
 // way. Devices, FIFOs (ENXIO without a reader) and /proc/self/fd/N, and so /dev/stdout, work.
-absl::StatusOr<FileDescriptor> OpenForWriting(const std::string& path, int flag);
+absl::StatusOr<ScopedFd> OpenForWriting(const std::string& path, int flag);
 
 // Opens a file for reading, without waiting if it is a FIFO. Links of the caller and root are followed. The error is
 // IsUntrusted if a link of another user leads to the file.
-absl::StatusOr<FileDescriptor> OpenForReading(const std::string& path);
+absl::StatusOr<ScopedFd> OpenForReading(const std::string& path);
 
 // Opens a directory below `parent` that only the caller can write to: `name` if it is such a directory or can be
 // created as one (0700), else `name`-XXXXXX. *used is set to its name.
-absl::StatusOr<FileDescriptor> OpenPrivateDirectory(int parent, const std::string& name, std::string* used);
+absl::StatusOr<ScopedFd> OpenPrivateDirectory(int parent, const std::string& name, std::string* used);
 
 // Opens a file or directory below an open directory: `path` is relative, has no `..`, and no link in it is followed.
-absl::StatusOr<FileDescriptor> OpenBeneath(int directory, const std::string& path, int flags);
+absl::StatusOr<ScopedFd> OpenBeneath(int directory, const std::string& path, int flags);
 
 // The current path of an open directory; empty if it was removed or /proc does not show it.
 std::string PathOfDirectory(int directory);

@@ -140,7 +140,7 @@ class HookDiagnosis {
                                     : StrCat("allocator not observable: ", other, " comes before tbprof's library");
     }
     if ((flags & kProcessSizesUnknown) != 0 && process->state == ProcessState::kRecorded) {
-      process->reason = "its allocator tells no block sizes (malloc_usable_size): bytes count as 0, calls are right";
+      process->reason = "its allocator reports no block sizes (malloc_usable_size): bytes count as 0, calls are right";
     }
   }
 
@@ -305,11 +305,11 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
       {"libgo.so", "Go"},
   };
   std::vector<std::string> notes;
-  bool python = false, torch = false, torch_told = false;
+  bool python = false, torch = false, torch_reported = false;
   std::vector<std::string_view> locks;
   for (const auto& [identity, process] : facts.processes) {
     python = python || ((process.last.flags & kProcessPlainPython) == 0 && IsPython(process));
-    torch_told = torch_told || !process.torch.empty();
+    torch_reported = torch_reported || !process.torch.empty();
     for (const Module& module : process.modules) {
       torch = torch || BaseName(module.path).starts_with("libtorch_cpu.so");
       for (const Library& library : kLibraries) {
@@ -324,7 +324,7 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
         "and "
         "more; PYTHONMALLOC=malloc shows them, at a cost");
   }
-  if (torch && !torch_told && (families & kFamilyAnnotation) != 0) {
+  if (torch && !torch_reported && (families & kFamilyAnnotation) != 0) {
     notes.push_back(
         "PyTorch was loaded, and its operations and steps are not recorded: --torch=off, or no tensor was made on the "
         "program's main thread while recording");

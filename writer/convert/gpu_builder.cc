@@ -145,8 +145,8 @@ uint32_t GpuBuilder::StreamOf(uint32_t owner, uint32_t device, uint32_t stream, 
   if (const std::string* name = StreamName(state, device, stream)) {
     line.name = TruncateUtf8(PrintableUtf8(*name), 64);
   }
-  const auto said = state.facts->streams.find(stream);
-  if (said != state.facts->streams.end()) line.priority = said->second.priority;
+  const auto given = state.facts->streams.find(stream);
+  if (given != state.facts->streams.end()) line.priority = given->second.priority;
   return index;
 }
 
@@ -392,28 +392,28 @@ void GpuBuilder::TakeGraph(ProcessState* state, uint32_t owner, const RecordView
 }
 
 void GpuBuilder::TakeSpan(ProcessState* state, uint32_t owner, const RecordView& record) {
-  GpuSpanRecord said;
-  if (!record.Read(&said)) return;
-  if (said.span_kind == GpuSpanKind::kGraph) return TakeGraph(state, owner, record, said);
+  GpuSpanRecord given;
+  if (!record.Read(&given)) return;
+  if (given.span_kind == GpuSpanKind::kGraph) return TakeGraph(state, owner, record, given);
   Span span;
-  const Timing timing = TimesOf(*state, said.start, said.end, false, &span);
+  const Timing timing = TimesOf(*state, given.start, given.end, false, &span);
   if (timing == Timing::kCorrupt) {
     ++timeline_->corrupt_records;
     return;
   }
   if (timing == Timing::kUntimed || !InTotals(span)) return;
-  switch (said.span_kind) {
+  switch (given.span_kind) {
     case GpuSpanKind::kSynchronization: {
-      if (IsHostWait(said.type)) CountWaits(state, said.context, 1, CountedPs(span, said.end - said.start));
+      if (IsHostWait(given.type)) CountWaits(state, given.context, 1, CountedPs(span, given.end - given.start));
       if (span.end <= window_.open || owner == kNoProcess) return;
-      return KeepHostSpan({owner, span.start, span.end, said.correlation, said.stream, said.type});
+      return KeepHostSpan({owner, span.start, span.end, given.correlation, given.stream, given.type});
     }
     case GpuSpanKind::kOverhead: {
       if (span.end <= window_.open || owner == kNoProcess) return;
       const uint32_t line = host_.model->LineOf(
-          owner, said.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", said.object));
+          owner, given.object == 0 ? std::string("CUPTI overhead") : StrCat("CUPTI overhead/", given.object));
       const uint16_t type =
-          host_.types->Find(OverheadName(said.type), EventFamily::kGpu, ObjectKind::kNone, ValueKind::kNone);
+          host_.types->Find(OverheadName(given.type), EventFamily::kGpu, ObjectKind::kNone, ValueKind::kNone);
       RawEvent event;
       if (!PlaceOnHost(line, type, span, &event)) return;
       host_.events->Keep(line, event);
@@ -523,20 +523,20 @@ void GpuBuilder::CountUnifiedMemory(ProcessState* state, uint32_t owner, uint16_
 // Drawn on host lines: TensorBoard takes everything on a device's line for the device's work.
 void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state, uint32_t owner,
                                    const RecordView& record) {
-  GpuUnifiedMemoryRecord said;
-  if (!record.Read(&said)) return;
-  const UnifiedMemoryKind* const kind = FindUnifiedMemoryKind(said.unified_kind);
+  GpuUnifiedMemoryRecord given;
+  if (!record.Read(&given)) return;
+  const UnifiedMemoryKind* const kind = FindUnifiedMemoryKind(given.unified_kind);
   Span span;
-  const bool instant = said.end == 0;
-  const Timing timing = TimesOf(*state, said.start, instant ? said.start : said.end, false, &span);
+  const bool instant = given.end == 0;
+  const Timing timing = TimesOf(*state, given.start, instant ? given.start : given.end, false, &span);
   if (timing == Timing::kCorrupt || kind == nullptr) {
     ++timeline_->corrupt_records;
     return;
   }
   if (timing == Timing::kUntimed || !InTotals(span)) return;
-  const bool has_sum = said.unified_kind != GpuUnifiedKind::kHostFault;
-  CountUnifiedMemory(state, owner, record.tag.aux, said.unified_kind, 1, has_sum ? said.value : 0,
-                     instant ? 0 : CountedPs(span, said.end - said.start));
+  const bool has_sum = given.unified_kind != GpuUnifiedKind::kHostFault;
+  CountUnifiedMemory(state, owner, record.tag.aux, given.unified_kind, 1, has_sum ? given.value : 0,
+                     instant ? 0 : CountedPs(span, given.end - given.start));
   if (span.end <= window_.open || owner == kNoProcess) return;
   const std::string line_name = record.tag.aux == kNoDevice
                                     ? StrCat("unified memory/host ", kind->line)
@@ -547,18 +547,18 @@ void GpuBuilder::TakeUnifiedMemory(const Identity& process, ProcessState* state,
   RawEvent event;
   if (!PlaceOnHost(line, type, span, &event)) return;
   if (instant) event.duration = 0;
-  event.object = said.address;
-  if (kind->is_bytes) event.value = static_cast<int64_t>(std::min<uint64_t>(said.value, INT64_MAX));
+  event.object = given.address;
+  if (kind->is_bytes) event.value = static_cast<int64_t>(std::min<uint64_t>(given.value, INT64_MAX));
   std::string detail;
-  if (said.unified_kind == GpuUnifiedKind::kDeviceFault) {
-    detail = StrCat(said.value, said.value == 1 ? " fault" : " faults", " of this page");
+  if (given.unified_kind == GpuUnifiedKind::kDeviceFault) {
+    detail = StrCat(given.value, given.value == 1 ? " fault" : " faults", " of this page");
   }
-  const std::string_view cause = UnifiedMemoryCause(said.unified_kind, said.cause);
+  const std::string_view cause = UnifiedMemoryCause(given.unified_kind, given.cause);
   if (!cause.empty()) detail += StrCat(detail.empty() ? "" : ", ", cause);
   event.detail = timeline_->strings.Intern(detail);
   // Names are looked up for the instruction before a return address.
-  if (said.unified_kind == GpuUnifiedKind::kHostFault && said.value != 0) {
-    event.site = host_.totals->SiteOf(process, type, said.value + 1);
+  if (given.unified_kind == GpuUnifiedKind::kHostFault && given.value != 0) {
+    event.site = host_.totals->SiteOf(process, type, given.value + 1);
   }
   host_.events->Keep(line, event);
 }

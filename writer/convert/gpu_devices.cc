@@ -24,10 +24,10 @@ std::string Hexadecimal(const uint8_t* bytes, size_t size) {
 
 }  // namespace
 
-uint32_t GpuDevices::Find(uint16_t number, const GpuDeviceFacts* said) {
+uint32_t GpuDevices::Find(uint16_t number, const GpuDeviceFacts* facts) {
   // With CUDA_VISIBLE_DEVICES two processes may use one number for different devices, or two numbers for one device.
-  const std::string key = said != nullptr && said->has_uuid()
-                              ? Hexadecimal(said->record.uuid, sizeof(said->record.uuid))
+  const std::string key = facts != nullptr && facts->has_uuid()
+                              ? Hexadecimal(facts->record.uuid, sizeof(facts->record.uuid))
                               : StrCat("number ", number);
   const auto same = std::find(keys_.begin(), keys_.end(), key);
   auto index = static_cast<uint32_t>(same - keys_.begin());
@@ -42,12 +42,12 @@ uint32_t GpuDevices::Find(uint16_t number, const GpuDeviceFacts* said) {
     timeline_->gpu_devices.emplace_back();
   }
   GpuDevice& device = timeline_->gpu_devices[index];
-  if (said != nullptr && !device.has_facts) {
-    const GpuDeviceRecord& record = said->record;
+  if (facts != nullptr && !device.has_facts) {
+    const GpuDeviceRecord& record = facts->record;
     records_[index] = record;
     device.has_facts = true;
-    device.name = TruncateUtf8(PrintableUtf8(said->name), 128);
-    if (said->has_uuid()) device.uuid = key;
+    device.name = TruncateUtf8(PrintableUtf8(facts->name), 128);
+    if (facts->has_uuid()) device.uuid = key;
     device.is_partition = (record.flags & 1) != 0;
     device.memory_bytes = record.memory_bytes;
     if (__builtin_mul_overflow(record.memory_bandwidth, uint64_t{1000}, &device.memory_bandwidth)) {

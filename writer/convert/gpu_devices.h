@@ -30,7 +30,7 @@ class GpuDevices {
 
   // Index into Timeline::gpu_devices of the device that a process calls `number`, created if needed; kNoLine: there are
   // too many. `said`: the process's record of the device, or null.
-  uint32_t Find(uint16_t number, const GpuDeviceFacts* said);
+  uint32_t Find(uint16_t number, const GpuDeviceFacts* facts);
   const GpuDeviceRecord& record(uint32_t device) const { return records_[device]; }
 
   void CountKernels(uint32_t device, StringId name, uint64_t calls, int64_t ps, int64_t longest_ps);

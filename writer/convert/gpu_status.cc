@@ -168,7 +168,7 @@ void StatusReport::AddProcess(const Identity& identity, const GpuFacts& facts, c
         StrCat(who, ": recording of its GPUs began and paused ", facts.changes.size() + facts.changes_left_out,
                " times, which is more than is kept; gaps after ",
                PsInWindow(facts_, *timeline_, std::max(facts.left_out_from_ticks, window_.open)) / kPsPerMs,
-               " ms are not told"));
+               " ms are not recorded"));
   }
   AddClock(who, facts, gpu);
   dropped_ += gpu.dropped;

@@ -118,7 +118,7 @@ void Ranks::AddReports() {
 void Ranks::FindMissing(const std::set<int>& ranks, int local_world_size, int group) {
   const int world = timeline_->world_size;
   RankChoice choice;
-  if (!ParseRankChoice(timeline_->ranks_recorded.c_str(), &choice) || !IsTold(choice, world)) return;
+  if (!ParseRankChoice(timeline_->ranks_recorded.c_str(), &choice) || !IsByNumberAlone(choice, world)) return;
   if (world < 1 || world > kMaxWorld) return;
   int first = 0;
   int last = world - 1;

@@ -341,8 +341,8 @@ class Namer {
     const auto [known, added] = operations_.try_emplace({frame.scope, frame.type, frame.forward}, StringId{0});
     if (!added) return known->second;
     const std::string& scope = timeline_->strings.Get(frame.scope);
-    const bool said = scope == kForward || std::string_view(scope).starts_with("forward/");
-    std::string path(frame.forward && !said ? kForward : "");
+    const bool named = scope == kForward || std::string_view(scope).starts_with("forward/");
+    std::string path(frame.forward && !named ? kForward : "");
     const std::string_view function = TensorFlowFunction(timeline_->types[frame.type].name);
     const std::string_view name = function.empty() ? timeline_->types[frame.type].name : function;
     for (const std::string& part : {scope, Path(name, "::", Part)}) {

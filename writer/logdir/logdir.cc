@@ -73,7 +73,7 @@ bool ReportsAtOnce(int fd) {
 
 // Writes a file, completely or not at all. An existing file is not changed.
 absl::Status WriteSmallFile(int directory, const std::string& name, std::string_view bytes, const std::string& path) {
-  absl::StatusOr<FileDescriptor> fd = CreateFile(directory, name, path);
+  absl::StatusOr<ScopedFd> fd = CreateFile(directory, name, path);
   if (!fd.ok()) return fd.status();
   absl::Status status = WriteAll(fd->get(), bytes, path);
   if (ReportsAtOnce(fd->get())) {
@@ -119,7 +119,7 @@ void SweepProbes(int directory_fd) {
 // The uid of new files in a directory: a server may map root to nobody. -1: the caller cannot write there.
 uid_t OwnerOfNewFiles(int directory) {
   const std::string name = StrCat(kProbePrefix, getpid(), "-", RandomHex(8));
-  const absl::StatusOr<FileDescriptor> file = CreateFile(directory, name, name);
+  const absl::StatusOr<ScopedFd> file = CreateFile(directory, name, name);
   struct stat facts;
   const bool known = file.ok() && fstat(file->get(), &facts) == 0;
   if (file.ok()) unlinkat(directory, name.c_str(), 0);
@@ -150,7 +150,7 @@ absl::Status Probe(int logdir_fd, const std::string& logdir, int profile_fd, con
   std::string hidden;
   absl::Status status;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    absl::StatusOr<FileDescriptor> staging = OpenHiddenDirectory(logdir_fd, logdir, &hidden);
+    absl::StatusOr<ScopedFd> staging = OpenHiddenDirectory(logdir_fd, logdir, &hidden);
     if (!staging.ok()) return staging.status();
     SweepProbes(staging->get());
     status = WriteSmallFile(staging->get(), name, "tbprof\n", StrCat(logdir, "/", hidden, "/", name));
@@ -218,7 +218,7 @@ absl::Status PrepareLogdir(const std::string& logdir, const std::string& host, c
     above = here;
     return fstat(fd, &here) == 0 ? absl::OkStatus() : ErrnoStatus(errno, "cannot open the directory", path);
   };
-  absl::StatusOr<FileDescriptor> directory = OpenDirectoryTrusted(logdir, walk);
+  absl::StatusOr<ScopedFd> directory = OpenDirectoryTrusted(logdir, walk);
   if (!directory.ok()) {
     return nearest == logdir.substr(0, std::max<size_t>(logdir.rfind('/'), 1))
                ? directory.status()
@@ -230,11 +230,11 @@ absl::Status PrepareLogdir(const std::string& logdir, const std::string& host, c
   return PrepareLogdir(*std::move(directory), logdir, host, made);
 }
 
-absl::Status PrepareLogdir(FileDescriptor logdir, const std::string& path, const std::string& host, bool made) {
-  absl::StatusOr<FileDescriptor> plugins = OpenOrMakeDirectory(logdir.get(), "plugins", StrCat(path, "/plugins"));
+absl::Status PrepareLogdir(ScopedFd logdir, const std::string& path, const std::string& host, bool made) {
+  absl::StatusOr<ScopedFd> plugins = OpenOrMakeDirectory(logdir.get(), "plugins", StrCat(path, "/plugins"));
   if (!plugins.ok()) return plugins.status();
   const std::string profile_path = StrCat(path, "/plugins/profile");
-  absl::StatusOr<FileDescriptor> profile = OpenOrMakeDirectory(plugins->get(), "profile", profile_path);
+  absl::StatusOr<ScopedFd> profile = OpenOrMakeDirectory(plugins->get(), "profile", profile_path);
   if (!profile.ok()) return profile.status();
   if (absl::Status status = Probe(logdir.get(), path, profile->get(), profile_path); !status.ok()) return status;
   if (made) WriteSmallFile(logdir.get(), ".gitignore", "*\n", StrCat(path, "/.gitignore")).IgnoreError();
@@ -245,7 +245,7 @@ absl::Status PrepareLogdir(FileDescriptor logdir, const std::string& path, const
 absl::StatusOr<LogDirectory> LogDirectory::Open(const std::string& path, const std::string& no_links_below) {
   DirectoryWalk walk;
   walk.no_links_below = no_links_below;
-  absl::StatusOr<FileDescriptor> fd = OpenDirectoryTrusted(path, walk);
+  absl::StatusOr<ScopedFd> fd = OpenDirectoryTrusted(path, walk);
   if (!fd.ok()) return fd.status();
   std::string place = PathOfDirectory(fd->get());
   return LogDirectory{*std::move(fd), path, std::move(place)};
@@ -253,12 +253,12 @@ absl::StatusOr<LogDirectory> LogDirectory::Open(const std::string& path, const s
 
 bool IsHiddenDirectory(std::string_view name) { return name == kHiddenDirectory || name.starts_with(".tbprof-"); }
 
-absl::StatusOr<FileDescriptor> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name, bool fresh) {
+absl::StatusOr<ScopedFd> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name, bool fresh) {
   absl::Status first;
   constexpr int kAttempts = 10;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     *name = attempt == 0 && !fresh ? kHiddenDirectory : StrCat(kHiddenDirectory, "-", RandomHex(6));
-    absl::StatusOr<FileDescriptor> hidden = OpenOrMakeDirectory(logdir, *name, StrCat(path, "/", *name), 0755);
+    absl::StatusOr<ScopedFd> hidden = OpenOrMakeDirectory(logdir, *name, StrCat(path, "/", *name), 0755);
     absl::Status status = hidden.status();
     struct stat facts;
     if (hidden.ok() && fstat(hidden->get(), &facts) == 0) {

@@ -34,12 +34,12 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
 // and root are followed. Below `no_links_below` (a prefix of the path, if not empty) and beneath the logdir, no link is
 // followed.
 absl::Status PrepareLogdir(const std::string& logdir, const std::string& host, const std::string& no_links_below = "");
-absl::Status PrepareLogdir(FileDescriptor logdir, const std::string& path, const std::string& host, bool made = false);
+absl::Status PrepareLogdir(ScopedFd logdir, const std::string& path, const std::string& host, bool made = false);
 
 // The logdir, resolved once and held open: files published beneath the descriptor stay in the directory that was
 // checked, whatever is renamed or linked later.
 struct LogDirectory {
-  FileDescriptor fd;  // O_PATH
+  ScopedFd fd;        // O_PATH
   std::string path;   // as given
   std::string place;  // without links, at the time of opening
 
@@ -49,8 +49,8 @@ struct LogDirectory {
 // Opens <logdir>/.tbprof, which holds raw records and profiles that are not yet published; creates it (0755) if it is
 // missing. If it cannot be protected from other users, or is not a directory, opens a `.tbprof-XXXXXX` instead. *name
 // is set to the name. `fresh`: opens a `.tbprof-XXXXXX` at once.
-absl::StatusOr<FileDescriptor> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name,
-                                                   bool fresh = false);
+absl::StatusOr<ScopedFd> OpenHiddenDirectory(int logdir, const std::string& path, std::string* name,
+                                             bool fresh = false);
 inline constexpr char kHiddenDirectory[] = ".tbprof";
 bool IsHiddenDirectory(std::string_view name);
 
@@ -119,7 +119,7 @@ class RunDirectory {
   struct Pending {
     std::string name;  // final name; in the staging directory it has the suffix `.tmp`
     File file;
-    FileDescriptor unsynced;  // to be fsynced before publishing; none: already done or not needed
+    ScopedFd unsynced;  // to be fsynced before publishing; none: already done or not needed
   };
   absl::Status OpenStaging();
   absl::Status Reserve(const std::string& run);
@@ -137,11 +137,11 @@ class RunDirectory {
   bool exclusive_ = false;
   bool published_ = false;
   bool durable_ = true;
-  FileDescriptor logdir_fd_;
-  FileDescriptor profile_fd_;         // <logdir>/plugins/profile
-  FileDescriptor hidden_fd_;          // <logdir>/.tbprof
-  FileDescriptor staging_parent_fd_;  // <logdir>/.tbprof/staging
-  FileDescriptor staging_fd_;         // this object's directory in it, locked during the object's lifetime
+  ScopedFd logdir_fd_;
+  ScopedFd profile_fd_;         // <logdir>/plugins/profile
+  ScopedFd hidden_fd_;          // <logdir>/.tbprof
+  ScopedFd staging_parent_fd_;  // <logdir>/.tbprof/staging
+  ScopedFd staging_fd_;         // this object's directory in it, locked during the object's lifetime
   std::string hidden_name_, staging_name_;
   std::vector<Pending> pending_;
 };

@@ -52,7 +52,7 @@ bool IsDirectoryOrFree(int directory, const std::string& name) {
 void SweepAbandoned(int staging_parent) {
   ForEachEntry(staging_parent, [&](const char* name) {
     if (name[0] == '.') return;
-    FileDescriptor abandoned(openat(staging_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    ScopedFd abandoned(openat(staging_parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat info;
     if (abandoned.get() < 0 || fstat(abandoned.get(), &info) != 0 || info.st_uid != geteuid()) return;
     if (info.st_mtime + kAbandonedAfterSeconds > time(nullptr)) return;
@@ -77,13 +77,12 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Create(int logdir, c
   directory->further_ranks_ = further_ranks;
   directory->names_ = names;
 
-  directory->logdir_fd_ = FileDescriptor(openat(logdir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  directory->logdir_fd_ = ScopedFd(openat(logdir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory->logdir_fd_.get() < 0) return ErrnoStatus(errno, "cannot open the directory", path);
-  absl::StatusOr<FileDescriptor> plugins =
+  absl::StatusOr<ScopedFd> plugins =
       OpenOrMakeDirectory(directory->logdir_fd_.get(), "plugins", StrCat(path, "/plugins"));
   if (!plugins.ok()) return plugins.status();
-  absl::StatusOr<FileDescriptor> profile =
-      OpenOrMakeDirectory(plugins->get(), "profile", StrCat(path, "/plugins/profile"));
+  absl::StatusOr<ScopedFd> profile = OpenOrMakeDirectory(plugins->get(), "profile", StrCat(path, "/plugins/profile"));
   if (!profile.ok()) return profile.status();
   directory->profile_fd_ = *std::move(profile);
 
@@ -105,11 +104,11 @@ absl::Status RunDirectory::OpenStaging() {
   absl::Status status;
   bool fresh = false;
   for (int attempt = 0; attempt < 100; ++attempt) {
-    absl::StatusOr<FileDescriptor> hidden = OpenHiddenDirectory(logdir_fd_.get(), logdir_, &hidden_name_, fresh);
+    absl::StatusOr<ScopedFd> hidden = OpenHiddenDirectory(logdir_fd_.get(), logdir_, &hidden_name_, fresh);
     if (!hidden.ok()) return hidden.status();
     hidden_fd_ = *std::move(hidden);
     const std::string path = StrCat(logdir_, "/", hidden_name_, "/staging");
-    absl::StatusOr<FileDescriptor> parent = OpenOrMakeDirectory(hidden_fd_.get(), "staging", path, 0755);
+    absl::StatusOr<ScopedFd> parent = OpenOrMakeDirectory(hidden_fd_.get(), "staging", path, 0755);
     status = parent.status();
     if (parent.ok()) {
       staging_parent_fd_ = *std::move(parent);
@@ -126,7 +125,7 @@ absl::Status RunDirectory::OpenStaging() {
 // names that were published before.
 bool RunDirectory::Taken() const {
   if (exclusive_) return Exists(profile_fd_.get(), run_);
-  const FileDescriptor shared(openat(profile_fd_.get(), run_.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
+  const ScopedFd shared(openat(profile_fd_.get(), run_.c_str(), O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC));
   if (shared.get() < 0) return false;
   const auto exists = [&](int rank) { return Exists(shared.get(), StrCat(HostOf(rank), ".xplane.pb")); };
   return exists(rank_) || std::any_of(further_ranks_.begin(), further_ranks_.end(), exists);
@@ -172,13 +171,12 @@ absl::Status RunDirectory::Reserve(const std::string& named) {
       if (errno == EEXIST) continue;
       return ErrnoStatus(errno, "cannot make the directory", staging_path);
     }
-    staging_fd_ =
-        FileDescriptor(openat(parent, staging_name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    staging_fd_ = ScopedFd(openat(parent, staging_name_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (staging_fd_.get() < 0) return ErrnoStatus(errno, "cannot open the directory", staging_path);
     // On file systems without locks, only the cleanup after a killed process is lost.
     flock(staging_fd_.get(), LOCK_EX | LOCK_NB);
     if (!Taken()) return absl::OkStatus();
-    staging_fd_.Close();
+    staging_fd_.Reset();
     unlinkat(parent, staging_name_.c_str(), AT_REMOVEDIR);
   }
   return absl::AlreadyExistsError(StrCat(path_, " and ", kMaxRunSuffix - 1, " other names are taken"));
@@ -186,7 +184,7 @@ absl::Status RunDirectory::Reserve(const std::string& named) {
 
 RunDirectory::~RunDirectory() {
   if (staging_fd_.get() >= 0) {
-    staging_fd_.Close();
+    staging_fd_.Reset();
     RemoveFlatDirectory(staging_parent_fd_.get(), staging_name_);
   }
   if (staging_parent_fd_.get() < 0) return;
@@ -220,7 +218,7 @@ absl::StatusOr<uint64_t> RunDirectory::WriteFile(const std::string& name, const 
   pending.name = name;
   pending.file.path = StrCat(path_, "/", name);
   const std::string temporary = StrCat(name, ".tmp");
-  absl::StatusOr<FileDescriptor> fd = CreateFile(staging_fd_.get(), temporary, pending.file.path);
+  absl::StatusOr<ScopedFd> fd = CreateFile(staging_fd_.get(), temporary, pending.file.path);
   if (!fd.ok()) return fd.status();
   FileSink sink(fd->get(), pending.file.path, most_bytes);
   absl::Status status = fill(sink);
@@ -270,7 +268,7 @@ absl::Status RunDirectory::SyncPending() {
   for (Pending& pending : pending_) {
     if (pending.unsynced.get() < 0) continue;
     const absl::Status status = Sync(pending.unsynced.get(), pending.file.path);
-    pending.unsynced.Close();
+    pending.unsynced.Reset();
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -341,7 +339,7 @@ absl::Status RunDirectory::PublishDirectory() {
     run_ = StrCat(reserved, "_", attempt);
     path_ = StrCat(logdir_, "/plugins/profile/", run_);
   }
-  staging_fd_.Close();
+  staging_fd_.Reset();
   return absl::OkStatus();
 }
 
@@ -351,7 +349,7 @@ absl::Status RunDirectory::PublishFiles() {
     run_ = StrCat(wanted, "_", attempt);
     path_ = StrCat(logdir_, "/plugins/profile/", run_);
   }
-  absl::StatusOr<FileDescriptor> target = OpenOrMakeDirectory(profile_fd_.get(), run_, path_);
+  absl::StatusOr<ScopedFd> target = OpenOrMakeDirectory(profile_fd_.get(), run_, path_);
   if (!target.ok()) return target.status();
   if (absl::Status synced = SyncPending(); !synced.ok()) return synced;
   std::vector<std::string> moved;

@@ -27,7 +27,7 @@ struct Line {
   std::string text;
   Style style = Style::kPlain;
   bool whole = false;       // paths and commands are never cut
-  bool needs_rows = false;  // says nothing without the lines below it
+  bool needs_rows = false;  // means nothing without the lines below it
 };
 using Section = std::vector<Line>;
 

@@ -52,7 +52,7 @@ inline constexpr std::string_view kVerdictWarning = "tbprof: verdict: ";
 inline constexpr std::string_view kNoStepsWarning = "tbprof: steps unknown";
 inline constexpr std::string_view kNoCause = "what bounds the program is not known: ";
 
-// What such warnings say, for whoever has the profile without its summary. Empty: no such warning.
+// What such warnings report, for whoever has the profile without its summary. Empty: no such warning.
 struct NotedAnswers {
   std::string verdict;          // `59 % of the main loop (job.py:2): sleeps, at job.py:2 load`
   std::string unknown_because;  // the verdict is that the cause is not known

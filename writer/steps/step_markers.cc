@@ -19,7 +19,7 @@ constexpr size_t kFewestMarkedSteps = 3;
 // If ranges called `forward` and `backward` are beside a range called `step`, it is the optimizer's, not the whole
 // step.
 constexpr double kLeastCoverage = 0.8;
-constexpr double kSaidConfidence = 1, kGuessedConfidence = 0.9;
+constexpr double kNamedConfidence = 1, kGuessedConfidence = 0.9;
 constexpr char kUsualNames[] =
     R"(^(ProfilerStep#|((global|training|train)[ _]?)?(step|iteration|iter|batch))[ _#:=]*\d*$)";
 constexpr size_t kMaxTitle = 64;
@@ -154,7 +154,7 @@ MarkedSteps StepsOfKernels(const Timeline& timeline, uint32_t process, const Ste
   }
   if (found.steps.empty()) return found;
   found.source = StrCat("kernel `", found.steps[0].name, "`");
-  found.confidence = kSaidConfidence;
+  found.confidence = kNamedConfidence;
   return found;
 }
 
@@ -186,7 +186,7 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
   const auto usual =
       std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   found.source = StrCat("annotation `", usual->first, "`");
-  found.confidence = expression.empty() ? kGuessedConfidence : kSaidConfidence;
+  found.confidence = expression.empty() ? kGuessedConfidence : kNamedConfidence;
   return found;
 }
 

@@ -396,7 +396,7 @@ class ByOptimizers {
   }
 
   void FindPeriod() {
-    const bool told = !ranges_.work.empty();
+    const bool known = !ranges_.work.empty();
     bool found = false;
     for (const bool kinds : {false, true}) {
       for (size_t period = 1; period <= kMostParts && !found; ++period) {
@@ -404,7 +404,7 @@ class ByOptimizers {
         if (!Repeats(period, kinds)) continue;
         period_ = period;
         found = true;
-        confidence_ = kinds || !told ? kAmbiguous : kByOrder;
+        confidence_ = kinds || !known ? kAmbiguous : kByOrder;
       }
       if (found) break;
     }

@@ -37,10 +37,10 @@ bool PreadAll(int fd, uint64_t offset, void* out, size_t size) {
 std::unique_ptr<ElfFile> ElfFile::Open(const std::string& path) {
   if (path.empty() || path[0] != '/' || path.find('\0') != std::string::npos) return nullptr;
   // O_NONBLOCK: the path may name a fifo by now.
-  return Open(FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)));
+  return Open(ScopedFd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)));
 }
 
-std::unique_ptr<ElfFile> ElfFile::Open(FileDescriptor fd) {
+std::unique_ptr<ElfFile> ElfFile::Open(ScopedFd fd) {
   struct stat status;
   if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size <= 0) return nullptr;
   std::unique_ptr<ElfFile> file(new ElfFile(std::move(fd), static_cast<uint64_t>(status.st_size)));

@@ -57,7 +57,7 @@ class ElfFile {
 
   // Null if the path is no regular file, unreadable, or no ELF file for this machine.
   static std::unique_ptr<ElfFile> Open(const std::string& path);
-  static std::unique_ptr<ElfFile> Open(FileDescriptor fd);
+  static std::unique_ptr<ElfFile> Open(ScopedFd fd);
   ElfFile(const ElfFile&) = delete;
   ElfFile& operator=(const ElfFile&) = delete;
 
@@ -96,13 +96,13 @@ class ElfFile {
     std::array<uint8_t, kBlockSize> bytes;
   };
 
-  ElfFile(FileDescriptor fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  ElfFile(ScopedFd fd, uint64_t size) : fd_(std::move(fd)), size_(size) {}
   bool Parse();
   void ParseNotes(uint64_t offset, uint64_t size);
   const Block* GetBlock(uint64_t index);
   const Segment* FindSegment(uint64_t address);
 
-  FileDescriptor fd_;
+  ScopedFd fd_;
   uint64_t size_;
   Elf64_Ehdr header_ = {};
   std::vector<Elf64_Phdr> program_headers_;

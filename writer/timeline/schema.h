@@ -33,7 +33,6 @@ inline constexpr StatRow kStats[] = {
 };
 inline constexpr size_t kStatCount = sizeof(kStats) / sizeof(kStats[0]);
 
-
 inline constexpr std::string_view kForbiddenStats[] = {
 #define TBPROF_FORBIDDEN_STAT(text) text,
 #include "writer/timeline/schema.def"

@@ -12,7 +12,7 @@ std::string_view GpuRemedy(std::string_view cause) {
       {"MULTIPLE_SUBSCRIBERS", "end that profiler, or run without tbprof"},
       {"MAX_LIMIT_REACHED", "end that profiler, or run without tbprof"},
       {"NOT_INITIALIZED", "CUPTI is newer than the driver: install the one of the driver's CUDA, or a newer driver"},
-      {"CUPTI_ERROR_UNKNOWN", "see what nvidia-smi and `tbprof doctor` say"},
+      {"CUPTI_ERROR_UNKNOWN", "see what nvidia-smi and `tbprof doctor` print"},
       {"no usable CUPTI",
        "install CUPTI, e.g. pip install nvidia-cuda-cupti (nvidia-cuda-cupti-cu12 for CUDA 12), or set CUDA_HOME"},
   };

@@ -10,7 +10,7 @@
 
 extern char** environ;
 
-static void Say(const char* what, int result) {
+static void Print(const char* what, int result) {
   printf("%s: %d %s\n", what, result, result == 0 ? "0" : strerrorname_np(result < 0 ? errno : result));
 }
 
@@ -27,17 +27,17 @@ int main(void) {
   char** const unended = (char**)(page + 4096 - 2 * sizeof(char*));
   unended[0] = (char*)"A=1";
   unended[1] = (char*)"B=2";
-  Say("execve cut environment", execve("/bin/true", arguments, unended));
+  Print("execve cut environment", execve("/bin/true", arguments, unended));
   memcpy(page + 4091, "/bin/", 5);
-  Say("execve path", execve(none, arguments, environ));
-  Say("execve null", execve(null, arguments, environ));
-  Say("execve arguments", execve("/bin/true", nowhere, environ));
-  Say("execve environment", execve("/bin/true", arguments, nowhere));
-  Say("execve entry", execve("/bin/true", arguments, bad_entry));
-  Say("execve cut path", execve(page + 4091, arguments, environ));
-  Say("execv path", execv(none, arguments));
-  Say("execveat path", execveat(0, none, arguments, environ, 0));
-  Say("execl path", execl(none, "true", (char*)NULL));
+  Print("execve path", execve(none, arguments, environ));
+  Print("execve null", execve(null, arguments, environ));
+  Print("execve arguments", execve("/bin/true", nowhere, environ));
+  Print("execve environment", execve("/bin/true", arguments, nowhere));
+  Print("execve entry", execve("/bin/true", arguments, bad_entry));
+  Print("execve cut path", execve(page + 4091, arguments, environ));
+  Print("execv path", execv(none, arguments));
+  Print("execveat path", execveat(0, none, arguments, environ, 0));
+  Print("execl path", execl(none, "true", (char*)NULL));
   const pid_t pid = vfork();
   if (pid == 0) {
     execve("/bin/true", arguments, nowhere);
@@ -47,7 +47,7 @@ int main(void) {
   waitpid(pid, &status, 0);
   printf("vfork: %d\n", WEXITSTATUS(status));
   pid_t spawned;
-  Say("posix_spawn path", posix_spawn(&spawned, none, NULL, NULL, arguments, environ));
-  Say("posix_spawn environment", posix_spawn(&spawned, "/bin/true", NULL, NULL, arguments, nowhere));
+  Print("posix_spawn path", posix_spawn(&spawned, none, NULL, NULL, arguments, environ));
+  Print("posix_spawn environment", posix_spawn(&spawned, "/bin/true", NULL, NULL, arguments, nowhere));
   return 0;
 }

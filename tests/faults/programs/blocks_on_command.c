@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   // By system calls, so that nothing else is recorded.
   const uint64_t user = UINT64_C(1) << (SIGUSR2 - 1);
   syscall(SYS_rt_sigprocmask, SIG_BLOCK, &user, NULL, sizeof(user));
-  Tell("pid", (uint64_t)getpid());
+  Report("pid", (uint64_t)getpid());
   for (int round = 1; round <= 2; ++round) {
     while (syscall(SYS_rt_sigtimedwait, &user, NULL, NULL, sizeof(user)) != SIGUSR2) {
     }
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
       const int keeps = done + kAtOnce >= count ? kKept : 0;
       for (int i = keeps; i < kAtOnce; ++i) free(blocks[i]);
     }
-    Tell("done", (uint64_t)round);
+    Report("done", (uint64_t)round);
   }
   return 5;
 }

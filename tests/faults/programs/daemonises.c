@@ -19,13 +19,13 @@ int main(int argc, char** argv) {
       _exit(read(told[0], &byte, 1) == 1 ? 0 : 1);
     }
     for (int i = 0; i < 3; ++i) close(i);
-    Tell("daemon", (uint64_t)getpid());
+    Report("daemon", (uint64_t)getpid());
     if (write(told[1], "t", 1) != 1) _exit(1);
     for (int i = 0; i < 30000 && access(argv[1], F_OK) != 0; ++i) {
       free(malloc(100000));
       usleep(1000);
     }
-    Tell("daemon_ends", 1);
+    Report("daemon_ends", 1);
     _exit(0);
   }
   int status = 0;

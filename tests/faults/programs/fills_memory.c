@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       returned += write(ends[1], &byte, 1) == 1;
       returned += read(ends[0], &byte, 1) == 1;
     }
-    Tell("returned", returned * (uint64_t)(i + 1));
+    Report("returned", returned * (uint64_t)(i + 1));
   }
   printf("filled %ld\n", mebibytes);
   return 0;

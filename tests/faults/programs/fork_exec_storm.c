@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
       good += status == 0;
     }
   }
-  Tell("made", (uint64_t)made);
+  Report("made", (uint64_t)made);
   printf("made %ld, good %ld\n", made, good);
   return 0;
 }

@@ -40,7 +40,7 @@ static void OnAlarm(int signo) {
   }
   int status = 0;
   if (child > 0) waitpid(child, &status, 0);
-  if (status != 0) Tell("bad_child", (uint64_t)status);
+  if (status != 0) Report("bad_child", (uint64_t)status);
 }
 
 int main(int argc, char** argv) {
@@ -57,12 +57,12 @@ int main(int argc, char** argv) {
     // program's own affair (fork in a handler that has interrupted malloc is undefined).
   }
   if (is_child) {
-    Tell("child_writes", writes);
+    Report("child_writes", writes);
     _exit(0);
   }
   const struct itimerval off = {{0, 0}, {0, 0}};
   setitimer(ITIMER_REAL, &off, NULL);
-  Tell("writes", writes);
+  Report("writes", writes);
   printf("done\n");
   return 0;
 }

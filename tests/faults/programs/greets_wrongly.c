@@ -6,7 +6,7 @@
 
 #include "facts.h"
 
-static void Say(const char* path, const void* bytes, size_t size) {
+static void Print(const char* path, const void* bytes, size_t size) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strncpy(address.sun_path, path, sizeof(address.sun_path) - 1);
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -29,17 +29,17 @@ int main(void) {
     uint64_t nonce;
     uint64_t more[8];
   } hello = {{'T', 'B', 'P', 'H', 'E', 'L', 'O', '1'}, 4711, getpid(), nonce, {0}};
-  Say(path, &hello, 32);
-  Say(path, &hello, sizeof(hello));
-  Say(path, &hello, 24);
-  Say(path, &hello, 7);
+  Print(path, &hello, 32);
+  Print(path, &hello, sizeof(hello));
+  Print(path, &hello, 24);
+  Print(path, &hello, 7);
   hello.abi = 0;
   hello.nonce ^= 1;
-  Say(path, &hello, 32);
+  Print(path, &hello, 32);
   for (int i = 0; i < 200; ++i) {
     unsigned char noise[256];
     for (size_t j = 0; j < sizeof(noise); ++j) noise[j] = (unsigned char)(i * 131 + (int)j * 17);
-    Say(path, noise, (size_t)i + 1);
+    Print(path, noise, (size_t)i + 1);
   }
   printf("no session\n");
   return 5;

@@ -16,7 +16,7 @@ int main(void) {
       blocks[0] = malloc(kBytes);
       _exit(0);
     }
-    Tell(keeps ? "keeps" : "frees", (uint64_t)child);
+    Report(keeps ? "keeps" : "frees", (uint64_t)child);
     waitpid(child, NULL, 0);
   }
   return 0;

@@ -23,9 +23,9 @@ int main(int argc, char** argv) {
     }
     int status = 1;
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) ++bad;
-    if (i == count / 10) Tell("a_tenth", (uint64_t)getppid());
+    if (i == count / 10) Report("a_tenth", (uint64_t)getppid());
   }
-  Tell("children", (uint64_t)count);
+  Report("children", (uint64_t)count);
   printf("bad %ld\n", bad);
   return 0;
 }

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     for (long j = 0; j < 8; ++j) failed += pthread_create(&threads[j], &small, IsShort, NULL) != 0;
     for (long j = 0; j < 8; ++j) pthread_join(threads[j], NULL);
   }
-  Tell("threads", (uint64_t)(alive + made));
+  Report("threads", (uint64_t)(alive + made));
   printf("failed %ld\n", failed);
   free(threads);
   return 0;

@@ -15,7 +15,7 @@ static void OnAlarm(int signo) {
   (void)signo;
   if (jumps) siglongjmp(jump, 1);
   usleep(2000);
-  Tell("handled", 1);
+  Report("handled", 1);
 }
 
 static __attribute__((noinline)) void ReadForEver(void) {
@@ -36,7 +36,7 @@ static __attribute__((noinline)) void Deeper(int depth) {
 
 int main(int argc, char** argv) {
   const char* kind = argc > 1 ? argv[1] : "handler";
-  Tell("pid", (uint64_t)getpid());
+  Report("pid", (uint64_t)getpid());
   if (pipe(ends) != 0) return 1;
   struct sigaction action = {.sa_handler = OnAlarm, .sa_flags = SA_RESTART};
   if (strcmp(kind, "alternate") == 0) {
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
     if (sigsetjmp(jump, 1) == 0) ReadForEver();
     // The abandoned wait lies where these frames are now.
     Deeper(4);
-    Tell("handled", 1);
+    Report("handled", 1);
     for (;;) SleepUnseen(1000);
   }
   setitimer(ITIMER_REAL, &once, NULL);

@@ -32,7 +32,7 @@ int main(int argc, char** argv) {
   }
   pthread_t threads[2];
   for (int i = 0; i < 2; ++i) pthread_create(&threads[i], NULL, Waits, NULL);
-  Tell("pid", (uint64_t)getpid());
+  Report("pid", (uint64_t)getpid());
   while (access("stop", F_OK) != 0) {
     if (usleep(2000) != 0) ++interrupted;
   }

@@ -17,7 +17,7 @@ __asm__(".symver OldSpawnPath,posix_spawnp@GLIBC_2.2.5");
 #define OldSpawnPath posix_spawnp
 #endif
 
-static void Say(const char* name, int result, pid_t child) {
+static void Print(const char* name, int result, pid_t child) {
   int status = 0;
   if (result == 0) waitpid(child, &status, 0);
   printf("%s: %s, exit status %d\n", name, strerrorname_np(result), WEXITSTATUS(status));
@@ -29,12 +29,12 @@ int main(int argc, char** argv) {
   char* const arguments[] = {argv[1], "word", NULL};
   pid_t child = 0;
   int result = OldSpawn(&child, argv[1], NULL, NULL, arguments, environ);
-  Say("old posix_spawn", result, child);
+  Print("old posix_spawn", result, child);
   result = OldSpawnPath(&child, argv[1], NULL, NULL, arguments, environ);
-  Say("old posix_spawnp", result, child);
+  Print("old posix_spawnp", result, child);
   result = posix_spawn(&child, argv[1], NULL, NULL, arguments, environ);
-  Say("posix_spawn", result, child);
+  Print("posix_spawn", result, child);
   result = posix_spawnp(&child, argv[1], NULL, NULL, arguments, environ);
-  Say("posix_spawnp", result, child);
+  Print("posix_spawnp", result, child);
   return 0;
 }

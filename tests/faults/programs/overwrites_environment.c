@@ -13,8 +13,8 @@ int main(void) {
   for (size_t i = 0; i < count; ++i) moved[i] = strdup(environ[i]);
   for (size_t i = 0; i < count; ++i) memset(environ[i], 0, strlen(environ[i]));
   environ = moved;
-  Tell("pid", (uint64_t)getpid());
-  Tell("ready", 1);
+  Report("pid", (uint64_t)getpid());
+  Report("ready", 1);
   for (int i = 0; i < 30000 && access("stop", F_OK) != 0; ++i) SleepUnseen(2);
   return 0;
 }

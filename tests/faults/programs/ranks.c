@@ -21,7 +21,7 @@ static int Rank(int argc, char** argv) {
   const int rank = atoi(argv[1]);
   for (int i = 0; i < 5; ++i) usleep(1000);
   free(malloc(1 << 20));
-  Tell("rank", (uint64_t)rank);
+  Report("rank", (uint64_t)rank);
   if (rank == atoi(argv[4])) kill(getpid(), SIGKILL);
   // Inherited: closed when the last of the others begins to wait for it.
   char byte;

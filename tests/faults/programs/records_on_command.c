@@ -10,14 +10,14 @@ int main(int argc, char** argv) {
   const uint64_t user = UINT64_C(1) << (SIGUSR2 - 1);
   syscall(SYS_rt_sigprocmask, SIG_BLOCK, &user, NULL, sizeof(user));
   const int null_fd = (int)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_WRONLY, 0);
-  Tell("pid", (uint64_t)getpid());
+  Report("pid", (uint64_t)getpid());
   for (int round = 1; round <= 2; ++round) {
     while (syscall(SYS_rt_sigtimedwait, &user, NULL, NULL, sizeof(user)) != SIGUSR2) {
     }
     for (long i = 0; i < count; ++i) {
       if (write(null_fd, "x", 1) != 1) return 1;
     }
-    Tell("done", (uint64_t)round);
+    Report("done", (uint64_t)round);
   }
   return 5;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// records_until_told COUNT: writes `ready`, waits for a file `go` in its directory, makes COUNT records and ends with
+// records_until_asked COUNT: writes `ready`, waits for a file `go` in its directory, makes COUNT records and ends with
 // 7.
 #include "facts.h"
 
@@ -7,8 +7,8 @@ int main(int argc, char** argv) {
   const long count = argc > 1 ? atol(argv[1]) : 1000;
   int ends[2];
   if (pipe(ends) != 0) return 1;
-  Tell("pid", (uint64_t)getpid());
-  Tell("ready", 1);
+  Report("pid", (uint64_t)getpid());
+  Report("ready", 1);
   while (access("go", F_OK) != 0) SleepUnseen(2);
   char byte = 'x';
   for (long i = 0; i < count; i += 2) {

@@ -23,15 +23,15 @@ int main(int argc, char** argv) {
   uint64_t made = 0;
   const long all = dies ? count : count + count / 10;
   for (long i = 0; i < all && !terminated; i += 2) {
-    if (i == count && !dies) Tell("ready", 1);
+    if (i == count && !dies) Report("ready", 1);
     made += write(ends[1], &byte, 1) == 1;
     made += read(ends[0], &byte, 1) == 1;
   }
   if (dies) {
-    Tell("made", made);
-    Tell("ready", 1);
+    Report("made", made);
+    Report("ready", 1);
   }
   while (!terminated) SleepUnseen(1);
-  Tell("made", made);
+  Report("made", made);
   for (;;) SleepUnseen(1000);
 }

@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
     printf("no segment\n");
     return 0;
   }
-  Tell("found", 1);
+  Report("found", 1);
   // The chunks are the last part; what is before them is found by its size alone.
   const size_t chunks = 285519872 - 17084416, first = size > chunks ? size - chunks : size / 16;
   const size_t some = first + 64 * kChunk < size ? first + 64 * kChunk : size;
@@ -110,8 +110,8 @@ int main(int argc, char** argv) {
     }
   } else if (strcmp(mode, "resize") == 0) {
     const long fd = syscall(SYS_openat, AT_FDCWD, link, O_RDWR, 0);
-    Tell("shrunk", fd >= 0 && syscall(SYS_ftruncate, fd, 4096) == 0);
-    Tell("grown", fd >= 0 && syscall(SYS_ftruncate, fd, 1L << 40) == 0);
+    Report("shrunk", fd >= 0 && syscall(SYS_ftruncate, fd, 4096) == 0);
+    Report("grown", fd >= 0 && syscall(SYS_ftruncate, fd, 1L << 40) == 0);
     syscall(SYS_munmap, base, size);
   }
   syscall(SYS_exit_group, 11);

@@ -34,7 +34,7 @@ auto Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(60)
 std::unique_ptr<CoreFile> OpenBytes(const std::string& bytes, std::string* reason) {
   const TemporaryPath path("core");
   path.Write(bytes);
-  return CoreFile::Open(FileDescriptor(open(path.path().c_str(), O_RDONLY | O_CLOEXEC)), Soon(), reason);
+  return CoreFile::Open(ScopedFd(open(path.path().c_str(), O_RDONLY | O_CLOEXEC)), Soon(), reason);
 }
 
 elf_gregset_t* Registers(uint64_t stack) {
@@ -130,7 +130,7 @@ TEST(CoreFile, TimeIsUp_NothingIsRead) {
   const TemporaryPath path("core");
   path.Write(Small().Bytes());
   std::string reason;
-  const auto core = CoreFile::Open(FileDescriptor(open(path.path().c_str(), O_RDONLY)), {}, &reason);
+  const auto core = CoreFile::Open(ScopedFd(open(path.path().c_str(), O_RDONLY)), {}, &reason);
   EXPECT_EQ(core, nullptr);
 }
 

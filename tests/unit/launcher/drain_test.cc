@@ -648,5 +648,24 @@ TEST_F(DrainTest, HostileTarget_OthersAreDrained) {
   }
 }
 
+// tbprof status reports what was dropped since the start, not of the threads that happen to live.
+TEST(DroppedRecordsTest, OfThreadsThatHaveEnded_StayCounted) {
+  FakeTarget target(1);
+  const std::unique_ptr<MappedSegment> mapped = target.Hand();
+  ThreadSlot* const slot = &target.segment().thread_slots[0];
+  slot->serial = 1;
+  slot->process_serial = 1;
+  slot->dropped[kDropNoChunk] = 7;
+  target.segment().header->dropped[kDropNoThreadSlot] = 2;
+  __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kExited), __ATOMIC_RELEASE);
+  EXPECT_EQ(DroppedRecords(*mapped), 9u);
+  SlotRecorder recorder(ClockKind::kMonotonic);
+  FrameBuffer frames(1 << 20);
+  recorder.Append(mapped.get(), &frames);
+  EXPECT_EQ(slot->state, static_cast<uint32_t>(SlotState::kFree));
+  EXPECT_EQ(slot->dropped[kDropNoChunk], 0u);
+  EXPECT_EQ(DroppedRecords(*mapped), 9u);
+}
+
 }  // namespace
 }  // namespace tbprof

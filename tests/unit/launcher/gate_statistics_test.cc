@@ -83,8 +83,8 @@ TEST(GateStatisticsTest, EstimateChange_DriftBaseFirst_IsTrendAndCannotTell) {
 }
 
 TEST(GateStatisticsTest, EstimateChange_FirstRunsWarm_AreLeftOut) {
-  const Estimate estimate = EstimateChange(Values({0.2, 0.001, -0.001, 0, 0.001, -0.001}),
-                                           Values({0.25, 0.002, -0.002, 0, 0.001, -0.001}));
+  const Estimate estimate =
+      EstimateChange(Values({0.2, 0.001, -0.001, 0, 0.001, -0.001}), Values({0.25, 0.002, -0.002, 0, 0.001, -0.001}));
   EXPECT_TRUE(estimate.warming);
   EXPECT_EQ(estimate.runs, 5u);
   EXPECT_NEAR(estimate.change, 0, 1e-3);

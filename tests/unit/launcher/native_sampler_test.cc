@@ -71,7 +71,7 @@ class Child {
     pid_ = -1;
   }
   pid_t pid() const { return pid_; }
-  StackSampler::Process process(uint32_t serial = 3) const { return {7, serial, pid_, pidfd_}; }
+  SampledProcess process(uint32_t serial = 3) const { return {7, serial, pid_, pidfd_}; }
 
  private:
   pid_t pid_;
@@ -81,7 +81,7 @@ class Child {
 // Keeps the facts that a sampler emits, and checks that each fact comes after those to which it refers.
 class Spool {
  public:
-  StackSampler::Emit Emit() {
+  EmitFrame Emit() {
     return [this](FrameType type, uint32_t segment, const void* payload, size_t size) {
       const std::lock_guard lock(mutex_);
       EXPECT_EQ(segment, 7u);
@@ -163,7 +163,7 @@ class Spool {
   std::condition_variable changed_;
 };
 
-constexpr StackSampler::Options kOptions = {.clock = ClockKind::kMonotonic, .rate = 500, .max_cpu_share = 1};
+constexpr SamplerOptions kOptions = {.clock = ClockKind::kMonotonic, .rate = 500, .max_cpu_share = 1};
 
 // False: the kernel refuses, and the emitted status reports it.
 bool IsPermitted(Spool* spool) {
@@ -267,7 +267,7 @@ TEST(NativeSampler, Disarmed_TakesNothing) {
 TEST(NativeSampler, CostOverItsShare_LowersTheRate) {
   const Child child(BurnOuter);
   Spool spool;
-  StackSampler::Options options = kOptions;
+  SamplerOptions options = kOptions;
   options.max_cpu_share = 1e-9;
   NativeSampler sampler(options, spool.Emit());
   sampler.AddProcess(child.process());
@@ -281,7 +281,7 @@ TEST(NativeSampler, ProcessThatHasEnded_IsNoError) {
   NativeSampler sampler(kOptions, spool.Emit());
   sampler.SetArmed(true);
   Child child(BurnOuter);
-  const StackSampler::Process process = child.process();
+  const SampledProcess process = child.process();
   child.Kill();
   sampler.AddProcess(process);
   EXPECT_TRUE(sampler.Flush(seconds(60)));

@@ -9,8 +9,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "launcher/base/text.h"
 #include "launcher/report/bounded_json.h"
 #include "launcher/report/report_output.h"
 #include "tests/unit/launcher/report_maker.h"
+#include "writer/base/scoped.h"
 #include "writer/outputs/xspace_skim.h"
 #include "writer/proto/xplane.pb.h"
 

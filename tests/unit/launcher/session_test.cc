@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/base/scoped.h"
 #include "wire/rendezvous.h"
 #include "wire/segment.h"
+#include "writer/base/scoped.h"
 #include "writer/convert/session_facts.h"
 #include "writer/spool/spool.h"
 #include "writer/spool/spool_facts.h"

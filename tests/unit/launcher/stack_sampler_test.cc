@@ -21,7 +21,7 @@ using std::chrono::seconds;
 // Keeps the facts that a sampler emits, and checks that each fact comes after those to which it refers.
 class Spool {
  public:
-  StackSampler::Emit Emit() {
+  EmitFrame Emit() {
     return [this](FrameType type, uint32_t segment, const void* payload, size_t size) {
       const std::lock_guard lock(mutex_);
       EXPECT_EQ(segment, 7u);

@@ -8,7 +8,7 @@ namespace {
 
 class TriggersTest : public testing::Test {
  protected:
-  void Tell(uint64_t ticks, bool begins, uint32_t serial = 1) {
+  void Report(uint64_t ticks, bool begins, uint32_t serial = 1) {
     const uint32_t number = ++triggers_.reported;
     triggers_.borders[number % kRangeBorders] = {ticks, serial, number * 2 + (begins ? 0 : 1)};
   }
@@ -36,44 +36,44 @@ class TriggersTest : public testing::Test {
 
 TEST_F(TriggersTest, EachRange_IsAWindow) {
   EXPECT_EQ(Changes(), "");
-  Tell(10, true);
-  Tell(20, false);
-  Tell(30, true);
+  Report(10, true);
+  Report(20, false);
+  Report(30, true);
   EXPECT_EQ(Changes(), "+10 -20 +30");
   EXPECT_TRUE(reader_.is_open());
-  Tell(40, false);
+  Report(40, false);
   EXPECT_EQ(Changes(), "-40");
   EXPECT_EQ(Changes(), "");
 }
 
 // Between Read and Take the launcher may set control words: those of an open range must stay armed.
 TEST_F(TriggersTest, BeginThatIsNotTaken_IsOpen) {
-  Tell(10, true);
+  Report(10, true);
   reader_.Read(1, triggers_, triggers_.reported, &seen_, 0, 1000);
   EXPECT_TRUE(reader_.is_open());
-  Tell(20, false);
+  Report(20, false);
   EXPECT_EQ(Changes(), "+10 -20");
   EXPECT_FALSE(reader_.is_open());
 }
 
 // What is reported after the clock was read is read the next time.
 TEST_F(TriggersTest, BorderAfterTheClock_KeepsItsTime) {
-  Tell(10, true);
+  Report(10, true);
   const uint32_t reported = ReportedBorders(triggers_);
-  Tell(1020, false);
+  Report(1020, false);
   reader_.Read(1, triggers_, reported, &seen_, 0, 1000);
   EXPECT_EQ(Text(), "+10");
   EXPECT_EQ(Changes(2000), "-1020");
 }
 
 TEST_F(TriggersTest, OverlappingRanges_AreOne) {
-  Tell(10, true, 1);
-  Tell(30, false, 1);
-  Tell(20, true, 2);
-  Tell(40, false, 2);
+  Report(10, true, 1);
+  Report(30, false, 1);
+  Report(20, true, 2);
+  Report(40, false, 2);
   EXPECT_EQ(Changes(), "+10 -40");
   // A range of another segment, whose borders are read later.
-  Tell(50, true);
+  Report(50, true);
   Triggers other{};
   other.reported = 2;
   other.borders[1] = {45, 1, 2};
@@ -86,33 +86,33 @@ TEST_F(TriggersTest, OverlappingRanges_AreOne) {
 
 // Two threads begin and end the range: their clocks may differ by a few ticks.
 TEST_F(TriggersTest, EndBeforeItsBegin_OtherProcessKeepsItsWindow) {
-  Tell(10, true, 1);
-  Tell(30, true, 2);
-  Tell(28, false, 2);
+  Report(10, true, 1);
+  Report(30, true, 2);
+  Report(28, false, 2);
   EXPECT_EQ(Changes(), "+10");
-  Tell(40, false, 1);
+  Report(40, false, 1);
   EXPECT_EQ(Changes(), "-40");
 }
 
 TEST_F(TriggersTest, EndBeforeABeginThatWasTaken_WindowEndsWhereItBegan) {
-  Tell(30, true);
+  Report(30, true);
   EXPECT_EQ(Changes(), "+30");
-  Tell(28, false);
+  Report(28, false);
   EXPECT_EQ(Changes(), "-30");
 }
 
 // The begin of the second range is reported before the end of the first: each end belongs to the earliest begin.
 TEST_F(TriggersTest, NextRangeBeginsBeforeTheEndIsReported_BothAreWindows) {
-  Tell(10, true);
-  Tell(40, true);
-  Tell(38, false);
-  Tell(39, false);
+  Report(10, true);
+  Report(40, true);
+  Report(38, false);
+  Report(39, false);
   EXPECT_EQ(Changes(), "+10 -38 +40 -40");
 }
 
 TEST_F(TriggersTest, Ranges_EndWithTheirProcess) {
-  Tell(10, true, 1);
-  Tell(20, true, 7);
+  Report(10, true, 1);
+  Report(20, true, 7);
   EXPECT_EQ(Changes(), "+10");
   const auto forget = [&](uint32_t gone, uint64_t now) {
     reader_.Forget(
@@ -123,19 +123,19 @@ TEST_F(TriggersTest, Ranges_EndWithTheirProcess) {
   EXPECT_EQ(forget(7, 110), "") << "the other one is in its range";
   EXPECT_EQ(forget(1, 120), "!120") << "it was seen alive, and is gone";
   // The range was reported before its process was registered.
-  Tell(130, true, 9);
+  Report(130, true, 9);
   EXPECT_EQ(Changes(), "+130");
   EXPECT_EQ(forget(9, 140), "");
   EXPECT_EQ(forget(9, 150), "");
   EXPECT_EQ(forget(9, 160), "!160");
-  Tell(170, true, 11);
+  Report(170, true, 11);
   EXPECT_EQ(Changes(), "+170");
   reader_.ForgetSegment(1, 180);
   EXPECT_EQ(Text(), "!180");
 }
 
 TEST_F(TriggersTest, MoreBordersThanRoom_AreCounted) {
-  for (uint64_t i = 0; i < 1000; ++i) Tell(i, i % 2 == 0);
+  for (uint64_t i = 0; i < 1000; ++i) Report(i, i % 2 == 0);
   reader_.Read(1, triggers_, triggers_.reported, &seen_, 0, 5000);
   EXPECT_EQ(reader_.Take().size(), kRangeBorders);
   EXPECT_EQ(reader_.missed(), (1000 - kRangeBorders) / 2);
@@ -143,36 +143,36 @@ TEST_F(TriggersTest, MoreBordersThanRoom_AreCounted) {
 }
 
 TEST_F(TriggersTest, UnfinishedBorder_IsReadLater) {
-  Tell(10, true);
+  Report(10, true);
   ++triggers_.reported;
   EXPECT_EQ(Changes(), "+10");
   triggers_.borders[2] = {20, 1, 5};
   EXPECT_EQ(Changes(), "-20");
   // A thread was killed while it wrote a border.
   ++triggers_.reported;
-  Tell(40, true);
+  Report(40, true);
   EXPECT_EQ(Changes(), "");
   EXPECT_EQ(Changes(), "");
   EXPECT_EQ(Changes(), "+40");
 }
 
 TEST_F(TriggersTest, HostileBorders_AreIgnored) {
-  Tell(10, false);
+  Report(10, false);
   EXPECT_EQ(Changes(), "") << "an end without a begin";
-  Tell(5000, true);
+  Report(5000, true);
   EXPECT_EQ(Changes(1000), "+1000") << "not in the future";
-  Tell(1, false);
+  Report(1, false);
   reader_.Read(1, triggers_, triggers_.reported, &seen_, 900, 1100);
   EXPECT_EQ(Text(), "-1000") << "nor before its begin";
-  Tell(1, true);
+  Report(1, true);
   reader_.Read(1, triggers_, triggers_.reported, &seen_, 900, 1100);
   EXPECT_EQ(Text(), "+900") << "nor in the distant past";
-  Tell(950, false);
+  Report(950, false);
   EXPECT_EQ(Changes(), "-950");
   triggers_.reported += 4'000'000'000u;
   EXPECT_EQ(Changes(), "");
-  for (int i = 0; i < 10; ++i) Tell(20, true);
-  for (int i = 0; i < 10; ++i) Tell(30, false);
+  for (int i = 0; i < 10; ++i) Report(20, true);
+  for (int i = 0; i < 10; ++i) Report(30, false);
   Changes();
   EXPECT_FALSE(reader_.is_open());
 }

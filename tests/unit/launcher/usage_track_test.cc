@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/base/scoped.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {

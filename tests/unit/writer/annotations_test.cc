@@ -19,8 +19,8 @@ class AnnotationsTest : public testing::Test {
  protected:
   explicit AnnotationsTest(ArmedPeriods periods = {{0, UINT64_MAX}}) : annotations_(std::move(periods)) {}
 
-  void Say(AnnotationAction action, uint64_t ticks, uint64_t name = 0, uint16_t level = kNoLevel, uint16_t domain = 0,
-           uint32_t thread = 1, uint64_t started = 0) {
+  void Print(AnnotationAction action, uint64_t ticks, uint64_t name = 0, uint16_t level = kNoLevel, uint16_t domain = 0,
+             uint32_t thread = 1, uint64_t started = 0) {
     struct {
       AnnotationRecord record;
       AnnotationPayload payload;
@@ -40,10 +40,10 @@ class AnnotationsTest : public testing::Test {
     EXPECT_TRUE(annotations_.Take({1, thread}, {1, 1}, view, consume_));
   }
   void Push(uint64_t ticks, uint64_t name, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
-    Say(AnnotationAction::kPush, ticks, name, level, domain, thread);
+    Print(AnnotationAction::kPush, ticks, name, level, domain, thread);
   }
   void Pop(uint64_t ticks, uint16_t level = kNoLevel, uint16_t domain = 0, uint32_t thread = 1) {
-    Say(AnnotationAction::kPop, ticks, 0, level, domain, thread);
+    Print(AnnotationAction::kPop, ticks, 0, level, domain, thread);
   }
   // Each range as `name start-end`, with `!` if its own end was not recorded; in the order of the reports.
   std::string Ranges() {
@@ -75,7 +75,7 @@ TEST_F(AnnotationsTest, RangesOfSeveralThreadsAndDomains_NestSeparately) {
 }
 
 TEST_F(AnnotationsTest, Mark_IsAnInstant) {
-  Say(AnnotationAction::kMark, 5, 9);
+  Print(AnnotationAction::kMark, 5, 9);
   EXPECT_EQ(Ranges(), "9 5-5");
   EXPECT_EQ(ranges_[0].kind, Annotations::Kind::kMark);
 }
@@ -124,31 +124,31 @@ TEST_F(AnnotationsTest, RangeOpenAtTheEnd_EndsWithTheWindow) {
 }
 
 TEST_F(AnnotationsTest, RangeNumber_EndOnAnotherThread_Matches) {
-  Say(AnnotationAction::kStart, 10, /*number=*/7, kNoLevel, 0, 1, /*name=*/70);
-  Say(AnnotationAction::kStart, 12, 8, kNoLevel, 0, 1, 80);
-  Say(AnnotationAction::kEnd, 20, 7, kNoLevel, 0, 2);
-  Say(AnnotationAction::kEnd, 25, 99);
-  Say(AnnotationAction::kStart, 30, 8, kNoLevel, 0, 1, 81);
-  Say(AnnotationAction::kEnd, 40, 8);
+  Print(AnnotationAction::kStart, 10, /*number=*/7, kNoLevel, 0, 1, /*name=*/70);
+  Print(AnnotationAction::kStart, 12, 8, kNoLevel, 0, 1, 80);
+  Print(AnnotationAction::kEnd, 20, 7, kNoLevel, 0, 2);
+  Print(AnnotationAction::kEnd, 25, 99);
+  Print(AnnotationAction::kStart, 30, 8, kNoLevel, 0, 1, 81);
+  Print(AnnotationAction::kEnd, 40, 8);
   EXPECT_EQ(Ranges(), "70 10-20, 81 30-40, 80 12-30!");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
 TEST_F(AnnotationsTest, RangeNumber_EndReadBeforeBeginning_Matches) {
-  Say(AnnotationAction::kEnd, 20, /*number=*/7, kNoLevel, 0, 2);
-  Say(AnnotationAction::kEnd, 40, 7, kNoLevel, 0, 3);
-  Say(AnnotationAction::kEnd, 5, 7, kNoLevel, 0, 3);
-  Say(AnnotationAction::kStart, 10, 7, kNoLevel, 0, 1, /*name=*/70);
-  Say(AnnotationAction::kStart, 30, 7, kNoLevel, 0, 1, 71);
+  Print(AnnotationAction::kEnd, 20, /*number=*/7, kNoLevel, 0, 2);
+  Print(AnnotationAction::kEnd, 40, 7, kNoLevel, 0, 3);
+  Print(AnnotationAction::kEnd, 5, 7, kNoLevel, 0, 3);
+  Print(AnnotationAction::kStart, 10, 7, kNoLevel, 0, 1, /*name=*/70);
+  Print(AnnotationAction::kStart, 30, 7, kNoLevel, 0, 1, 71);
   EXPECT_EQ(Ranges(), "70 10-20, 71 30-40");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
 
 TEST_F(AnnotationsTest, RangeNumber_ReusedBeforeItsEndIsRead_Matches) {
   for (const uint64_t start : {10, 30, 50}) {
-    Say(AnnotationAction::kStart, start, /*number=*/7, kNoLevel, 0, 1, /*name=*/start);
+    Print(AnnotationAction::kStart, start, /*number=*/7, kNoLevel, 0, 1, /*name=*/start);
   }
-  for (const uint64_t end : {40, 20, 60, 45}) Say(AnnotationAction::kEnd, end, 7, kNoLevel, 0, 2);
+  for (const uint64_t end : {40, 20, 60, 45}) Print(AnnotationAction::kEnd, end, 7, kNoLevel, 0, 2);
   EXPECT_EQ(Ranges(), "30 30-40, 10 10-20, 50 50-60");
   EXPECT_EQ(annotations_.unmatched(), 1u);
 }
@@ -188,8 +188,8 @@ TEST_F(AnnotationsTest, RandomRecords_EachRangeIsReportedOnce) {
     const auto action = static_cast<AnnotationAction>(1 + random() % 5);
     const auto level = static_cast<uint16_t>(random() % 7 == 0 ? random() : random() % 6);
     const bool by_number = action == AnnotationAction::kStart || action == AnnotationAction::kEnd;
-    Say(action, random() % kEnd, by_number ? random() % 50 : random(), level, static_cast<uint16_t>(random() % 20),
-        static_cast<uint32_t>(random() % 5), random());
+    Print(action, random() % kEnd, by_number ? random() % 50 : random(), level, static_cast<uint16_t>(random() % 20),
+          static_cast<uint32_t>(random() % 5), random());
     begun += action == AnnotationAction::kPush || action == AnnotationAction::kStart ? 1 : 0;
     marks += action == AnnotationAction::kMark ? 1 : 0;
   }

@@ -9,9 +9,7 @@
 namespace tbprof {
 namespace {
 
-std::unique_ptr<ElfFile> OpenSelf() {
-  return ElfFile::Open(FileDescriptor(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)));
-}
+std::unique_ptr<ElfFile> OpenSelf() { return ElfFile::Open(ScopedFd(open("/proc/self/exe", O_RDONLY | O_CLOEXEC))); }
 
 TEST(ElfFile, OwnProgram_GivesHeadersAndSections) {
   const std::unique_ptr<ElfFile> file = OpenSelf();
@@ -45,7 +43,7 @@ TEST(ElfFile, ReadArray_BeyondBoundOrFile_GivesNothing) {
 TEST(ElfFile, Open_NotElf_GivesNothing) {
   EXPECT_EQ(ElfFile::Open("/etc/passwd"), nullptr);
   EXPECT_EQ(ElfFile::Open("/dev/zero"), nullptr);
-  EXPECT_EQ(ElfFile::Open(FileDescriptor()), nullptr);
+  EXPECT_EQ(ElfFile::Open(ScopedFd()), nullptr);
 }
 
 }  // namespace

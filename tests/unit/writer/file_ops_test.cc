@@ -15,10 +15,10 @@ namespace {
 
 TEST(ReadAll, MoreOrLessRoomThanBytes_ReadsUpToTheEnd) {
   std::string path = std::filesystem::temp_directory_path().string() + "/file_ops_test.XXXXXX";
-  const FileDescriptor made(mkstemp(path.data()));
+  const ScopedFd made(mkstemp(path.data()));
   ASSERT_GE(made.get(), 0);
   std::ofstream(path) << "0123456789";
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::filesystem::remove(path);
   for (const size_t room : {0, 4, 10, 4000}) {
     std::string bytes(room, 'x');
@@ -28,7 +28,7 @@ TEST(ReadAll, MoreOrLessRoomThanBytes_ReadsUpToTheEnd) {
 }
 
 TEST(ReadAll, ReadError_IsNotTheEnd) {
-  const FileDescriptor file(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const ScopedFd file(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   std::string bytes(10, 'x');
   const absl::Status status = ReadAll(file.get(), &bytes, "/");
   EXPECT_FALSE(status.ok());
@@ -44,7 +44,7 @@ class FileSinkTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   std::string path_ = std::filesystem::temp_directory_path().string() + "/file_ops_test.XXXXXX";
-  FileDescriptor file_;
+  ScopedFd file_;
 };
 
 TEST_F(FileSinkTest, Append_PiecesOfAllSizes_FileHoldsThemInOrderAfterFlush) {
@@ -62,7 +62,7 @@ TEST_F(FileSinkTest, Append_PiecesOfAllSizes_FileHoldsThemInOrderAfterFlush) {
 
 TEST_F(FileSinkTest, Append_ManySmallPieces_OneWrite) {
   // Every write to /dev/full fails; bytes that are only buffered cause no error.
-  const FileDescriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const ScopedFd full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   FileSink sink(full.get(), "/dev/full", UINT64_MAX);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(sink.Append("30 bytes of a short process...").ok());
   const absl::Status status = sink.Flush();

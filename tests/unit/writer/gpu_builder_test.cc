@@ -717,7 +717,7 @@ TEST(GpuBuilder, MoreStateChangesThanKept_AreAWarning) {
   for (const GpuGap& gap : gpu.gaps) EXPECT_EQ(gap.end_ps - gap.start_ps, 500'000);
   EXPECT_THAT(timeline.warnings,
               testing::Contains(HasSubstr("began and paused 12001 times, which is more than is kept; "
-                                          "gaps after 23 ms are not told")));
+                                          "gaps after 23 ms are not recorded")));
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed")));
 }
 

@@ -28,7 +28,7 @@ class TrustedPath : public testing::Test {
 
   // The directory at which the walk ends, or the error message.
   std::string Walk(const std::string& path, const DirectoryWalk& walk = {}) const {
-    const absl::StatusOr<FileDescriptor> fd = OpenDirectoryTrusted(path, walk);
+    const absl::StatusOr<ScopedFd> fd = OpenDirectoryTrusted(path, walk);
     return fd.ok() ? PathOfDirectory(fd->get()) : std::string(fd.status().message());
   }
   void Write(const std::string& name, const std::string& text) const { std::ofstream(root_ + "/" + name) << text; }
@@ -87,7 +87,7 @@ TEST_F(TrustedPath, Walk_MissingDirectories_AreMade) {
 TEST_F(TrustedPath, OpenForWriting_AppendOrTruncate_IsApplied) {
   Write("file", "old ");
   for (const int flag : {O_APPEND, O_TRUNC}) {
-    const absl::StatusOr<FileDescriptor> file = OpenForWriting(root_ + "/file", flag);
+    const absl::StatusOr<ScopedFd> file = OpenForWriting(root_ + "/file", flag);
     ASSERT_TRUE(file.ok()) << file.status();
     ASSERT_TRUE(WriteAll(file->get(), "new", "file").ok());
     EXPECT_EQ(Read("file"), flag == O_APPEND ? "old new" : "new");
@@ -114,7 +114,7 @@ TEST_F(TrustedPath, OpenForWriting_SharedDirectory_IsChecked) {
 TEST_F(TrustedPath, OpenBeneath_PathThatLeadsOut_IsRefused) {
   fs::create_directory_symlink("/etc", root_ + "/real/out");
   Write("real/deep/file", "text");
-  const absl::StatusOr<FileDescriptor> real = OpenDirectoryTrusted(root_ + "/real");
+  const absl::StatusOr<ScopedFd> real = OpenDirectoryTrusted(root_ + "/real");
   EXPECT_TRUE(OpenBeneath(real->get(), "deep/file", O_RDONLY).ok());
   EXPECT_FALSE(OpenBeneath(real->get(), "out/passwd", O_RDONLY).ok());
   EXPECT_FALSE(OpenBeneath(real->get(), "../real/deep/file", O_RDONLY).ok());
@@ -122,7 +122,7 @@ TEST_F(TrustedPath, OpenBeneath_PathThatLeadsOut_IsRefused) {
 }
 
 TEST_F(TrustedPath, IsRemoved_RenamedDirectory_IsFalse) {
-  const absl::StatusOr<FileDescriptor> deep = OpenDirectoryTrusted(root_ + "/real/deep");
+  const absl::StatusOr<ScopedFd> deep = OpenDirectoryTrusted(root_ + "/real/deep");
   fs::rename(root_ + "/real/deep", root_ + "/real/deep (deleted)");
   EXPECT_FALSE(IsRemoved(deep->get()));
   fs::rename(root_ + "/real/deep (deleted)", root_ + "/moved");
@@ -134,7 +134,7 @@ TEST_F(TrustedPath, IsRemoved_RenamedDirectory_IsFalse) {
 }
 
 TEST_F(TrustedPath, OpenPrivateDirectory_OtherUsersHaveNoAccess) {
-  const absl::StatusOr<FileDescriptor> root = OpenDirectoryTrusted(root_);
+  const absl::StatusOr<ScopedFd> root = OpenDirectoryTrusted(root_);
   std::string name;
   ASSERT_TRUE(OpenPrivateDirectory(root->get(), "mine", &name).ok());
   EXPECT_EQ(name, "mine");
