@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks on fork, exec and spawn. Rules: RULES.md.
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 
@@ -7,6 +8,7 @@
 #include "preload/gpu.h"
 #include "preload/hooks.h"
 #include "preload/record.h"
+#include "preload/seccomp.h"
 #include "wire/raw.h"
 #include "wire/rendezvous.h"
 
@@ -97,9 +99,11 @@ ExecScope NoteExec(uint16_t operation, const char* path, char* const* environmen
   if (thread == nullptr) return {};
   NamedMemory memory;
   size_t length = 0;
-  bool carries;
-  if (path != nullptr && !memory.Length(path, kMaxPath, &length)) return {};
-  if (!CarriesUs(&memory, environment, &carries)) return {};
+  bool carries = true;
+  if (!g_has_filter) {
+    if (path != nullptr && !memory.Length(path, kMaxPath, &length)) return {};
+    if (!CarriesUs(&memory, environment, &carries)) return {};
+  }
   const int32_t pid = raw::GetPid();
   const bool vforked = g_attachment.segment.process_slots[thread->writer.thread->process_slot].pid != pid;
   const int flags = (carries ? 0 : kRecordEnvironmentLost) | (vforked ? kRecordSpawned : 0);
@@ -152,6 +156,13 @@ int CountArguments(va_list arguments) {
 }
 
 }  // namespace
+
+bool g_has_filter;
+
+void PrepareForSeccomp(bool strict) {
+  __atomic_store_n(&g_has_filter, true, __ATOMIC_RELAXED);
+  if (strict) StopRecording("seccomp's strict mode");
+}
 
 pid_t Hook_fork() {
   TBPROF_RESOLVED(fork);
@@ -265,6 +276,7 @@ __asm__(".symver tbprof_spawnp_old, posix_spawnp@GLIBC_2.2.5, remove");
 int Hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
   TBPROF_RESOLVED(prctl);
   if (__builtin_expect(option == PR_SET_TSC && a == PR_TSC_SIGSEGV, 0)) StopRecording("PR_SET_TSC");
+  if (__builtin_expect(option == PR_SET_SECCOMP, 0)) PrepareForSeccomp(a == SECCOMP_MODE_STRICT);
   if (option != PR_SET_NAME) return g_real.prctl(option, a, b, c, d);
   const int result = g_real.prctl(option, a, b, c, d);
   // The kernel has read the name, so it is readable up to its end or up to the length that the kernel keeps.

@@ -9,6 +9,7 @@
 
 #include "preload/capture_signal.h"
 #include "preload/hooks.h"
+#include "preload/seccomp.h"
 #include "preload/state.h"
 #include "wire/raw.h"
 
@@ -84,7 +85,7 @@ int ParentOf(int pid) {
 bool IsOfTarget(int pid) {
   if (pid <= 0 || pid == g_launcher_pid) return false;
   if (pid == raw::GetPid() || pid == static_cast<int>(raw::Call(SYS_getppid))) return true;
-  if (g_launcher_pid == 0) return false;
+  if (g_launcher_pid == 0 || g_has_filter) return false;
   for (int i = 0; i < kMaxGenerations && pid > 1; ++i) {
     pid = ParentOf(pid);
     if (pid == g_launcher_pid) return true;

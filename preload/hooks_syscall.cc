@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Records waits of libraries that call the futex directly: Abseil, nsync, Rust, `std::atomic::wait`. Rules: RULES.md.
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <sys/syscall.h>
 
 #include "preload/hooks.h"
 #include "preload/record.h"
+#include "preload/seccomp.h"
 
 using namespace tbprof;
 
@@ -24,18 +26,23 @@ __attribute__((visibility("hidden"))) long tbprof_wait_for_futex(long number, lo
   return result;
 }
 
-// Looks up the real functions; the call then continues with unchanged arguments.
-__attribute__((visibility("hidden"))) void tbprof_find_syscall() { ResolveRealFunctions(); }
+// Looks up the real functions, and prepares for a seccomp filter. The call then continues with unchanged arguments.
+__attribute__((visibility("hidden"))) void tbprof_prepare_syscall(long number, long operation) {
+  if (tbprof_real_syscall == nullptr) ResolveRealFunctions();
+  const bool sets = operation == SECCOMP_SET_MODE_STRICT || operation == SECCOMP_SET_MODE_FILTER;
+  if (number == SYS_seccomp && sets) PrepareForSeccomp(operation == SECCOMP_SET_MODE_STRICT);
+}
 }
 
-// Jumps to the real function for all calls except waits on a futex: after clone and vfork a child returns from here, on
-// a stack that has no frame of this function or that its parent still uses. Written in assembler: if the caller passes
-// fewer than six arguments, the word behind the return address is the caller's own, and a compiler that tail-calls with
-// seven arguments writes this word back, over a value that another thread may have stored meanwhile. Futex commands
-// that wait: FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13; 128 and 256 are flags.
+// Jumps to the real function for all calls except waits on a futex, for seccomp after a preparation: after clone and
+// vfork a child returns from here, on a stack that has no frame of this function or that its parent still uses. Written
+// in assembler: if the caller passes fewer than six arguments, the word behind the return address is the caller's own,
+// and a compiler that tail-calls with seven arguments writes this word back, over a value that another thread may have
+// stored meanwhile. Futex commands that wait: FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13;
+// 128 and 256 are flags.
 static_assert(sizeof(long) == 8);
 #if defined(__x86_64__)
-static_assert(SYS_futex == 202);
+static_assert(SYS_futex == 202 && SYS_seccomp == 317);
 asm(R"(
   .pushsection .text
   .globl syscall
@@ -45,6 +52,8 @@ syscall:
   .cfi_startproc
   cmpq $202, %rdi
   je 3f
+  cmpq $317, %rdi
+  je 2f
 1:
   movq tbprof_real_syscall(%rip), %rax
   testq %rax, %rax
@@ -65,7 +74,7 @@ syscall:
   .cfi_adjust_cfa_offset 8
   subq $8, %rsp
   .cfi_adjust_cfa_offset 8
-  call tbprof_find_syscall
+  call tbprof_prepare_syscall
   addq $8, %rsp
   .cfi_adjust_cfa_offset -8
   popq %r9
@@ -122,7 +131,7 @@ syscall:
   .popsection
 )");
 #elif defined(__aarch64__)
-static_assert(SYS_futex == 98);
+static_assert(SYS_futex == 98 && SYS_seccomp == 277);
 asm(R"(
   .pushsection .text
   .globl syscall
@@ -133,6 +142,8 @@ syscall:
   adrp x9, tbprof_real_syscall
   ldr x9, [x9, :lo12:tbprof_real_syscall]
   cbz x9, 2f
+  cmp x0, #277
+  b.eq 2f
 1:
   cmp x0, #98
   b.eq 3f
@@ -155,7 +166,7 @@ syscall:
   stp x2, x3, [sp, #32]
   stp x4, x5, [sp, #48]
   str x6, [sp, #64]
-  bl tbprof_find_syscall
+  bl tbprof_prepare_syscall
   ldr x6, [sp, #64]
   ldp x4, x5, [sp, #48]
   ldp x2, x3, [sp, #32]

@@ -17,6 +17,48 @@ TEST(Seccomp, LaterFilter_NoCallByTbprof) {
   EXPECT_EQ(pair.profiled.summary["threads"], 2);
 }
 
+TEST(Seccomp, StrictMode_ProgramIsAsBare) {
+  for (const char* how : {"strict", "strict_syscall"}) {
+    const Pair pair = RunBoth(Program("seccomp_filter"), {how}, {"--wait-threshold=0", "--malloc-interval=4096"});
+    if (pair.bare.code() == 77) GTEST_SKIP() << "no seccomp here";
+    EXPECT_EQ(pair.bare.code(), 5) << how;
+    ASSERT_TRUE(pair.Same()) << how << pair.profiled.signal();
+    EXPECT_TRUE(pair.profiled.profile->HasWarning("seccomp's strict mode")) << pair.profiled.AllPrinted();
+  }
+}
+
+// A Python stack is recorded only if its memory is known to be readable, and the probe is a system call.
+TEST(Seccomp, LaterFilterOfAPythonProgram_NoCallByTbprof) {
+  // Allows read, write, exit, exit_group, brk, mmap, munmap, rt_sigreturn and futex.
+  const std::string script = R"py(
+import ctypes, os, struct, sys
+ends = os.pipe()
+libc = ctypes.CDLL(None, use_errno=True)
+allowed = [0, 1, 60, 231, 12, 9, 11, 15, 202]
+filter = [(0x20, 0, 0, 0)]
+filter += [(0x15, len(allowed) - i, 0, call) for i, call in enumerate(allowed)]
+filter += [(6, 0, 0, 0x80000000), (6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in filter))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(filter), ctypes.addressof(code)))
+def work():
+    for i in range(300):
+        os.write(ends[1], b"x")
+        os.read(ends[0], 1)
+    return [bytearray(1 << shift) for shift in range(10, 24)]
+print("before", flush=True)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.c_void_p(ctypes.addressof(program)), 0, 0):
+    os._exit(77)
+work()
+os.write(1, b"inside\n")
+os._exit(6)
+)py";
+  const Pair pair = RunBoth({"/usr/bin/python3", "-S", "-c", script}, {.tbprof = {"--wait-threshold=0"}});
+  if (pair.bare.code() == 77) GTEST_SKIP() << "no seccomp here";
+  EXPECT_EQ(pair.bare.code(), 6);
+  ASSERT_TRUE(pair.Same()) << pair.profiled.signal();
+  EXPECT_GE(pair.profiled.profile->Count("read"), 300);
+}
+
 // The kernel would end the process at the first of our calls, before main.
 TEST(Seccomp, ProgramUnderAStricterFilter_Runs) {
   for (const char* how : {"kill", "errno"}) {

@@ -2,6 +2,8 @@
 // seccomp_filter self: a filter that kills at every call but those of the work, and the work.
 // seccomp_filter kill|errno PROGRAM ARGUMENT...: runs it under a filter that kills at (or refuses) the calls that a
 // profiler makes and a program does not.
+// seccomp_filter strict|strict_syscall: strict mode, in which a process may only read, write and end; and the clock's
+// counter faults.
 // seccomp_filter perf PROGRAM ARGUMENT...: under one that refuses perf_event_open, as containers do.
 #include <errno.h>
 #include <linux/audit.h>
@@ -84,6 +86,23 @@ int main(int argc, char** argv) {
     }
     printf("alive\n");
     return 0;
+  }
+  if (strncmp(argv[1], "strict", 6) == 0) {
+    int ends[2];
+    void* volatile first = malloc(100);  // libc's own system calls
+    free(first);
+    if (pipe(ends) != 0 || write(1, "before\n", 7) != 7) return 1;
+    const long set = strcmp(argv[1], "strict") == 0 ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0)
+                                                    : syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 0, NULL);
+    if (set != 0) return 77;
+    char byte = 'x';
+    for (int i = 0; i < 1000; ++i) {
+      if (write(ends[1], &byte, 1) != 1 || read(ends[0], &byte, 1) != 1) return 1;
+      void* volatile block = malloc(100);
+      free(block);
+    }
+    if (write(1, "inside\n", 7) != 7) return 1;
+    syscall(SYS_exit, 5);
   }
   if (strcmp(argv[1], "perf") == 0) {
     const int refused[] = {SYS_perf_event_open};
