@@ -184,7 +184,7 @@ const PythonThread* ShownPythonThread(const Timeline& timeline) {
   uint64_t most = 0;
   const uint32_t counted = CountedProcess(timeline);
   const Verdict& verdict = timeline.verdict;
-  if (counted == kNoLine && (verdict.basis == VerdictBasis::kLoop || verdict.basis == VerdictBasis::kMainThread)) {
+  if (verdict.basis == VerdictBasis::kLoop || verdict.basis == VerdictBasis::kMainThread) {
     if (const PythonThread* const judged = timeline.python.OfThread(verdict.thread)) return judged;
   }
   for (const PythonThread& samples : timeline.python.threads) {

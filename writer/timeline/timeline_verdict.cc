@@ -63,6 +63,10 @@ std::string_view NextStep(Cause cause, Advice advice) {
       return "read ahead in another thread, or more with each call";
     case Advice::kSyncs:
       return "write and sync in another thread";
+    case Advice::kServes:
+      return "it waits for clients: capture it while they use it, or look at what it does for a request";
+    case Advice::kNoBlocker:
+      return "look at its other threads and processes in the profile; more of them help only if CPUs are idle";
     case Advice::kFewChildren:
       return "look at what the child does (its threads are in the profile), or do other work until it answers";
   }

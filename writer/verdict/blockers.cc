@@ -14,6 +14,9 @@ constexpr int64_t kJustBeforePs = 3'000'000'000, kJustBehindPs = 500'000'000;
 // subtracted.
 constexpr double kMoreThanChance = 0.3;
 constexpr double kWithoutLink = 0.2;
+// A thread that mostly reads may read what another process of the job sends: if one computes for this share of the
+// time, that one is the more likely blocker. Of threads other than the main one it is not known what they read.
+constexpr double kMostlyReads = 0.5, kComputes = 0.5;
 constexpr size_t kMostCandidates = 512;
 constexpr size_t kMostRows = 4;
 
@@ -88,6 +91,7 @@ bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thre
 
 struct Candidate {
   double score = 0, busy = 0;
+  double works = 0, reads = 0;  // shares of the waits in which it is on a CPU, or reads
   std::vector<AccountRow> rows;
 };
 
@@ -97,12 +101,13 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   const ThreadTime time(timeline, classes, thread, spans);
   Candidate candidate;
   Account account(tags);
-  int64_t waiting = 0, working = 0;
+  int64_t waiting = 0, working = 0, reading = 0;
   for (const WaitSlice& slice : time.waits()) {
     if (IsIdle(slice) || IsCourier(tags, slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
     waiting += slice.end_ps - slice.start_ps;
+    if (slice.kind == WaitClass::kPipe || slice.kind == WaitClass::kFileRead) reading += slice.end_ps - slice.start_ps;
   }
   for (const auto& [stack, running] : time.running()) {
     account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
@@ -110,6 +115,8 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   }
   if (total <= 0) return candidate;
   candidate.busy = static_cast<double>(waiting + working) / static_cast<double>(total);
+  candidate.works = static_cast<double>(working) / static_cast<double>(total);
+  candidate.reads = static_cast<double>(reading) / static_cast<double>(total);
   const bool linked =
       EndsTogether(waits, time.waits(), total) >= kMoreThanChance || FillsQueues(timeline, tags, thread);
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
@@ -138,7 +145,9 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
   spans = Merged(std::move(spans));
   if (spans.empty()) return blocker;
   const uint32_t process = timeline.threads[thread].process;
-  double best = 0;
+  double best = 0, most_work = kComputes;
+  bool mostly_reads = false;
+  Blocker computes;  // the busiest of the other processes
   size_t judged = 0;
   std::vector<std::pair<uint32_t, double>> scores;  // by own frame of the first row
   for (uint32_t i = 0; i < timeline.threads.size() && judged < kMostCandidates; ++i) {
@@ -152,11 +161,17 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     Candidate candidate = Judge(timeline, tags, classes, i, waits, spans);
     if (candidate.rows.empty()) continue;
     scores.emplace_back(candidate.rows.front().frame, candidate.busy);
+    if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
+    if (!same && candidate.works > most_work) {
+      most_work = candidate.works;
+      computes = {true, i, true, std::min(candidate.busy, 1.0), 1, candidate.rows};
+    }
     if (candidate.score <= best || candidate.busy < kLeastBusy || candidate.score < kLeastBusy) continue;
     best = candidate.score;
-    if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
+    mostly_reads = same && candidate.reads >= kMostlyReads;
     blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
   }
+  if (mostly_reads && computes.found) blocker = std::move(computes);
   if (blocker.found) {
     const uint32_t frame = blocker.rows.front().frame;
     blocker.alike = static_cast<size_t>(std::ranges::count_if(

@@ -87,7 +87,10 @@ class Chooser {
     AddWhere(*best);
     AddFacts(*best);
     if (best->cause == Cause::kDisk) verdict_.advice = AdviceFor(*best);
+    if (best->cause == Cause::kNetwork) verdict_.advice = AdviceFor(*best);
     if (best->cause == Cause::kChild && HasFewChildren()) verdict_.advice = Advice::kFewChildren;
+    const bool needs_blocker = verdict_.cause == Cause::kWorkers || verdict_.cause == Cause::kPrefetchThread;
+    if (needs_blocker && !has_blocker_) verdict_.advice = Advice::kNoBlocker;
   }
 
  private:
@@ -168,8 +171,8 @@ class Chooser {
                            [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
   }
 
-  // Mean numbers of threads of the process and its descendants: those that ran, those that were runnable without a CPU,
-  // and those of the descendants that ran.
+  // Mean numbers of threads of the job: those that ran, those that were runnable without a CPU, and those that ran in
+  // descendants of the process.
   struct Crowd {
     double ran = 0, delayed = 0, children = 0;
   };
@@ -179,11 +182,10 @@ class Chooser {
     for (const ThreadUsage& usage : timeline_.usage) {
       if (usage.thread >= timeline_.threads.size()) continue;
       const uint32_t its = timeline_.threads[usage.thread].process;
-      if (!IsWithin(timeline_, its, process)) continue;
       const UsageInSpans sum = UsageOf(timeline_, usage.thread, in_.span.spans);
       crowd.ran += ShareOf(sum.cpu_ps);
       crowd.delayed += ShareOf(sum.run_delay_ps);
-      if (its != process) crowd.children += ShareOf(sum.cpu_ps);
+      if (its != process && IsWithin(timeline_, its, process)) crowd.children += ShareOf(sum.cpu_ps);
     }
     return crowd;
   }
@@ -195,7 +197,8 @@ class Chooser {
     };
     // If processes that prepare data use the CPUs, the step waits for these processes in either case.
     if (crowd.children >= kMostlyInput * crowd.ran && ShareOf(Sum(input)) >= kLeastInput) {
-      Add(Cause::kSlowLoader, StepPart::kInput,
+      const bool of_loader = HasSteps() || Sum([](const AccountRow& row) { return row.tag == PythonTag::kLoader; }) > 0;
+      Add(of_loader ? Cause::kSlowLoader : Cause::kWorkers, StepPart::kInput,
           [input, starved](const AccountRow& row) { return input(row) || starved(row); });
       return;
     }
@@ -247,10 +250,11 @@ class Chooser {
     const bool has_steps = HasSteps();
     Add(Cause::kSlowLoader, StepPart::kInput,
         has_steps ? tagged({PythonTag::kLoader, PythonTag::kProcessGet}) : tagged({PythonTag::kLoader}));
-    // Without steps, the results of a pool of processes need not be data of a training.
+    // Without steps, the results of a pool of threads or processes need not be data of a training.
     const Wanted results = has_steps ? tagged({PythonTag::kQueueGet, PythonTag::kFuture})
                                      : tagged({PythonTag::kProcessGet, PythonTag::kQueueGet, PythonTag::kFuture});
-    const bool of_pool = !has_steps && ShareOf(Sum(results)) >= kLeastShare && IsBlockedByProcess(results);
+    const bool of_pool = !has_steps && (Sum(tagged({PythonTag::kFuture})) * 2 > Sum(results) ||
+                                        (ShareOf(Sum(results)) >= kLeastShare && IsBlockedByProcess(results)));
     Add(of_pool ? Cause::kWorkers : Cause::kPrefetchThread, of_pool ? StepPart::kLocks : StepPart::kInput, results);
     Add(Cause::kWorkers, StepPart::kLocks,
         [](const AccountRow& row) { return row.part == StepPart::kLocks && row.tag == PythonTag::kWorkers; });
@@ -262,7 +266,8 @@ class Chooser {
     const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
     if (blocker.found) {
       const Cause of_processes = has_steps ? Cause::kSlowLoader : Cause::kWorkers;
-      Add(blocker.other_process ? of_processes : Cause::kPrefetchThread, StepPart::kLocks, waits);
+      const Cause of_threads = has_steps ? Cause::kPrefetchThread : Cause::kWorkers;
+      Add(blocker.other_process ? of_processes : of_threads, StepPart::kLocks, waits);
     }
   }
 
@@ -370,6 +375,8 @@ class Chooser {
     const std::vector<AccountRow> rows = account_.RowsOf(best.rows);
     if (rows.empty()) return Advice::kOfCause;
     if (IsDoing(rows.front(), {WaitClass::kFileRead})) return Advice::kReads;
+    const bool accepts = rows.front().doing >= 0 && timeline_.types[rows.front().type].name.starts_with("accept");
+    if (accepts) return Advice::kServes;
     return IsDoing(rows.front(), {WaitClass::kFileSync}) ? Advice::kSyncs : Advice::kOfCause;
   }
 
@@ -399,14 +406,22 @@ class Chooser {
                           ? StrCat(HumanPercent(verdict_.ShareOf(StepPart::kRest)), " of the time is not explained by ",
                                    "what was recorded")
                           : ReasonOfLargestPart();
+    // Where the time goes is known, even if the cause is not.
+    for (const AccountRow& row : account_.RowsOf([&](const AccountRow& of) { return of.part == LargestPart(); })) {
+      if (ShareOf(row.ps) < kLeastShare || AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps)) break;
+    }
+  }
+
+  StepPart LargestPart() const {
+    return static_cast<StepPart>(std::ranges::max_element(verdict_.part_ps) - verdict_.part_ps.begin());
   }
 
   // A part can be large without a cause: the main thread waits for locks, and no thread is known to hold them.
   std::string ReasonOfLargestPart() const {
-    const auto largest = std::ranges::max_element(verdict_.part_ps);
-    if (ShareOf(*largest) < kLeastShare) return "no part of the time stands out";
-    const auto part = static_cast<StepPart>(largest - verdict_.part_ps.begin());
-    return StrCat(HumanPercent(ShareOf(*largest)), " is ", StepPartTitle(part), ", and its cause was not recorded");
+    const StepPart part = LargestPart();
+    const double share = verdict_.ShareOf(part);
+    if (share < kLeastShare) return "no part of the time stands out";
+    return StrCat(HumanPercent(share), " is ", StepPartTitle(part), ", and its cause was not recorded");
   }
 
   // Returns false if the row has neither a line nor a call to show.
@@ -440,6 +455,7 @@ class Chooser {
       where.function = row.call_site;
     }
     if (row.doing == kBlocked) where.doing = "a system call";
+    if (row.part == StepPart::kStarvation) where.doing = "the queue for a CPU";
     if (row.doing >= 0) where.doing = timeline_.types[row.type].name;
     return where;
   }
@@ -517,7 +533,10 @@ class Chooser {
     const Blocker blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
     blocked_by_process_ = blocker.other_process;
-    if (best.cause == Cause::kPrefetchThread && blocker.other_process) verdict_.cause = Cause::kSlowLoader;
+    if (best.cause == Cause::kPrefetchThread && blocker.other_process) {
+      verdict_.cause = HasSteps() ? Cause::kSlowLoader : Cause::kWorkers;
+      if (!HasSteps()) MoveTo(StepPart::kLocks, best);
+    }
     int64_t sum = 0;
     for (const AccountRow& row : blocker.rows) sum += row.ps;
     bool is_named = false;
@@ -528,9 +547,11 @@ class Chooser {
       if (row.frame != 0) verdict_.where.back().alike = blocker.alike - 1;
     }
     if (!is_named) return;
-    verdict_.facts.push_back(absl::StrFormat("that thread works, sleeps or reads for %s of the wait%s",
-                                             HumanPercent(blocker.busy),
-                                             blocker.alike > 1 ? StrCat(", as are ", blocker.alike - 1, " more") : ""));
+    has_blocker_ = true;
+    const size_t more = blocker.alike - 1;
+    verdict_.facts.push_back(absl::StrFormat(
+        "that %s works, sleeps or reads for %s of the wait%s", blocker.other_process ? "process" : "thread",
+        HumanPercent(blocker.busy), more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more")));
   }
 
   void AddWhereOfStraggler() {
@@ -586,6 +607,7 @@ class Chooser {
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;
+  bool has_blocker_ = false;  // and it has a place
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_replace.h"
 #include "writer/timeline/python_origin.h"
 
 namespace tbprof {
@@ -152,8 +153,18 @@ bool MayBeLibrary(PythonOrigin origin, std::string_view path) {
          std::ranges::any_of(kSourceTrees, [&](std::string_view tree) { return path.starts_with(tree); });
 }
 
-PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
+// `python -c 'from multiprocessing.spawn import spawn_main; ...'` is no code of the program, which begins below it.
+bool IsBootstrap(std::string_view file) {
+  constexpr std::string_view kFiles[] = {
+      "/multiprocessing/spawn.py", "/multiprocessing/forkserver.py", "/multiprocessing/resource_tracker.py",
+      "/multiprocess/spawn.py",    "/multiprocess/forkserver.py",    "/multiprocess/resource_tracker.py"};
+  return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
+}
+
+PythonTag TagOfFunction(std::string_view path, std::string_view name, PythonOrigin origin) {
   if (origin == PythonOrigin::kImport) return PythonTag::kImport;
+  // A copy of multiprocessing, for Hugging Face's datasets and pathos.
+  const std::string file = absl::StrReplaceAll(std::string(path), {{"/multiprocess/", "/multiprocessing/"}});
   for (const Known& known : kKnown) {
     if (IsPath(file, known.path) && IsName(name, known.name) && MayBeLibrary(origin, known.path)) return known.tag;
   }
@@ -165,13 +176,14 @@ PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrig
 PythonTags::PythonTags(const Timeline& timeline) {
   const PythonTimeline& python = timeline.python;
   std::vector<PythonTag> of_function(python.functions.size());
-  std::vector<bool> own_function(python.functions.size());
+  std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
     const std::string_view file = timeline.strings.Get(python.functions[i].file),
                            name = timeline.strings.Get(python.functions[i].name);
     const PythonOrigin origin = PythonOriginOf(file, name);
     of_function[i] = TagOfFunction(file, name, origin);
     own_function[i] = origin == PythonOrigin::kProgram;
+    bootstrap[i] = IsBootstrap(file);
   }
   tags_.resize(python.stacks.size());
   own_.resize(python.stacks.size());
@@ -190,7 +202,8 @@ PythonTags::PythonTags(const Timeline& timeline) {
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
-    own_[i] = is_own_[i] || below == 0 || !is_own_[below] ? i : below;
+    const bool begins = known && bootstrap[stack.function];
+    own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;
   }
 }
 

@@ -105,13 +105,15 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonThread& thread, const Process& process) {
   if (!process.forked) {
     return process.arguments.empty() || std::ranges::any_of(process.arguments, [](const std::string& argument) {
-             return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "loky.");
+             return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "multiprocess.") ||
+                    absl::StrContains(argument, "loky.");
            });
   }
   const PythonTimeline& python = timeline.python;
   const auto starts_it = [&](uint32_t frame) {
     const PythonFunction& function = python.functions[python.stacks[frame].function];
-    return timeline.strings.Get(function.file).ends_with("/multiprocessing/process.py") &&
+    const std::string_view file = timeline.strings.Get(function.file);
+    return (file.ends_with("/multiprocessing/process.py") || file.ends_with("/multiprocess/process.py")) &&
            timeline.strings.Get(function.name).ends_with("_bootstrap");
   };
   return std::ranges::any_of(thread.runs, [&](const PythonRun& run) {

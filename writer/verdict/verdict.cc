@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/verdict/account.h"
@@ -62,6 +63,18 @@ std::string OtherProcess(const Timeline& timeline, uint32_t process) {
                 alike > 1 ? StrCat(", and ", alike - 1, " alike") : "");
 }
 
+// A loop, or what is left without imports, may be a small part of the thread's time. Empty: it is most of it.
+std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t covered_ps) {
+  if (span.basis != VerdictBasis::kLoop && span.basis != VerdictBasis::kMainThread) return "";
+  const Thread& thread = timeline.threads[span.thread];
+  const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
+  const int64_t whole_ps = end - std::max<int64_t>(thread.start_ps, 0);
+  if (covered_ps * 2 >= whole_ps) return "";
+  return StrCat(
+      "this covers ", HumanTime(covered_ps), " of the thread's ", HumanTime(whole_ps), ": the rest is ",
+      span.basis == VerdictBasis::kLoop ? "outside of the loop" : "imports, and the interpreter's start and end");
+}
+
 }  // namespace
 
 Verdict MakeVerdict(const Timeline& timeline) {
@@ -77,6 +90,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
     return verdict;
   }
   verdict.total_ps = LengthOf(span.spans);
+  if (std::string covered = CoveredPart(timeline, span, verdict.total_ps); !covered.empty()) {
+    verdict.limits.push_back(std::move(covered));
+  }
   if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
   const uint32_t process = timeline.threads[span.thread].process;
   const WaitClasses classes(timeline);

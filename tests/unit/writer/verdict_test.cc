@@ -614,6 +614,22 @@ TEST(Verdict, NoCpu_IsOtherProcessesOrTheQuotaOrItsOwnThreads) {
   crowded.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
 }
 
+// Ranks of one job take the CPUs from each other: for each, the others are the job, not other programs.
+TEST(Verdict, NoCpuBecauseOfItsSiblings_IsOversubscription) {
+  Starved maker;
+  maker.timeline.processes[0].is_command = false;
+  const uint32_t launcher = maker.Process(1, -1);
+  maker.timeline.processes[launcher].is_command = true;
+  maker.timeline.processes[0].parent = static_cast<int>(launcher);
+  for (int rank = 1; rank < 4; ++rank) {
+    const uint32_t sibling = maker.Thread("", true, maker.Process(200 + rank, static_cast<int>(launcher)));
+    maker.timeline.usage[sibling].points = {
+        {}, {maker.timeline.duration_ps, maker.timeline.duration_ps / 2, maker.timeline.duration_ps / 2, 0, 0}};
+  }
+  maker.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
+  EXPECT_THAT(maker.Make().facts, testing::Contains(testing::StartsWith("the job used 1.9 of 2 CPUs")));
+}
+
 // The pool's threads wait for a CPU, and the main thread waits for the pool.
 TEST(Verdict, CrowdOfItsOwn_TakesTheWaitsForItAlong) {
   Maker maker;
@@ -866,6 +882,63 @@ TEST(Verdict, PoolOfProcessesWithoutSteps_IsNoDataLoader) {
   EXPECT_EQ(CauseName(verdict.cause), "workers") << verdict.reason;
   EXPECT_EQ(verdict.part, StepPart::kLocks);
   EXPECT_GT(verdict.ShareOf(StepPart::kLocks), 0.9);
+}
+
+// ThreadPoolExecutor.map of a program without steps: its threads do the work, and prefetch nothing.
+TEST(Verdict, PoolOfThreadsWithoutSteps_IsNoPrefetchThread) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t result = maker.Stack(maker.in_main, "/usr/lib/python3.11/concurrent/futures/_base.py", "result", 451);
+  maker.Wait(maker.main, kCondition, 0, maker.timeline.duration_ps, result);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, result, 0);
+  const uint32_t worker = maker.Thread("pool_0");
+  maker.Run(worker, 0, maker.timeline.duration_ps, maker.Stack(0, kOwn, "work", 60), maker.library);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseName(verdict.cause), "workers") << verdict.reason;
+  EXPECT_EQ(verdict.ShareOf(StepPart::kInput), 0);
+}
+
+// pytest-xdist: a thread reads the pipes of the workers, and puts what comes into a queue.
+TEST(Verdict, ThreadThatReadsAPipe_IsNotTheBlockerIfAProcessComputes) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t get = maker.Stack(maker.in_main, "/usr/lib/python3.11/queue.py", "Queue.get", 171);
+  const uint32_t reader = maker.Thread("reader");
+  const uint32_t read = maker.Stack(0, "/venv/site-packages/execnet/gateway_base.py", "Popen2IO.read", 534);
+  const uint32_t worker = maker.Thread("", true, maker.Process(2, 0));
+  for (int64_t at = 0; at < maker.timeline.duration_ps; at += 100 * kMs) {
+    maker.Wait(maker.main, kCondition, at, 99 * kMs, get);
+    maker.Wait(reader, kReceive, at, 98 * kMs, read, 5);
+  }
+  maker.timeline.types[kReceive].name = "read";
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, get, 0);
+  maker.Run(worker, 0, maker.timeline.duration_ps, maker.Stack(0, kOwn, "test", 60), maker.library);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseName(verdict.cause), "workers") << verdict.reason;
+  const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
+  ASSERT_NE(blocker, verdict.where.end());
+  EXPECT_EQ(blocker->thread, worker);
+}
+
+// A worker that was spawned begins in `python -c 'from multiprocessing.spawn import spawn_main; ...'`.
+TEST(Verdict, BootstrapOfASpawnedWorker_IsNoLineOfTheProgram) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t result = maker.Stack(maker.in_main, "/usr/lib/python3.11/multiprocessing/pool.py", "get", 770);
+  maker.Wait(maker.main, kCondition, 0, maker.timeline.duration_ps, result);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, result, 0);
+  const uint32_t worker = maker.Thread("", true, maker.Process(2, 0));
+  const uint32_t begins = maker.Stack(0, "<string>", "<module>", 1);
+  const uint32_t spawned = maker.Stack(begins, "/usr/lib/python3.11/multiprocessing/spawn.py", "spawn_main", 122);
+  const uint32_t inside = maker.Stack(spawned, "/venv/site-packages/numpy/linalg.py", "svd", 60);
+  maker.Run(worker, 0, maker.timeline.duration_ps, inside, maker.library);
+  const Verdict verdict = maker.Make();
+  const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
+  ASSERT_NE(blocker, verdict.where.end());
+  EXPECT_EQ(maker.PlaceOf(*blocker), "linalg.py:60");
 }
 
 // A worker of a server that nobody asks waits for requests with a time limit, again and again.
