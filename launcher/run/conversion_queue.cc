@@ -11,6 +11,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMaxConversions = 2;  // at the same time
+constexpr int kColumns = 100;
 
 }  // namespace
 
@@ -99,7 +100,8 @@ void ConversionQueue::StartConversion(uint32_t window) {
     }
   }
   request.color = terminal_.color();
-  request.width = std::min(terminal_.width(), 100);
+  // In a file or a CI log, longer lines can be read in full.
+  request.width = terminal_.interactive() ? std::min(terminal_.width(), kColumns) : 2 * kColumns;
   request.full_summary = options_.full_summary;
   if (window == 0) {
     request.first_step = first_step_;
