@@ -411,7 +411,7 @@ TEST_F(PreflightTest, WrapperThatMovesTheWork_HasAdvice) {
   EXPECT_HAS(WrapperAdvice({"docker", "--context", "x", "run", "image"}), "docker run … tbprof run -- COMMAND");
   EXPECT_EQ(WrapperAdvice({"docker", "ps"}), "");
   EXPECT_EQ(WrapperAdvice({"docker"}), "");
-  EXPECT_HAS(WrapperAdvice({"/usr/bin/sudo", "python3", "x"}), "sudo tbprof run -- COMMAND");
+  EXPECT_HAS(WrapperAdvice({"/usr/bin/sudo", "python3", "x"}), "sudo … tbprof run -- COMMAND");
   EXPECT_HAS(WrapperAdvice({"srun", "-n2", "x"}), "srun … tbprof run");
   // Of root, su hands LD_PRELOAD on unless it begins a login.
   for (const std::vector<std::string>& words :
