@@ -419,7 +419,6 @@ void SpoolWriter::WriteWhole(std::span<const uint8_t> frames, uint64_t records, 
   const int error = WriteAt(main_.get(), frames.data(), frames.size(), sizeof(SpoolHeader) + position);
   if (error != 0) {
     write_error_.store(error, std::memory_order_relaxed);
-    if (records == 0) not_kept_.fetch_add(1, std::memory_order_relaxed);  // facts alone
     NoteNotKept(GapCause::kWriteError, records, first_ticks, last_ticks, error, {frames});
     return;
   }

@@ -64,7 +64,7 @@ TEST(CaptureSignal, ThousandSignalsASecond_KillNoProcess) {
     }
     EXPECT_EQ(profiles, 1u) << directory;
   }
-  EXPECT_TRUE(result.Printed("still open")) << "the rest is refused, and said";
+  EXPECT_TRUE(result.Printed("still open")) << "the rest is refused, and reported";
 }
 
 // The same while the worker writes the last profile, and after the end of the command.

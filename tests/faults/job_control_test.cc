@@ -224,7 +224,7 @@ TEST(Started, NoStandardError_LinesAreDiscarded) {
   }
 }
 
-// A job that the command leaves behind: it goes on, unrecorded, and that is said.
+// A job that the command leaves behind: it goes on, unrecorded, and that is reported.
 TEST(Background, JobThatOutlivesTheCommand_IsNamed) {
   const TemporaryDirectory directory;
   const std::string up = directory / "up", end = directory / "end";

@@ -296,13 +296,13 @@ int RunResult::code() const { return WIFEXITED(status) ? WEXITSTATUS(status) : -
 int RunResult::signal() const { return WIFSIGNALED(status) ? WTERMSIG(status) : 0; }
 
 bool RunResult::Printed(std::string_view part) const {
-  return std::any_of(said.begin(), said.end(),
+  return std::any_of(printed.begin(), printed.end(),
                      [&](const std::string& line) { return line.find(part) != std::string::npos; });
 }
 
 std::string RunResult::AllPrinted() const {
   std::string all;
-  for (const std::string& line : said) all += line + "\n";
+  for (const std::string& line : printed) all += line + "\n";
   return all;
 }
 

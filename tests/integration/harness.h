@@ -124,8 +124,8 @@ struct RunResult {
   int status = -1;  // as waitpid gives it
   bool timed_out = false;
   std::string out;
-  std::string err;                // without tbprof's lines
-  std::vector<std::string> said;  // tbprof's lines, without `tbprof: `
+  std::string err;                   // without tbprof's lines
+  std::vector<std::string> printed;  // tbprof's lines, without `tbprof: `
   std::string facts_text;
   std::map<std::string, std::string> facts;
   std::vector<std::string> run_directories;  // <logdir>/plugins/profile/*, sorted

@@ -44,11 +44,11 @@ Job StartJob(std::vector<std::string> options, const std::vector<std::string>& c
   job.running =
       StartUnderTbprof(command.empty() ? std::vector<std::string>{Program("phases"), "10", "2", "1000"} : command, run);
   EXPECT_TRUE(job.running->WaitForFact("warm "));
-  const std::string said = job.running->Err();
+  const std::string printed = job.running->Err();
   const std::string mark = "profiler service on ";
-  const size_t at = said.find(mark);
+  const size_t at = printed.find(mark);
   if (at != std::string::npos) {
-    job.address = said.substr(at + mark.size(), said.find_first_of(" \n", at + mark.size()) - at - mark.size());
+    job.address = printed.substr(at + mark.size(), printed.find_first_of(" \n", at + mark.size()) - at - mark.size());
   }
   return job;
 }

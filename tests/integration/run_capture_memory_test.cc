@@ -18,7 +18,7 @@ constexpr double kMiB = 1 << 20;
 struct Captured {
   nlohmann::json summary;
   std::unique_ptr<Profile> profile;
-  std::string said;
+  std::string printed;
 };
 
 // A capture in which earlier_blocks frees 40 of the 100 MiB that it had when the capture began.

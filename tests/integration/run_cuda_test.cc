@@ -334,8 +334,8 @@ TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
     double lost_s = -1;
     for (const auto& process : summary["processes"]) {
       if (!process["gpu"].is_object()) continue;
-      const auto& said = process["gpu"]["lost_at_end_s"];
-      if (said.is_number()) lost_s = said;
+      const auto& printed = process["gpu"]["lost_at_end_s"];
+      if (printed.is_number()) lost_s = printed;
     }
     ASSERT_GE(lost_s, 0) << "not a word";
     EXPECT_TRUE(result.Printed("after the last GPU record")) << result.AllPrinted();
@@ -546,14 +546,14 @@ TEST_P(InTheWay, EachObstacle_IsReportedAndOnlyTheDeviceIsMissing) {
     const Pair pair = RunBoth({Subject(obstacle.subject)}, options);
     ASSERT_TRUE(pair.Same());
     // The terminal breaks lines.
-    std::string said;
+    std::string printed;
     for (const std::string& line : pair.profiled.printed) {
       const size_t text = line.find_first_not_of(' ');
-      if (text != std::string::npos) said += (said.empty() ? "" : " ") + line.substr(text);
+      if (text != std::string::npos) printed += (printed.empty() ? "" : " ") + line.substr(text);
     }
     const std::string page = PageText(*pair.profiled.profile);
     for (const char* part : {obstacle.cause, obstacle.remedy}) {
-      EXPECT_THAT(said, HasSubstr(part));
+      EXPECT_THAT(printed, HasSubstr(part));
       EXPECT_THAT(page, HasSubstr(part));
     }
     if (hooks && obstacle.hooks_help) {

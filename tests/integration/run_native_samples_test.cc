@@ -131,10 +131,10 @@ TEST(NativeSamples, KernelThatRefuses_IsReportedOnce) {
   ASSERT_EQ(native["process_count"], 2) << native.dump();
   EXPECT_EQ(native["samples"], 0);
   for (const nlohmann::json& process : native["processes"]) EXPECT_EQ(process["state"], "refused") << process.dump();
-  const std::string said = run.AllPrinted();
-  const size_t first = said.find("Native stacks: not sampled, ");
-  ASSERT_NE(first, std::string::npos) << said;
-  EXPECT_EQ(said.find("Native stacks", first + 1), std::string::npos) << said;
+  const std::string printed = run.AllPrinted();
+  const size_t first = printed.find("Native stacks: not sampled, ");
+  ASSERT_NE(first, std::string::npos) << printed;
+  EXPECT_EQ(printed.find("Native stacks", first + 1), std::string::npos) << printed;
   EXPECT_GE(run.profile->Count("waitpid"), 0);
 }
 

@@ -139,7 +139,7 @@ struct Refused {
   const char* name;
   const char* kind;
   const char* version;
-  const char* said;
+  const char* printed;
 };
 class NotObserved : public testing::TestWithParam<Refused> {};
 
