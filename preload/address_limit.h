@@ -13,8 +13,8 @@
 namespace tbprof {
 
 // Call this before an exec: the next program inherits the limit that this one set. True: call KeepAddressLimit if the
-// exec returns.
-bool PassOnAddressLimit();
+// exec returns. `file`: the file that is executed, which does nothing if it is not there; null: it is not known.
+bool PassOnAddressLimit(const char* file);
 void KeepAddressLimit();
 
 // Bytes of address space that the kernel counts for this library.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hooks on the calls for resource limits: address_limit.h. Rules: RULES.md.
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "preload/address_limit.h"
 #include "preload/hooks.h"
+#include "preload/seccomp.h"
 #include "preload/state.h"
 #include "wire/raw.h"
 
@@ -38,20 +41,20 @@ void ShowProgramsOwn(rlimit* limit) {
   }
 }
 
-// Whether this is the process that maps the segment, and not a vfork child. Such a child shares this memory, but has
-// limits of its own, and will exec.
+// Whether this process maps the segment and has limits of its own, also if it records nothing. A vfork child has its
+// own limits, but shares this memory, and will exec.
 bool IsOwnProcess() {
-  if (!g_attachment.attached) return false;
+  if (g_attachment.segment.header == nullptr) return false;
   const uint32_t epoch = __atomic_load_n(&g_fork_page->epoch, __ATOMIC_ACQUIRE);
-  if (epoch == 0 || epoch == kEpochRegistering) return false;
+  if (epoch == 0 || epoch == kEpochRegistering) return true;  // a fork child that is not registered, or does not record
   return g_attachment.segment.process_slots[g_fork_page->process_slot].pid == raw::GetPid();
 }
 
-// An invalid address makes the real function fail, and must not crash the program here. The kernel copies the limit
-// before it looks for the process, which does not exist. A seccomp filter of the program allows this system call: the
-// real function makes it, too.
+// An invalid address makes the real function fail, and must not crash the program here. The kernel copies the set
+// before it rejects the invalid first argument, and changes nothing.
 bool IsReadable(const rlimit* limit) {
-  return raw::Call(SYS_prlimit64, -1, RLIMIT_AS, raw::Pointer(limit), 0) != -EFAULT;
+  return raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(&limit->rlim_cur), 0, 8) != -EFAULT &&
+         raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(&limit->rlim_max), 0, 8) != -EFAULT;
 }
 
 rlim_t Raised(rlim_t bytes) {
@@ -61,17 +64,18 @@ rlim_t Raised(rlim_t bytes) {
 
 // Whether SetAddressLimit is to set the limit, and not the real function alone.
 bool IsToBeRaised(int resource, const rlimit* wanted) {
-  if (resource != RLIMIT_AS || wanted == nullptr) return false;
+  if (resource != RLIMIT_AS || wanted == nullptr || g_has_filter) return false;
   if (!IsOwnProcess()) {
-    PassOnAddressLimit();
+    PassOnAddressLimit(nullptr);
     return false;
   }
   return IsReadable(wanted) && wanted->rlim_cur <= wanted->rlim_max;
 }
 
-// `real(limit)` sets the limit and returns what the program's call would.
+// `real(limit)` sets the limit and returns what the program's call would. `wanted` is a copy: the old limit may be
+// written into the program's.
 template <typename Real>
-int SetAddressLimit(const rlimit& wanted, Real real) {
+int SetAddressLimit(rlimit wanted, Real real) {
   rlimit before;
   if (Exchange(nullptr, &before) != 0) return real(&wanted);
   rlimit shown = before;
@@ -108,16 +112,15 @@ int GetLimit(int (*real)(int, rlimit*), int resource, rlimit* limit) {
 int ProcessLimit(int (*real)(pid_t, int, const rlimit*, rlimit*), pid_t pid, int resource, const rlimit* wanted,
                  rlimit* old) {
   if (resource != RLIMIT_AS || (pid != 0 && pid != raw::GetPid())) return real(pid, resource, wanted, old);
-  rlimit before;
-  const bool known = Exchange(nullptr, &before) == 0;
-  if (known) ShowProgramsOwn(&before);
   int result;
+  const rlimit before_kernels = g_raised.kernel, before_programs = g_raised.program;
+  const bool was_raised = __atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE);
   if (IsToBeRaised(resource, wanted)) {
     result = SetAddressLimit(*wanted, [&](const rlimit* limit) { return real(pid, resource, limit, old); });
   } else {
     result = real(pid, resource, wanted, old);
   }
-  if (result == 0 && old != nullptr && known) *old = before;
+  if (result == 0 && old != nullptr && was_raised && IsSame(*old, before_kernels)) *old = before_programs;
   return result;
 }
 
@@ -129,18 +132,20 @@ uint64_t LibraryBytes() {
   return to - from;
 }
 
-bool PassOnAddressLimit() {
-  if (!__atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE)) return false;
+bool PassOnAddressLimit(const char* file) {
+  if (!__atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE) || g_has_filter) return false;
+  if (file != nullptr && raw::Call(SYS_faccessat, AT_FDCWD, raw::Pointer(file), X_OK) != 0) return false;
   rlimit now;
   return Exchange(nullptr, &now) == 0 && IsSame(now, g_raised.kernel) && Exchange(&g_raised.program, nullptr) == 0;
 }
 
 void KeepAddressLimit() {
+  if (!IsOwnProcess()) return;  // a vfork child tries the next file
   if (Exchange(&g_raised.kernel, nullptr) == 0) return;
   // Without privileges a hard limit cannot be raised again: the program loses this library's share of it.
   const rlimit all{g_raised.program.rlim_max, g_raised.program.rlim_max};
   const rlimit kept{all.rlim_max < g_raised.kernel.rlim_cur ? all.rlim_max : g_raised.kernel.rlim_cur, all.rlim_max};
-  if (Exchange(&kept, nullptr) == 0 && IsOwnProcess()) g_raised.kernel = kept;
+  if (Exchange(&kept, nullptr) == 0) g_raised.kernel = kept;
 }
 
 int Hook_setrlimit(int resource, const rlimit* wanted) {

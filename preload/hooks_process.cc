@@ -115,7 +115,10 @@ ExecScope NoteExec(uint16_t operation, const char* path, char* const* environmen
 ExecScope BeginExec(uint16_t operation, const char* path, char* const* environment) {
   NotifyGpuOfEnd();
   ExecScope exec = NoteExec(operation, path, environment);
-  exec.address_limit = PassOnAddressLimit();
+  // Programs that search PATH themselves try one file after the other. libc's own search is one call.
+  const bool is_one_file =
+      operation == kOp_execve || operation == kOp_execv || operation == kOp_execl || operation == kOp_execle;
+  exec.address_limit = PassOnAddressLimit(is_one_file ? path : nullptr);
   return exec;
 }
 
@@ -276,7 +279,9 @@ __asm__(".symver tbprof_spawnp_old, posix_spawnp@GLIBC_2.2.5, remove");
 int Hook_prctl(int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d) {
   TBPROF_RESOLVED(prctl);
   if (__builtin_expect(option == PR_SET_TSC && a == PR_TSC_SIGSEGV, 0)) StopRecording("PR_SET_TSC");
-  if (__builtin_expect(option == PR_SET_SECCOMP, 0)) PrepareForSeccomp(a == SECCOMP_MODE_STRICT);
+  if (__builtin_expect(option == PR_SET_SECCOMP, 0) && (a == SECCOMP_MODE_STRICT || b != 0)) {
+    PrepareForSeccomp(a == SECCOMP_MODE_STRICT);
+  }
   if (option != PR_SET_NAME) return g_real.prctl(option, a, b, c, d);
   const int result = g_real.prctl(option, a, b, c, d);
   // The kernel has read the name, so it is readable up to its end or up to the length that the kernel keeps.

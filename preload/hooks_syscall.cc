@@ -27,10 +27,13 @@ __attribute__((visibility("hidden"))) long tbprof_wait_for_futex(long number, lo
 }
 
 // Looks up the real functions, and prepares for a seccomp filter. The call then continues with unchanged arguments.
-__attribute__((visibility("hidden"))) void tbprof_prepare_syscall(long number, long operation) {
+__attribute__((visibility("hidden"))) void tbprof_prepare_syscall(long number, long operation, long flags,
+                                                                  long filter) {
   if (tbprof_real_syscall == nullptr) ResolveRealFunctions();
-  const bool sets = operation == SECCOMP_SET_MODE_STRICT || operation == SECCOMP_SET_MODE_FILTER;
-  if (number == SYS_seccomp && sets) PrepareForSeccomp(operation == SECCOMP_SET_MODE_STRICT);
+  if (number != SYS_seccomp) return;
+  // libseccomp asks by invalid calls what the kernel can: strict mode with a flag, and no filter.
+  const bool strict = operation == SECCOMP_SET_MODE_STRICT && flags == 0 && filter == 0;
+  if (strict || (operation == SECCOMP_SET_MODE_FILTER && filter != 0)) PrepareForSeccomp(strict);
 }
 }
 

@@ -9,7 +9,8 @@
 
 namespace tbprof {
 
-// From then on the hooks make no system calls but getpid, getppid and gettid.
+// From then on the hooks make no system calls but getpid, getppid and gettid. Exceptions: recording of a GPU, and the
+// first use of a PyTorch that was loaded later.
 extern __attribute__((visibility("hidden"))) bool g_has_filter;
 
 // Call this before the program's call that sets a filter or strict mode.

@@ -17,6 +17,14 @@ TEST(Seccomp, LaterFilter_NoCallByTbprof) {
   EXPECT_EQ(pair.profiled.summary["threads"], 2);
 }
 
+TEST(Seccomp, QuestionsAboutTheKernel_AreNoFilter) {
+  const Pair pair = RunBoth(Program("seccomp_filter"), {"asks"}, {"--wait-threshold=0"});
+  EXPECT_EQ(pair.bare.code(), 4);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GE(pair.profiled.profile->Count("usleep"), 100);
+  EXPECT_FALSE(pair.profiled.profile->HasWarning("seccomp")) << pair.profiled.AllPrinted();
+}
+
 TEST(Seccomp, StrictMode_ProgramIsAsBare) {
   for (const char* how : {"strict", "strict_syscall"}) {
     const Pair pair = RunBoth(Program("seccomp_filter"), {how}, {"--wait-threshold=0", "--malloc-interval=4096"});

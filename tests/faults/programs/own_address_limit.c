@@ -95,6 +95,21 @@ static void Executed(void) {
   NextProgram("own_address_limit", again);
 }
 
+// As subprocess.run: a vfork child tries one file after the other.
+static void Searches(void) {
+  if (setgid(65534) != 0 || setuid(65534) != 0) return;
+  char again[] = "again";
+  char* const words[] = {again, again, NULL};
+  const pid_t child = vfork();
+  if (child == 0) {
+    for (int i = 0; i < 3; ++i) execv("/nowhere/at/all", words);
+    execv("/proc/self/exe", words);
+    _exit(1);
+  }
+  waitpid(child, NULL, 0);
+  ShowMemory("after a search");
+}
+
 int main(int argc, char** argv) {
   (void)argv;
   if (argc > 1) {
@@ -110,7 +125,12 @@ int main(int argc, char** argv) {
   Print("own", "prlimit sets", prlimit(0, RLIMIT_AS, &wanted, &old), 0);
   Print("own", "prlimit returns", InMib(old.rlim_cur), InMib(old.rlim_max));
   Show("own, by prlimit");
+  struct rlimit both = {256 * MIB, 1024 * MIB};
+  Print("own", "prlimit into itself", prlimit(0, RLIMIT_AS, &both, &both), 0);
+  Print("own", "prlimit returns", InMib(both.rlim_cur), InMib(both.rlim_max));
+  Show("own, by prlimit into itself");
   InChild(Executed);
+  InChild(Searches);
   InChild(WithoutPrivileges);
   const struct rlimit64 wide = {256 * MIB, 256 * MIB};
   Print("own", "setrlimit64", setrlimit64(RLIMIT_AS, &wide), 0);

@@ -2,6 +2,7 @@
 // seccomp_filter self: a filter that kills at every call but those of the work, and the work.
 // seccomp_filter kill|errno PROGRAM ARGUMENT...: runs it under a filter that kills at (or refuses) the calls that a
 // profiler makes and a program does not.
+// seccomp_filter asks: calls that set nothing.
 // seccomp_filter strict|strict_syscall: strict mode, in which a process may only read, write and end; and the clock's
 // counter faults.
 // seccomp_filter perf PROGRAM ARGUMENT...: under one that refuses perf_event_open, as containers do.
@@ -62,6 +63,15 @@ static void* Locks(void* argument) {
 
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
+  if (strcmp(argv[1], "asks") == 0) {
+    // As libseccomp asks what the kernel can.
+    const long strict = syscall(SYS_seccomp, SECCOMP_SET_MODE_STRICT, 1, NULL);
+    const long filter = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL);
+    const int filter_too = prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL, 0, 0);
+    printf("%ld %ld %d\n", strict, filter, filter_too);
+    for (int i = 0; i < 100; ++i) usleep(100);
+    return 4;
+  }
   if (strcmp(argv[1], "self") == 0) {
     int ends[2];
     if (pipe(ends) != 0) return 1;
