@@ -29,7 +29,7 @@ class GpuDevices {
   GpuDevices(const SpoolFacts* facts, Timeline* timeline) : facts_(facts), timeline_(timeline) {}
 
   // Index into Timeline::gpu_devices of the device that a process calls `number`, created if needed; kNoLine: there are
-  // too many. `said`: the process's record of the device, or null.
+  // too many. `facts`: the process's record of the device, or null.
   uint32_t Find(uint16_t number, const GpuDeviceFacts* facts);
   const GpuDeviceRecord& record(uint32_t device) const { return records_[device]; }
 

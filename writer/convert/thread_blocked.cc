@@ -10,8 +10,9 @@ namespace tbprof {
 
 void BlockedLines::Take(const Frame& frame) {
   if (frame.type != FrameType::kThreadBlocked) return;
-  ForEachThreadRow<ThreadBlockedRow>(frame, &model_, &corrupt_,
-                                     [this](uint32_t owner, const ThreadBlockedRow& row) { TakeRow(owner, row); });
+  ForEachThreadRow<ThreadBlockedRow>(
+      frame, &model_, &corrupt_, [this](uint32_t owner, const ThreadBlockedRow& row) { TakeRow(owner, row); },
+      [](const Identity&, const ThreadBlockedRow&) {});
 }
 
 void BlockedLines::TakeRow(uint32_t owner, const ThreadBlockedRow& row) {

@@ -32,8 +32,35 @@ uint64_t Between(uint64_t a, uint64_t b, double share) {
 void UsageLines::Take(const Frame& frame) {
   if (frame.type != FrameType::kThreadUsage) return;
   if (known_.empty()) ListKnown();
-  ForEachThreadRow<ThreadUsageRow>(frame, &model_, &corrupt_,
-                                   [this](uint32_t owner, const ThreadUsageRow& row) { TakeRow(owner, row); });
+  ForEachThreadRow<ThreadUsageRow>(
+      frame, &model_, &corrupt_, [this](uint32_t owner, const ThreadUsageRow& row) { TakeRow(owner, row); },
+      [this](const Identity& of, const ThreadUsageRow& row) { TakeRowOfOthers(of, row); });
+}
+
+void UsageLines::TakeRowOfOthers(const Identity& process, const ThreadUsageRow& row) {
+  if (row.ticks < window_.open || row.ticks >= window_.close || row.cpu_ns >= kMostNs || row.run_delay_ns >= kMostNs)
+    return;
+  const std::pair key{process, row.tid};
+  if (others_.size() >= kMostUnknown && !others_.contains(key)) return;
+  const Point point = {row.ticks, row.cpu_ns, row.run_delay_ns, 0, 0};
+  const auto [other, added] = others_.try_emplace(key, point, point);
+  if (added) return;
+  auto& [first, last] = other->second;
+  if (point.ticks < first.ticks) first = point;
+  if (point.ticks > last.ticks) last = point;
+}
+
+void UsageLines::AddOthers() {
+  CpuOfOthers& out = timeline_.cpu_of_others;
+  for (const auto& [key, points] : others_) {
+    const auto& [first, last] = points;
+    if (last.cpu_ns < first.cpu_ns || last.run_delay_ns < first.run_delay_ns) continue;  // the tid was used again
+    const auto add = [](uint64_t grown_ns, int64_t* sum) {
+      if (__builtin_add_overflow(*sum, PsOf(grown_ns), sum)) *sum = INT64_MAX;
+    };
+    add(last.cpu_ns - first.cpu_ns, &out.cpu_ps);
+    add(last.run_delay_ns - first.run_delay_ns, &out.run_delay_ps);
+  }
 }
 
 void UsageLines::ListKnown() {
@@ -182,6 +209,7 @@ void UsageLines::Finish() {
     unknown_.erase(unknown);
   }
   for (auto& [thread, line] : lines_) FinishLine(thread, &line);
+  AddOthers();
   AddLimits();
   timeline_.corrupt_records += corrupt_ + facts_.cpu_limits.corrupt();
 }

@@ -51,6 +51,9 @@ class UsageLines {
   // An unknown thread has a line only if it has samples, which is known at the end.
   using Unknown = std::pair<uint32_t, int32_t>;  // index into Timeline::processes, tid
 
+  // Rows of other ranks, and of processes that have no line.
+  void TakeRowOfOthers(const Identity& process, const ThreadUsageRow& row);
+  void AddOthers();
   void ListKnown();
   void TakeRow(uint32_t owner, const ThreadUsageRow& row);
   // Null: there are too many threads or lines.
@@ -68,6 +71,8 @@ class UsageLines {
   Timeline& timeline_;
   std::map<uint32_t, Line> lines_;  // by index into Timeline::threads
   std::map<Unknown, Line> unknown_;
+  // By process and tid: the first and the last point in the window.
+  std::map<std::pair<Identity, int32_t>, std::pair<Point, Point>> others_;
   absl::flat_hash_set<Unknown> known_;
   size_t most_points_, points_ = 0;
   uint64_t distance_ = 0;  // the least distance of a thread's points, in ticks

@@ -39,8 +39,10 @@ std::string Joined(const std::vector<std::string>& texts) {
   return joined;
 }
 
-std::string_view OfWhat(VerdictBasis basis) {
-  switch (basis) {
+std::string_view OfWhat(const Timeline& timeline) {
+  const Verdict& verdict = timeline.verdict;
+  const bool is_main = verdict.thread >= timeline.threads.size() || timeline.threads[verdict.thread].is_main;
+  switch (verdict.basis) {
     case VerdictBasis::kNone:
       break;
     case VerdictBasis::kSteps:
@@ -48,9 +50,9 @@ std::string_view OfWhat(VerdictBasis basis) {
     case VerdictBasis::kTraining:
       return "of the time from the first step to the last";
     case VerdictBasis::kLoop:
-      return "of the main loop";
+      return is_main ? "of the main loop" : "of the thread's loop";
     case VerdictBasis::kMainThread:
-      return "of the main thread's time";
+      return is_main ? "of the main thread's time" : "of the thread's time";
   }
   return "of the time";
 }
@@ -179,7 +181,7 @@ std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
   std::string text = others_wait
                          ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank,
                                   "'s step: waits for rank ", timeline.rank)
-                         : StrCat(HumanPercent(verdict.share), " ", OfWhat(verdict.basis),
+                         : StrCat(HumanPercent(verdict.share), " ", OfWhat(timeline),
                                   details.loop_lines ? LoopPlace(timeline) : "", ": ", CauseTitle(verdict.cause));
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
   if (details.place && !others_wait && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));

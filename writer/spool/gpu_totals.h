@@ -41,9 +41,9 @@ class GpuTotals {
   // Adds only allocations and releases of device memory, for parts of which nothing else is counted.
   void AddMemory(uint32_t segment, uint32_t process_serial, const RecordView& record);
   const std::vector<GpuMemoryRow>& memory() const { return memory_; }
-  // Number of rows beyond the bound: the bytes in use lack them.
-  // A dropped part that could not be read: it may have had memory records.
+  // A dropped part with memory records could not be read.
   void LeaveOutMemory() { ++memory_left_out_; }
+  // Number of rows beyond the bound, and of parts that could not be read: the bytes in use lack them.
   uint64_t memory_left_out() const { return memory_left_out_; }
 
  private:

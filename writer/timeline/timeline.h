@@ -479,6 +479,7 @@ struct Timeline {
   // Null: nothing is known about the thread.
   const ThreadBlocked* BlockedOfThread(uint32_t thread) const;
   CpuLimits cpu_limits;  // of the command
+  CpuOfOthers cpu_of_others;
   Machine machine;
   StepAmounts step_amounts;
   Verdict verdict;

@@ -41,6 +41,13 @@ struct ThreadBlocked {
   std::vector<BlockedRun> runs;  // in order of time, within the window
 };
 
+// Of recorded processes that are not in this timeline (mostly other ranks of the job), sums over their threads in the
+// window.
+struct CpuOfOthers {
+  int64_t cpu_ps = 0;
+  int64_t run_delay_ps = 0;  // runnable without a CPU
+};
+
 // The CPU limits of the command.
 struct CpuLimits {
   int cpus_allowed = 0;       // by its affinity; 0: not known

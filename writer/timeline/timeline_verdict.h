@@ -54,7 +54,7 @@ bool IsProblem(Cause cause);
 Cause CauseNamed(std::string_view name);  // kUnknown: no cause has this name
 
 // The remedy, if the cause alone does not determine it.
-enum class Advice : uint8_t { kOfCause, kReads, kSyncs, kFewChildren, kServes, kNoBlocker };
+enum class Advice : uint8_t { kOfCause, kReads, kSyncs, kFewChildren, kServes, kNoBlocker, kNoSteps };
 std::string_view NextStep(Cause cause, Advice advice);
 
 // The time that the split covers.

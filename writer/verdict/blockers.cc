@@ -14,8 +14,9 @@ constexpr int64_t kJustBeforePs = 3'000'000'000, kJustBehindPs = 500'000'000;
 // subtracted.
 constexpr double kMoreThanChance = 0.3;
 constexpr double kWithoutLink = 0.2;
-// A thread that mostly reads may read what another process of the job sends: if one computes for this share of the
-// time, that one is the more likely blocker. Of threads other than the main one it is not known what they read.
+// kBehindReaders: a thread that mostly reads may read what another process of the job sends. If one computes for this
+// share of the time, that one is the more likely blocker. Of threads other than the main one it is not known what they
+// read.
 constexpr double kMostlyReads = 0.5, kComputes = 0.5;
 constexpr size_t kMostCandidates = 512;
 constexpr size_t kMostRows = 4;
@@ -171,7 +172,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     mostly_reads = same && candidate.reads >= kMostlyReads;
     blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
   }
-  if (mostly_reads && computes.found) blocker = std::move(computes);
+  if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);
   if (blocker.found) {
     const uint32_t frame = blocker.rows.front().frame;
     blocker.alike = static_cast<size_t>(std::ranges::count_if(

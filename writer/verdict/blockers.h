@@ -19,8 +19,9 @@
 namespace tbprof {
 
 enum class BlockerScope : uint8_t {
-  kThreads,  // threads of the same process
-  kAll,      // also threads of its descendants
+  kThreads,        // threads of the same process
+  kAll,            // also threads of its descendants
+  kBehindReaders,  // kAll; a process that computes is preferred to a thread that may only read what it sends
 };
 
 struct Blocker {

@@ -12,7 +12,9 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
+#include "writer/verdict/advice_choice.h"
 #include "writer/verdict/blockers.h"
+#include "writer/verdict/job_crowd.h"
 #include "writer/verdict/wait_parts.h"
 
 namespace tbprof {
@@ -86,11 +88,9 @@ class Chooser {
     if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);
-    if (best->cause == Cause::kDisk) verdict_.advice = AdviceFor(*best);
-    if (best->cause == Cause::kNetwork) verdict_.advice = AdviceFor(*best);
-    if (best->cause == Cause::kChild && HasFewChildren()) verdict_.advice = Advice::kFewChildren;
-    const bool needs_blocker = verdict_.cause == Cause::kWorkers || verdict_.cause == Cause::kPrefetchThread;
-    if (needs_blocker && !has_blocker_) verdict_.advice = Advice::kNoBlocker;
+    verdict_.advice =
+        ChooseAdvice(timeline_, {verdict_.cause, account_.RowsOf(best->rows),
+                                 timeline_.threads[in_.span.thread].process, verdict_.steps, has_blocker_});
   }
 
  private:
@@ -171,32 +171,13 @@ class Chooser {
                            [](const AccountRow& row) { return row.part == StepPart::kCollectives; }});
   }
 
-  // Mean numbers of threads of the job: those that ran, those that were runnable without a CPU, and those that ran in
-  // descendants of the process.
-  struct Crowd {
-    double ran = 0, delayed = 0, children = 0;
-  };
-  Crowd CrowdOf() const {
-    Crowd crowd;
-    const uint32_t process = timeline_.threads[in_.span.thread].process;
-    for (const ThreadUsage& usage : timeline_.usage) {
-      if (usage.thread >= timeline_.threads.size()) continue;
-      const uint32_t its = timeline_.threads[usage.thread].process;
-      const UsageInSpans sum = UsageOf(timeline_, usage.thread, in_.span.spans);
-      crowd.ran += ShareOf(sum.cpu_ps);
-      crowd.delayed += ShareOf(sum.run_delay_ps);
-      if (its != process && IsWithin(timeline_, its, process)) crowd.children += ShareOf(sum.cpu_ps);
-    }
-    return crowd;
-  }
-
   // While pool threads wait for a CPU, the thread that waits for the pool waits as well.
-  void AddOversubscription(const Crowd& crowd, const Wanted& starved, int64_t starved_ps) {
+  void AddOversubscription(const JobCrowd& crowd, const Wanted& starved, int64_t starved_ps) {
     const Wanted input = [](const AccountRow& row) {
       return row.part == StepPart::kInput && IsTag(row, {PythonTag::kLoader, PythonTag::kProcessGet});
     };
     // If processes that prepare data use the CPUs, the step waits for these processes in either case.
-    if (crowd.children >= kMostlyInput * crowd.ran && ShareOf(Sum(input)) >= kLeastInput) {
+    if (crowd.children >= kMostlyInput * crowd.here && ShareOf(Sum(input)) >= kLeastInput) {
       const bool of_loader = HasSteps() || Sum([](const AccountRow& row) { return row.tag == PythonTag::kLoader; }) > 0;
       Add(of_loader ? Cause::kSlowLoader : Cause::kWorkers, StepPart::kInput,
           [input, starved](const AccountRow& row) { return input(row) || starved(row); });
@@ -215,7 +196,7 @@ class Chooser {
     const Wanted starved = [](const AccountRow& row) { return row.part == StepPart::kStarvation; };
     const int64_t ps = Sum(starved);
     const CpuLimits& limits = timeline_.cpu_limits;
-    const Crowd crowd = CrowdOf();
+    const JobCrowd crowd = CrowdOf(timeline_, timeline_.threads[in_.span.thread].process, in_.span.spans);
     const bool throttled = limits.throttled_ps > 0 && ShareOf(limits.throttled_ps) >= kThrottled * ShareOf(ps);
     const double cpus = std::max(limits.cpus_allowed, 1);
     if (throttled && limits.quota_cpus > 0) {
@@ -225,8 +206,7 @@ class Chooser {
       return;
     }
     const std::string of = limits.cpus_allowed > 0 ? absl::StrFormat(" of %.0f", cpus) : "";
-    const bool is_known = crowd.ran > 0;
-    if (is_known)
+    if (crowd.ran > 0)
       facts_of_cpu_ = absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", crowd.ran, of,
                                       crowd.delayed);
     const bool own = crowd.ran >= kOwnCpus * cpus || crowd.ran + crowd.delayed >= kOwnDemand * cpus;
@@ -370,23 +350,6 @@ class Chooser {
     return sum;
   }
 
-  // Decided by the call that takes most of the candidate's time.
-  Advice AdviceFor(const Candidate& best) const {
-    const std::vector<AccountRow> rows = account_.RowsOf(best.rows);
-    if (rows.empty()) return Advice::kOfCause;
-    if (IsDoing(rows.front(), {WaitClass::kFileRead})) return Advice::kReads;
-    const bool accepts = rows.front().doing >= 0 && timeline_.types[rows.front().type].name.starts_with("accept");
-    if (accepts) return Advice::kServes;
-    return IsDoing(rows.front(), {WaitClass::kFileSync}) ? Advice::kSyncs : Advice::kOfCause;
-  }
-
-  // Whether it waits for children that live on, and does not start one for each piece of work.
-  bool HasFewChildren() const {
-    constexpr ptrdiff_t kFew = 4;
-    const auto parent = static_cast<int>(timeline_.threads[in_.span.thread].process);
-    return std::ranges::count(timeline_.processes, parent, &Process::parent) <= kFew;
-  }
-
   const Candidate* OwnWork() const {
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates_) {
@@ -433,7 +396,6 @@ class Chooser {
   }
 
   std::optional<Where> PlaceOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
-    // The row has neither a line nor a call to show.
     if (row.frame == 0 && row.call_site == 0) return std::nullopt;
     Where where;
     where.role = role;
@@ -482,7 +444,10 @@ class Chooser {
   }
 
   Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
-    return FindBlocker(timeline_, in_.tags, in_.classes, in_.span.thread, WaitsOf(wanted), scope);
+    // A thread of a training that reads prepares data: what other processes compute meanwhile may be something else.
+    const bool all = scope == BlockerScope::kAll && !HasSteps();
+    return FindBlocker(timeline_, in_.tags, in_.classes, in_.span.thread, WaitsOf(wanted),
+                       all ? BlockerScope::kBehindReaders : scope);
   }
 
   // What holds the threads up for which the main thread waits: more of them would not help.

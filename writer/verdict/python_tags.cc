@@ -161,6 +161,12 @@ bool IsBootstrap(std::string_view file) {
   return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
 }
 
+// Where a process of multiprocessing begins.
+bool BeginsWorker(std::string_view file, std::string_view name) {
+  return (file.ends_with("/multiprocessing/process.py") || file.ends_with("/multiprocess/process.py")) &&
+         name.ends_with("_bootstrap");
+}
+
 PythonTag TagOfFunction(std::string_view path, std::string_view name, PythonOrigin origin) {
   if (origin == PythonOrigin::kImport) return PythonTag::kImport;
   // A copy of multiprocessing, for Hugging Face's datasets and pathos.
@@ -176,7 +182,8 @@ PythonTag TagOfFunction(std::string_view path, std::string_view name, PythonOrig
 PythonTags::PythonTags(const Timeline& timeline) {
   const PythonTimeline& python = timeline.python;
   std::vector<PythonTag> of_function(python.functions.size());
-  std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size());
+  std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size()),
+      worker(python.functions.size()), text(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
     const std::string_view file = timeline.strings.Get(python.functions[i].file),
                            name = timeline.strings.Get(python.functions[i].name);
@@ -184,11 +191,14 @@ PythonTags::PythonTags(const Timeline& timeline) {
     of_function[i] = TagOfFunction(file, name, origin);
     own_function[i] = origin == PythonOrigin::kProgram;
     bootstrap[i] = IsBootstrap(file);
+    worker[i] = BeginsWorker(file, name);
+    text[i] = file == "<string>";
   }
   tags_.resize(python.stacks.size());
   own_.resize(python.stacks.size());
   is_own_.resize(python.stacks.size());
   lines_.resize(python.stacks.size());
+  of_worker_.resize(python.stacks.size());
   parents_.resize(python.stacks.size());
   std::map<std::pair<uint32_t, int32_t>, uint32_t> first;
   for (uint32_t i = 1; i < python.stacks.size(); ++i) {
@@ -202,7 +212,8 @@ PythonTags::PythonTags(const Timeline& timeline) {
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
-    const bool begins = known && bootstrap[stack.function];
+    const bool begins = known && bootstrap[stack.function] && below != 0 && text[python.stacks[below].function];
+    of_worker_[i] = (known && worker[stack.function]) || (stack.parent < i && of_worker_[stack.parent]);
     own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;
   }
 }

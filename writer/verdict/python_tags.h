@@ -42,6 +42,8 @@ class PythonTags {
   // The innermost frame of the program's own code, else the innermost frame of the stack. 0: the stack is empty.
   uint32_t OwnFrameOf(uint32_t stack) const { return stack < own_.size() ? own_[stack] : 0; }
   bool HasOwnFrame(uint32_t stack) const { return stack < own_.size() && own_[stack] != 0 && is_own_[own_[stack]]; }
+  // Whether the stack is of a process that multiprocessing has forked.
+  bool IsOfWorker(uint32_t stack) const { return stack < of_worker_.size() && of_worker_[stack]; }
   // The first frame with the same function and line: frames that differ only in their callers share it.
   uint32_t LineOf(uint32_t frame) const { return frame < lines_.size() ? lines_[frame] : 0; }
   // The program's own frame that called `frame`, directly or through libraries; 0: none.
@@ -53,6 +55,7 @@ class PythonTags {
   std::vector<bool> is_own_;     // by stack: whether its innermost frame is the program's own
   std::vector<uint32_t> lines_;  // by stack: LineOf its innermost frame
   std::vector<uint32_t> parents_;
+  std::vector<bool> of_worker_;  // by stack
 };
 
 }  // namespace tbprof

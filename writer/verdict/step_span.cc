@@ -101,32 +101,30 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
   return activity;
 }
 
-// Whether Python's multiprocessing or joblib has started the process, or it may have (--record-argv=no).
-bool IsOfMultiprocessing(const Timeline& timeline, const PythonThread& thread, const Process& process) {
-  if (!process.forked) {
-    return process.arguments.empty() || std::ranges::any_of(process.arguments, [](const std::string& argument) {
-             return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "multiprocess.") ||
-                    absl::StrContains(argument, "loky.");
-           });
-  }
-  const PythonTimeline& python = timeline.python;
-  const auto starts_it = [&](uint32_t frame) {
-    const PythonFunction& function = python.functions[python.stacks[frame].function];
-    const std::string_view file = timeline.strings.Get(function.file);
-    return (file.ends_with("/multiprocessing/process.py") || file.ends_with("/multiprocess/process.py")) &&
-           timeline.strings.Get(function.name).ends_with("_bootstrap");
-  };
-  return std::ranges::any_of(thread.runs, [&](const PythonRun& run) {
-    for (uint32_t frame = run.stack; frame != 0; frame = python.stacks[frame].parent) {
-      if (starts_it(frame)) return true;
-    }
-    return false;
-  });
+// A process that `python -c 'from multiprocessing...'` or joblib has started, or may have (--record-argv=no).
+bool HasArgumentsOfMultiprocessing(const Process& process) {
+  return process.arguments.empty() || std::ranges::any_of(process.arguments, [](const std::string& argument) {
+           return absl::StrContains(argument, "multiprocessing.") || absl::StrContains(argument, "multiprocess.") ||
+                  absl::StrContains(argument, "loky.");
+         });
+}
+
+bool IsOfMultiprocessing(const PythonTags& tags, const PythonThread& thread, const Process& process) {
+  if (!process.forked) return HasArgumentsOfMultiprocessing(process);
+  return std::ranges::any_of(thread.runs, [&](const PythonRun& run) { return tags.IsOfWorker(run.stack); });
+}
+
+// Whether `process` is a child of `parent`, or was forked for it by a server of multiprocessing (forkserver).
+bool IsChildOf(const Timeline& timeline, const Process& process, uint32_t parent) {
+  if (process.parent == static_cast<int>(parent)) return true;
+  if (!process.forked || process.parent < 0) return false;
+  const Process& server = timeline.processes[static_cast<size_t>(process.parent)];
+  return server.parent == static_cast<int>(parent) && !server.forked && HasArgumentsOfMultiprocessing(server);
 }
 
 // A program that only waits for another one that it has started (`nox`, `dvc repro`, subprocess.run), for its own
 // processes to end, or for signals while forked workers serve (gunicorn) is not what the user asks about. Returns the
-// main thread of the one that uses the CPU most; `waiting`: there is none.
+// main thread of the one that uses the CPU most, or, if no main thread does, another thread; `waiting`: there is none.
 uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, uint32_t waiting) {
   const PythonThread* const python = timeline.python.OfThread(waiting);
   if (python == nullptr) return waiting;
@@ -136,22 +134,24 @@ uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, ui
   // started, or its own while it waits for a GPU, which has no tag.
   const bool waits_for_end = own.for_end_ps > own.all_ps / 2;
   const uint32_t parent = timeline.threads[waiting].process;
-  uint32_t best = waiting;
-  int64_t most = std::max(own.on_cpu_ps * kTimesTheCpu, kLeastWorkPs);
+  uint32_t best = waiting, best_of_others = waiting;
+  const int64_t least = std::max(own.on_cpu_ps * kTimesTheCpu, kLeastWorkPs);
+  int64_t most = least, most_of_others = least;
   for (const PythonThread& thread : timeline.python.threads) {
-    if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
+    if (thread.thread >= timeline.threads.size()) continue;
     const uint32_t number = timeline.threads[thread.thread].process;
     const Process& process = timeline.processes[number];
-    if (!IsWithin(timeline, number, parent)) continue;
-    const bool may_be_waited_for = waits_for_end && process.parent == static_cast<int>(parent);
-    if (!may_be_waited_for && IsOfMultiprocessing(timeline, thread, process)) continue;
+    if (number == parent || !IsWithin(timeline, number, parent)) continue;
+    const bool may_be_waited_for = waits_for_end && IsChildOf(timeline, process, parent);
+    if (!may_be_waited_for && IsOfMultiprocessing(tags, thread, process)) continue;
     const int64_t on_cpu_ps = ActivityOf(timeline, thread, tags).on_cpu_ps;
-    if (on_cpu_ps > most) {
-      most = on_cpu_ps;
-      best = thread.thread;
-    }
+    const bool is_main = timeline.threads[thread.thread].is_main;
+    if (on_cpu_ps <= (is_main ? most : most_of_others)) continue;
+    (is_main ? most : most_of_others) = on_cpu_ps;
+    (is_main ? best : best_of_others) = thread.thread;
   }
-  return best;
+  // Of a server whose main threads only pass requests on, a thread that answers them.
+  return best != waiting ? best : best_of_others;
 }
 
 uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {

@@ -51,16 +51,20 @@ void AddWaits(const PythonTags& tags, const ThreadTime& time, const GpuTime& gpu
 }
 
 // `about process 4711, train.py, and 1 alike`; empty: it is the command.
-std::string OtherProcess(const Timeline& timeline, uint32_t process) {
+std::string OtherProcess(const Timeline& timeline, const Thread& thread) {
   const auto command = std::ranges::find(timeline.processes, true, &Process::is_command);
-  const Process& judged = timeline.processes[process];
+  const Process& judged = timeline.processes[thread.process];
   if (command == timeline.processes.end() || command->pid == judged.pid) return "";
+  const auto end = [&](const Process& of) { return of.end_ps > 0 ? of.end_ps : timeline.duration_ps; };
   const auto alike = std::ranges::count_if(timeline.processes, [&](const Process& other) {
-    return other.parent == judged.parent && other.forked == judged.forked && other.name == judged.name;
+    return judged.parent >= 0 && other.parent == judged.parent && other.forked == judged.forked &&
+           other.name == judged.name && other.executable == judged.executable && other.start_ps < end(judged) &&
+           end(other) > judged.start_ps;
   });
-  return StrCat("about process ", judged.pid, ", ",
-                PrintableUtf8(judged.name.empty() ? judged.executable : judged.name),
-                alike > 1 ? StrCat(", and ", alike - 1, " alike") : "");
+  return StrCat(
+      "about process ", judged.pid, ", ", PrintableUtf8(judged.name.empty() ? judged.executable : judged.name),
+      alike > 1 ? StrCat(", and ", alike - 1, " alike") : "",
+      thread.is_main ? "" : StrCat(": thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name)));
 }
 
 // A loop, or what is left without imports, may be a small part of the thread's time. Empty: it is most of it.
@@ -112,7 +116,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
   ChooseCause({timeline, tags, classes, span, time, gpu, usage, account}, &verdict);
-  if (const std::string about = OtherProcess(timeline, process); !about.empty()) {
+  if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
   }
   return verdict;

@@ -109,6 +109,22 @@ TEST(ThreadUsage, RowsBeyondTheWindow_EndAtItsBorders) {
               ElementsAre("0: 120+20 1", "100: 220+40 2", "200: 270+50 2"));
 }
 
+// Other ranks are in profiles of their own, but take CPUs from this one.
+TEST(ThreadUsage, RowsOfProcessesThatAreNotShown_AreSummed) {
+  SpoolMaker spool = Program();
+  spool.Window(1, WindowEvent::kOpened, 200 * kMs).Window(1, WindowEvent::kClosed, 400 * kMs);
+  spool.ThreadUsage(2, 1, {Row(310, 150, 30), Row(210, 100, 10), Row(500, 900, 90), Row(210, 7, 0, 0, 101)});
+  spool.ThreadUsage(2, 2, {Row(100, 0, 0), Row(220, 20, 0), Row(390, 30, 5)});
+  // The tid is another thread's by then.
+  spool.ThreadUsage(2, 3, {Row(220, 500, 0), Row(390, 3, 5)});
+  TimelineRequest request;
+  request.window = 1;
+  const Timeline timeline = BuildGood(spool.End(1000 * kMs), request);
+  EXPECT_TRUE(timeline.usage.empty());
+  EXPECT_EQ(timeline.cpu_of_others.cpu_ps, int64_t{60} * 1'000'000'000);
+  EXPECT_EQ(timeline.cpu_of_others.run_delay_ps, int64_t{25} * 1'000'000'000);
+}
+
 TEST(ThreadUsage, TwoReadersOfAThread_MakeOneLineThatRises) {
   SpoolMaker spool = Program();
   spool.ThreadUsage(1, 1, {Row(101, 50, 5), Row(201, 120, 9)});

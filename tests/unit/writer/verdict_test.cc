@@ -545,6 +545,37 @@ TEST(Verdict, Files_AdviceDependsOnTheCall) {
   }
 }
 
+TEST(Verdict, CompilationWithoutSteps_IsNotCalledRepeated) {
+  for (const bool has_steps : {true, false}) {
+    Maker maker;
+    const uint32_t stack = maker.Stack(maker.in_main, "/x/site-packages/jax/_src/compiler.py", "compile", 3);
+    maker.EachStep(60 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kSemaphore, at, 60 * kMs, stack);
+      maker.Run(maker.main, at, 60 * kMs, stack, 0);
+    });
+    if (!has_steps) {
+      maker.timeline.steps.clear();
+      maker.timeline.step_source = StepSource::kWholeCapture;
+    }
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(CauseName(verdict.cause), "recompilation") << verdict.reason;
+    EXPECT_EQ(verdict.advice, has_steps ? Advice::kOfCause : Advice::kNoSteps);
+  }
+}
+
+// A client is asked for requests, a server waits for them.
+TEST(Verdict, WaitForClients_IsNoRequestThatIsSentLate) {
+  Maker maker;
+  maker.timeline.types[kReceive].name = "accept4";
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kReceive, at, 60 * kMs,
+               maker.Stack(maker.in_main, "/usr/lib/python3.11/socket.py", "accept", 9), 7);
+  });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseName(verdict.cause), "network") << verdict.reason;
+  EXPECT_EQ(verdict.advice, Advice::kServes);
+}
+
 // A child that lives as long as its parent is not one that is started again and again.
 TEST(Verdict, Children_AdviceDependsOnTheirNumber) {
   for (const auto& [children, advice] : {std::pair{1, Advice::kFewChildren}, {20, Advice::kOfCause}}) {
@@ -628,6 +659,11 @@ TEST(Verdict, NoCpuBecauseOfItsSiblings_IsOversubscription) {
   }
   maker.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
   EXPECT_THAT(maker.Make().facts, testing::Contains(testing::StartsWith("the job used 1.9 of 2 CPUs")));
+
+  // The same, with ranks that have profiles of their own.
+  Starved alone;
+  alone.timeline.cpu_of_others = {alone.timeline.duration_ps * 3 / 2, alone.timeline.duration_ps * 3 / 2};
+  alone.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
 }
 
 // The pool's threads wait for a CPU, and the main thread waits for the pool.
@@ -1007,6 +1043,23 @@ TEST(Verdict, ParentThatWaitsForSignals_IsAboutItsBusiestForkedWorker) {
                                                               testing::EndsWith(", and 1 alike"))));
 }
 
+// gunicorn --threads: the worker's main thread passes requests on to its other threads.
+TEST(Verdict, ForkedWorkerWithThreads_IsAboutTheThreadThatAnswers) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, maker.in_main, 0);
+  const uint32_t worker = maker.Process(4711, 0);
+  maker.Run(maker.Thread("", true, worker), 0, maker.timeline.duration_ps, maker.Stack(0, kOwn, "accept", 5), 0);
+  const uint32_t pool = maker.Thread("pool_0", false, worker);
+  maker.Run(pool, 0, maker.timeline.duration_ps / 2, maker.Stack(0, kOwn, "predict", 20), maker.library);
+  // Not another thread of the waiting process: it may prepare data while that waits for a GPU.
+  maker.Run(maker.Thread("helper"), 0, maker.timeline.duration_ps, maker.Stack(0, kOwn, "help", 30), maker.library);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.thread, pool);
+  EXPECT_THAT(verdict.facts, testing::Contains(testing::EndsWith(": thread pool_0")));
+}
+
 // Process(target=work).join(): the parent does nothing else. Without the join, its workers may be a loader's.
 TEST(Verdict, ParentThatJoinsItsProcesses_IsAboutTheBusiest) {
   for (const bool joins : {true, false}) {
@@ -1023,6 +1076,38 @@ TEST(Verdict, ParentThatJoinsItsProcesses_IsAboutTheBusiest) {
     maker.Run(worker, 0, maker.timeline.duration_ps / 2, maker.Stack(start, kOwn, "work", 60), maker.library);
     EXPECT_EQ(maker.Make().thread, joins ? worker : maker.main) << joins;
   }
+}
+
+// The default of Python 3.14: a server forks the workers.
+TEST(Verdict, WorkerOfAForkServer_IsOneThatTheParentWaitsFor) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t joins =
+      maker.Stack(maker.in_main, "/usr/lib/python3.14/multiprocessing/process.py", "BaseProcess.join", 149);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, joins, 0);
+  const uint32_t server = maker.Process(4711, 0);
+  maker.timeline.processes[server].forked = false;
+  maker.timeline.processes[server].arguments = {"python3", "-c",
+                                                "from multiprocessing.forkserver import main; main(5)"};
+  const uint32_t worker = maker.Thread("", true, maker.Process(4712, static_cast<int>(server)));
+  const uint32_t begins = maker.Stack(maker.Stack(0, "<string>", "<module>", 1),
+                                      "/usr/lib/python3.14/multiprocessing/forkserver.py", "main", 200);
+  const uint32_t start =
+      maker.Stack(begins, "/usr/lib/python3.14/multiprocessing/process.py", "BaseProcess._bootstrap", 314);
+  maker.Run(worker, 0, maker.timeline.duration_ps, maker.Stack(start, kOwn, "work", 60), maker.library);
+  EXPECT_EQ(maker.Make().thread, worker);
+}
+
+// Libraries of the same names run in the parent, too: its line is the one that called them.
+TEST(Verdict, CallThroughASpawnOfALibrary_IsTheProgramsLine) {
+  Maker maker;
+  const uint32_t spawn = maker.Stack(maker.in_main, "/venv/lib/python3.11/site-packages/torch/multiprocessing/spawn.py",
+                                     "start_processes", 250);
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kSync, at, 60 * kMs, spawn); });
+  const Verdict verdict = maker.Make();
+  ASSERT_FALSE(verdict.where.empty());
+  EXPECT_EQ(maker.PlaceOf(verdict.where.front()), "train.py:10");
 }
 
 // The interpreter starts, imports, works, imports once more, works, and at its end collects and frees all objects.

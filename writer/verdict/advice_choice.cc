@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/advice_choice.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "writer/verdict/thread_time.h"
+
+namespace tbprof {
+namespace {
+
+// A process with more children starts one for each piece of work. Fewer live on.
+constexpr ptrdiff_t kFewChildren = 4;
+
+// By the call that takes most of the time.
+Advice OfCall(const Timeline& timeline, const std::vector<AccountRow>& rows) {
+  if (rows.empty() || rows.front().doing < 0) return Advice::kOfCause;
+  switch (static_cast<WaitClass>(rows.front().doing)) {
+    case WaitClass::kFileRead:
+      return Advice::kReads;
+    case WaitClass::kFileSync:
+      return Advice::kSyncs;
+    default:
+      return timeline.types[rows.front().type].name.starts_with("accept") ? Advice::kServes : Advice::kOfCause;
+  }
+}
+
+}  // namespace
+
+Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
+  switch (inputs.cause) {
+    case Cause::kDisk:
+    case Cause::kNetwork:
+      return OfCall(timeline, inputs.rows);
+    case Cause::kChild: {
+      const auto children = std::ranges::count(timeline.processes, static_cast<int>(inputs.process), &Process::parent);
+      const bool one_a_step = inputs.steps > 0 && static_cast<uint64_t>(children) >= inputs.steps;
+      return children <= kFewChildren && !one_a_step ? Advice::kFewChildren : Advice::kOfCause;
+    }
+    case Cause::kWorkers:
+    case Cause::kPrefetchThread:
+      return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
+    case Cause::kRecompilation:
+      // Whether it compiles once or in each step is not known without steps.
+      return inputs.steps > 0 ? Advice::kOfCause : Advice::kNoSteps;
+    default:
+      return Advice::kOfCause;
+  }
+}
+
+}  // namespace tbprof

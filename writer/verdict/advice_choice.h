@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The remedy for a cause, where the cause alone does not determine it.
+//
+// Process: converter. A pure function of the timeline.
+#ifndef TBPROF_WRITER_VERDICT_ADVICE_CHOICE_H_
+#define TBPROF_WRITER_VERDICT_ADVICE_CHOICE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "writer/timeline/timeline.h"
+#include "writer/verdict/account.h"
+
+namespace tbprof {
+
+struct AdviceInputs {
+  Cause cause = Cause::kUnknown;
+  std::vector<AccountRow> rows;  // of the cause, largest first
+  uint32_t process = 0;          // the judged one
+  uint64_t steps = 0;            // 0: not known
+  bool has_blocker = false;      // and it has a place
+};
+
+Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_ADVICE_CHOICE_H_

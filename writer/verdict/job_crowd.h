@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many threads of the job compete for the CPUs.
+//
+// Process: converter. A pure function of the timeline.
+#ifndef TBPROF_WRITER_VERDICT_JOB_CROWD_H_
+#define TBPROF_WRITER_VERDICT_JOB_CROWD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "writer/timeline/time_span.h"
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// Mean numbers of threads.
+struct JobCrowd {
+  double ran = 0;
+  double delayed = 0;   // runnable without a CPU
+  double here = 0;      // that ran, of the process and its descendants
+  double children = 0;  // that ran, of the descendants
+};
+
+// In the spans, which are not empty. Of other ranks only the mean over the whole window is known.
+JobCrowd CrowdOf(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_JOB_CROWD_H_
