@@ -19,8 +19,6 @@ constexpr int kColumns = 100;
 void ConversionQueue::FlushBeforeConversion() {
   constexpr int kPatienceMs = 10'000;
   if (context_.closed || session_->Flush(kPatienceMs, true)) return;
-  // Then all that was recorded is written or counted as missing, with the cause.
-  if (session_->spool().write_error() != 0 || session_->spool().full()) return;
   context_.Warn(
       "the disk of the spool is too slow: what was recorded last is missing in the profile that is written now");
 }

@@ -164,8 +164,7 @@ bool Drain::Flush(int limit_ms, bool rotate) {
   const uint64_t wanted = ++flush_wanted_;
   rotate_wanted_ |= rotate;
   wake_.notify_all();
-  return flushed_.wait_for(lock, std::chrono::milliseconds(limit_ms), [&] { return flush_written_ >= wanted; }) &&
-         writer_.write_error() == 0;
+  return flushed_.wait_for(lock, std::chrono::milliseconds(limit_ms), [&] { return flush_written_ >= wanted; });
 }
 
 void Drain::SetIdleInterval(int milliseconds, bool armed) {

@@ -63,8 +63,8 @@ class Drain {
   // Appends a frame of the launcher itself. Any thread.
   void Append(FrameType type, uint32_t segment, const void* payload, size_t size);
 
-  // Returns when all records made before the call, and the facts of every thread, are in the file. False: not written
-  // within `limit_ms`, or a write failed. `rotate`: later records go into a new part of the spool.
+  // Returns when all records made before the call, and the facts of every thread, are in the file, or counted
+  // as not kept. False: not within `limit_ms`. `rotate`: later records go into a new part of the spool.
   bool Flush(int limit_ms, bool rotate = false);
   void RequestFlush();
 

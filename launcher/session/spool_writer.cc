@@ -168,14 +168,14 @@ bool SpoolWriter::DropOldest(bool under_pressure, uint64_t now_ticks) {
 }
 
 void SpoolWriter::Drop(Part part, bool totals, bool disk_is_full) {
-  if (totals || part.has_gpu_memory) CountDropped(part.fact.part, totals);
+  if (totals || part.has_gpu_memory) CountDropped(part, totals);
   const auto remove = [&] { unlinkat(directory_.get(), PartPath(name_, part.fact.part).c_str(), 0); };
   // What is written below needs the room.
   if (disk_is_full) remove();
   // Writes the totals first: a reader ignores them until the part is noted as dropped, so that a launcher killed in
   // between leaves a consistent spool. GPU memory is written again, since earlier memory rows may be in the dropped
   // part.
-  if (totals || !gpu_totals_.memory().empty()) WriteTotals(totals);
+  if (totals || !gpu_totals_.memory().empty() || gpu_totals_.memory_left_out() > 0) WriteTotals(totals);
   FrameBuffer frames(sizeof(FrameHeader) + sizeof(PartFact));
   frames.AppendFact(FrameType::kDropped, 0, part.fact);
   WriteMain(frames);
@@ -184,9 +184,9 @@ void SpoolWriter::Drop(Part part, bool totals, bool disk_is_full) {
   if (!disk_is_full) remove();
 }
 
-void SpoolWriter::CountDropped(uint32_t part, bool totals) {
-  const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part);
-  if (!reader.ok()) gpu_totals_.LeaveOutMemory();
+void SpoolWriter::CountDropped(const Part& part, bool totals) {
+  const auto reader = SpoolReader::OpenPart(directory_.get(), name_, part.fact.part);
+  if (!reader.ok() && part.has_gpu_memory) gpu_totals_.LeaveOutMemory();
   Frame frame;
   uint64_t corrupt = 0;
   while (reader.ok() && (*reader)->Next(&frame)) {
@@ -235,7 +235,8 @@ void SpoolWriter::WriteTotals(bool totals) {
     if (!gpu_rows.empty()) append(FrameType::kGpuTotals, gpu_rows, lost_);
   }
   const std::vector<GpuMemoryRow>& memory = gpu_totals_.memory();
-  if (!memory.empty()) append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
+  if (!memory.empty() || gpu_totals_.memory_left_out() > 0)
+    append(FrameType::kGpuMemory, memory, gpu_totals_.memory_left_out());
   // Written regardless of the limit: dropping the part frees more at once.
   if (WritePart({frames.bytes()}, 0, now_ticks_, now_ticks_) != 0) WriteMain(frames);
 }

@@ -139,7 +139,7 @@ class SpoolWriter {
   bool DropOldest(bool under_pressure, uint64_t now_ticks);
   // `totals`: adds all calls and GPU work to the totals; else only GPU memory.
   void Drop(Part part, bool totals, bool disk_is_full);
-  void CountDropped(uint32_t part, bool totals);
+  void CountDropped(const Part& part, bool totals);
   void WriteTotals(bool totals);
   void TakeFacts(const Frame& frame, FrameBuffer* kept);
   void WriteWhole(std::span<const uint8_t> frames, uint64_t records, uint64_t first_ticks, uint64_t last_ticks);

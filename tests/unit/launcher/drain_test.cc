@@ -550,7 +550,7 @@ TEST_F(DrainTest, FullDisk_RestIsCounted) {
       NumberedWriter writer(segment, 0);
       WriteAll(writer, 100000);
     });
-    EXPECT_FALSE(drain.Flush(10000));
+    EXPECT_TRUE(drain.Flush(10000)) << "in time";
     drain.Stop();
     EXPECT_EQ(drain.spool().write_error(), ENOSPC);
     EXPECT_GT(drain.spool().records_not_kept(), 0u);
@@ -573,7 +573,7 @@ TEST_F(DrainTest, DescriptorThatCannotBeWritten_IsAnError) {
       NumberedWriter writer(segment, 0);
       WriteAll(writer, 20000);
     });
-    EXPECT_FALSE(drain.Flush(10000));
+    EXPECT_TRUE(drain.Flush(10000)) << "in time";
     drain.Stop();
     EXPECT_NE(drain.spool().write_error(), 0) << path;
     EXPECT_EQ(drain.spool().records_not_kept(), drain.records()) << path;
