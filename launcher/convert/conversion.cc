@@ -62,8 +62,9 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
   fcntl(conversion->pipe_.get(), F_SETFL, O_NONBLOCK);
   const std::string text = ToJson(request).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const ssize_t written = write(input.get(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size()) || lseek(input.get(), 0, SEEK_SET) != 0) {
-    return absl::ErrnoToStatus(written < 0 ? errno : ENOSPC, "cannot start the conversion");
+  const bool is_short = written >= 0 && written != static_cast<ssize_t>(text.size());
+  if (written < 0 || is_short || lseek(input.get(), 0, SEEK_SET) != 0) {
+    return absl::ErrnoToStatus(is_short ? ENOSPC : errno, "cannot start the conversion");
   }
   // The worker blocks signals that the terminal sends to the process group: the launcher decides about them.
   sigset_t mask;

@@ -67,6 +67,10 @@ class BlockedInterrupts {
   BlockedInterrupts& operator=(const BlockedInterrupts&) = delete;
 
   const sigset_t& before() const { return before_; }
+  bool has_pending() const {
+    sigset_t pending;
+    return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1);
+  }
 
  private:
   sigset_t before_;
@@ -129,9 +133,9 @@ AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus) {
   pid_t pid = 0;
   int error = 0;
   {
-    // An interrupt that comes before the handler knows the run would not end it.
+    // An interrupt that came before the run exists has not reached it.
     const BlockedInterrupts blocked;
-    if (g_interrupted == 0) error = Spawn(request, blocked.before(), &pid);
+    if (g_interrupted == 0 && !blocked.has_pending()) error = Spawn(request, blocked.before(), &pid);
     g_child = pid;
   }
   if (error != 0 || pid == 0) {
