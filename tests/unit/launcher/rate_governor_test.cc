@@ -25,7 +25,7 @@ TEST(RateGovernorTest, MoreThanItsShare_IntervalDoublesUpToASecond) {
 
 TEST(RateGovernorTest, LessThanItsShareAgain_IntervalIsTheWantedOne) {
   constexpr seconds kLong(1'000'000'000);  // a share of nearly nothing
-  RateGovernor governor(milliseconds(100), /*max_share=*/1e-9);
+  RateGovernor governor(milliseconds(100), /*max_share=*/1e-13);
   governor.Restart(kStart);
   for (int second = 1; second < 3; ++second) governor.Govern(kStart + seconds(second));
   EXPECT_EQ(governor.interval(), milliseconds(400));

@@ -50,7 +50,7 @@ TEST(SamplerCommandsTest, Flush_ReturnsWhenItsBatchIsDone) {
   EXPECT_TRUE(emitted);
   commands.Stop();
   sampler.join();
-  EXPECT_FALSE(commands.Flush(milliseconds(1))) << "nobody answers";
+  EXPECT_FALSE(commands.Flush(milliseconds(1))) << "the thread has ended";
 }
 
 }  // namespace
