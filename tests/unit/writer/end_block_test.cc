@@ -17,6 +17,7 @@ Timeline InLoop(const std::string& file, Cause cause = Cause::kGarbageCollection
   Timeline timeline;
   timeline.processes.resize(1);
   timeline.threads.resize(1);
+  timeline.threads[0].is_main = true;
   Verdict& verdict = timeline.verdict;
   verdict.basis = VerdictBasis::kLoop;
   verdict.cause = cause;
@@ -48,6 +49,8 @@ TEST(EndBlock, WithoutSteps_NamesTheLoop) {
             "verdict: 92 % of the main loop (train.py:31): garbage collection, at train.py:35 main");
   timeline.verdict.loop = {};
   EXPECT_EQ(FirstLine(timeline), "verdict: 92 % of the main loop: garbage collection, at train.py:35 main");
+  timeline.threads[0].is_main = false;
+  EXPECT_EQ(FirstLine(timeline), "verdict: 92 % of the thread's loop: garbage collection, at train.py:35 main");
 }
 
 TEST(EndBlock, LongNames_LeaveTheCauseWhole) {
