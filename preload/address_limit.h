@@ -12,13 +12,16 @@
 
 namespace tbprof {
 
+// Whether the kernel has a larger limit than the program set.
+extern __attribute__((visibility("hidden"))) bool g_raises_address_limit;
+bool PassOnRaisedLimit(const char* file);
+
 // Call this before an exec: the next program inherits the limit that this one set. True: call KeepAddressLimit if the
 // exec returns. `file`: the file that is executed, which does nothing if it is not there; null: it is not known.
-bool PassOnAddressLimit(const char* file);
+inline bool PassOnAddressLimit(const char* file) {
+  return __builtin_expect(__atomic_load_n(&g_raises_address_limit, __ATOMIC_ACQUIRE), 0) && PassOnRaisedLimit(file);
+}
 void KeepAddressLimit();
-
-// Bytes of address space that the kernel counts for this library.
-uint64_t LibraryBytes();
 
 }  // namespace tbprof
 

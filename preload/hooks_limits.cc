@@ -20,12 +20,11 @@ namespace {
 
 static_assert(sizeof(rlimit) == sizeof(rlimit64) && sizeof(rlim_t) == sizeof(uint64_t));
 
-// The last limit that this library made larger. Valid if `is_raised`. Fork children inherit it with the kernel's limit.
-// If the kernel has another one, somebody else has set it, and it is shown as it is.
+// The last limit that this library made larger. Valid if g_raises_address_limit. Fork children inherit it with the
+// kernel's limit. If the kernel has another one, somebody else has set it, and it is shown as it is.
 struct RaisedLimit {
   rlimit program;  // as the program set it
   rlimit kernel;
-  bool is_raised;
 };
 RaisedLimit g_raised;
 
@@ -36,7 +35,7 @@ long Exchange(const rlimit* wanted, rlimit* old) {
 }
 
 void ShowProgramsOwn(rlimit* limit) {
-  if (__atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE) && IsSame(*limit, g_raised.kernel)) {
+  if (__atomic_load_n(&g_raises_address_limit, __ATOMIC_ACQUIRE) && IsSame(*limit, g_raised.kernel)) {
     *limit = g_raised.program;
   }
 }
@@ -55,6 +54,13 @@ bool IsOwnProcess() {
 bool IsReadable(const rlimit* limit) {
   return raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(&limit->rlim_cur), 0, 8) != -EFAULT &&
          raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(&limit->rlim_max), 0, 8) != -EFAULT;
+}
+
+// Address space that the kernel counts for this library.
+uint64_t LibraryBytes() {
+  const uint64_t from = reinterpret_cast<uint64_t>(&__ehdr_start) / kPage * kPage;
+  const uint64_t to = (reinterpret_cast<uint64_t>(_end) + kPage - 1) / kPage * kPage;
+  return to - from;
 }
 
 rlim_t Raised(rlim_t bytes) {
@@ -91,10 +97,10 @@ int SetAddressLimit(rlimit wanted, Real real) {
     result = real(&raised);
   }
   if (result != 0) return result;
-  __atomic_store_n(&g_raised.is_raised, false, __ATOMIC_RELEASE);
+  __atomic_store_n(&g_raises_address_limit, false, __ATOMIC_RELEASE);
   g_raised.program = wanted;
   g_raised.kernel = raised;
-  __atomic_store_n(&g_raised.is_raised, !IsSame(raised, wanted), __ATOMIC_RELEASE);
+  __atomic_store_n(&g_raises_address_limit, !IsSame(raised, wanted), __ATOMIC_RELEASE);
   return result;
 }
 
@@ -114,7 +120,7 @@ int ProcessLimit(int (*real)(pid_t, int, const rlimit*, rlimit*), pid_t pid, int
   if (resource != RLIMIT_AS || (pid != 0 && pid != raw::GetPid())) return real(pid, resource, wanted, old);
   int result;
   const rlimit before_kernels = g_raised.kernel, before_programs = g_raised.program;
-  const bool was_raised = __atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE);
+  const bool was_raised = __atomic_load_n(&g_raises_address_limit, __ATOMIC_ACQUIRE);
   if (IsToBeRaised(resource, wanted)) {
     result = SetAddressLimit(*wanted, [&](const rlimit* limit) { return real(pid, resource, limit, old); });
   } else {
@@ -126,14 +132,10 @@ int ProcessLimit(int (*real)(pid_t, int, const rlimit*, rlimit*), pid_t pid, int
 
 }  // namespace
 
-uint64_t LibraryBytes() {
-  const uint64_t from = reinterpret_cast<uint64_t>(&__ehdr_start) / kPage * kPage;
-  const uint64_t to = (reinterpret_cast<uint64_t>(_end) + kPage - 1) / kPage * kPage;
-  return to - from;
-}
+bool g_raises_address_limit;
 
-bool PassOnAddressLimit(const char* file) {
-  if (!__atomic_load_n(&g_raised.is_raised, __ATOMIC_ACQUIRE) || g_has_filter) return false;
+bool PassOnRaisedLimit(const char* file) {
+  if (g_has_filter) return false;
   if (file != nullptr && raw::Call(SYS_faccessat, AT_FDCWD, raw::Pointer(file), X_OK) != 0) return false;
   rlimit now;
   return Exchange(nullptr, &now) == 0 && IsSame(now, g_raised.kernel) && Exchange(&g_raised.program, nullptr) == 0;
