@@ -104,12 +104,22 @@ int SetAddressLimit(rlimit wanted, Real real) {
   return result;
 }
 
+// The real functions are not known yet: an allocator of the program asks for a limit while they are looked up.
+int AskKernel(pid_t pid, int resource, const rlimit* wanted, rlimit* old) {
+  const long result = raw::Call(SYS_prlimit64, pid, resource, raw::Pointer(wanted), raw::Pointer(old));
+  if (result == 0) return 0;
+  errno = static_cast<int>(-result);
+  return -1;
+}
+
 int SetLimit(int (*real)(int, const rlimit*), int resource, const rlimit* wanted) {
+  if (real == nullptr) return AskKernel(0, resource, wanted, nullptr);
   if (!IsToBeRaised(resource, wanted)) return real(resource, wanted);
   return SetAddressLimit(*wanted, [&](const rlimit* limit) { return real(resource, limit); });
 }
 
 int GetLimit(int (*real)(int, rlimit*), int resource, rlimit* limit) {
+  if (real == nullptr) return AskKernel(0, resource, nullptr, limit);
   const int result = real(resource, limit);
   if (resource == RLIMIT_AS && result == 0) ShowProgramsOwn(limit);
   return result;
@@ -117,6 +127,7 @@ int GetLimit(int (*real)(int, rlimit*), int resource, rlimit* limit) {
 
 int ProcessLimit(int (*real)(pid_t, int, const rlimit*, rlimit*), pid_t pid, int resource, const rlimit* wanted,
                  rlimit* old) {
+  if (real == nullptr) return AskKernel(pid, resource, wanted, old);
   if (resource != RLIMIT_AS || (pid != 0 && pid != raw::GetPid())) return real(pid, resource, wanted, old);
   int result;
   const rlimit before_kernels = g_raised.kernel, before_programs = g_raised.program;
