@@ -73,7 +73,7 @@ std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t 
   const Thread& thread = timeline.threads[span.thread];
   const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
   const int64_t whole_ps = end - std::max<int64_t>(thread.start_ps, 0);
-  if (covered_ps * 2 >= whole_ps) return "";
+  if (covered_ps >= whole_ps / 2) return "";
   return StrCat(
       "this covers ", HumanTime(covered_ps), " of the thread's ", HumanTime(whole_ps), ": the rest is ",
       span.basis == VerdictBasis::kLoop ? "outside of the loop" : "imports, and the interpreter's start and end");
