@@ -178,7 +178,9 @@ class Chooser {
     };
     // If processes that prepare data use the CPUs, the step waits for these processes in either case.
     if (crowd.children >= kMostlyInput * crowd.here && ShareOf(Sum(input)) >= kLeastInput) {
-      const bool of_loader = HasSteps() || Sum([](const AccountRow& row) { return row.tag == PythonTag::kLoader; }) > 0;
+      // One wait for all results (Pool.map) is none for data.
+      const bool of_loader = HasSteps() || in_.span.basis == VerdictBasis::kLoop ||
+                             Sum([](const AccountRow& row) { return row.tag == PythonTag::kLoader; }) > 0;
       Add(of_loader ? Cause::kSlowLoader : Cause::kWorkers, StepPart::kInput,
           [input, starved](const AccountRow& row) { return input(row) || starved(row); });
       return;
