@@ -150,7 +150,7 @@ Exit status: 0 done, 2 no such baseline or one that cannot be read, 125 wrong us
      R"(Options come from, nearest first: the command line; TBPROF_<OPTION> in the environment; the file named by
 --config or TBPROF_CONFIG; ./tbprof.toml; $XDG_CONFIG_HOME/tbprof/config.toml (~/.config); the default.
 
-A file holds `option = "value"` lines; below [run], [convert], [recover], [report] or [check] they count for that subcommand alone.
+A file holds `option = "value"` lines; below [run], [report] or another subcommand's name they count for that subcommand alone.
 An unknown option or key is an error; an unknown TBPROF_ variable, and whatever is wrong in ./tbprof.toml, is a warning.
 ./tbprof.toml counts only if you or root own it and nobody else can write on its path. docs/cli.md lists what it may set.
 )",

@@ -8,6 +8,7 @@
 
 #include "preload/address_limit.h"
 #include "preload/hooks.h"
+#include "preload/page_probe.h"
 #include "preload/seccomp.h"
 #include "preload/state.h"
 #include "wire/raw.h"
@@ -49,12 +50,8 @@ bool IsOwnProcess() {
   return g_attachment.segment.process_slots[g_fork_page->process_slot].pid == raw::GetPid();
 }
 
-// An invalid address makes the real function fail, and must not crash the program here. The kernel copies the set
-// before it rejects the invalid first argument, and changes nothing.
-bool IsReadable(const rlimit* limit) {
-  return raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(&limit->rlim_cur), 0, 8) != -EFAULT &&
-         raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(&limit->rlim_max), 0, 8) != -EFAULT;
-}
+// An invalid address makes the real function fail, and must not crash the program here.
+bool IsReadable(const rlimit* limit) { return !IsFaultingWord(&limit->rlim_cur) && !IsFaultingWord(&limit->rlim_max); }
 
 // Address space that the kernel counts for this library.
 uint64_t LibraryBytes() {

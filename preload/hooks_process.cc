@@ -7,6 +7,7 @@
 #include "preload/address_limit.h"
 #include "preload/gpu.h"
 #include "preload/hooks.h"
+#include "preload/page_probe.h"
 #include "preload/record.h"
 #include "preload/seccomp.h"
 #include "wire/raw.h"
@@ -24,9 +25,8 @@ class NamedMemory {
   bool Readable(const void* address) {
     const uint64_t page = reinterpret_cast<uint64_t>(address) / kPage;
     if (page == known_[0] || page == known_[1]) return true;
-    // The kernel copies the set before it rejects the invalid first argument, and changes nothing.
-    const long word = static_cast<long>(reinterpret_cast<uint64_t>(address) & ~uint64_t{7});
-    if (word == 0 || raw::Call(SYS_rt_sigprocmask, -1, word, 0, 8) == -EFAULT) return false;
+    const uint64_t word = reinterpret_cast<uint64_t>(address) & ~uint64_t{7};
+    if (word == 0 || IsFaultingWord(reinterpret_cast<const void*>(word))) return false;
     known_[1] = known_[0];
     known_[0] = page;
     return true;

@@ -10,9 +10,11 @@
 #ifndef TBPROF_PRELOAD_PAGE_PROBE_H_
 #define TBPROF_PRELOAD_PAGE_PROBE_H_
 
+#include <errno.h>
 #include <stdint.h>
 
 #include "wire/layout.h"
+#include "wire/raw.h"
 
 namespace tbprof {
 
@@ -25,6 +27,12 @@ extern __attribute__((visibility("hidden"))) uint64_t g_probed_pages[kProbedPage
 extern __attribute__((visibility("hidden"))) bool g_probes_pages;
 
 bool ProbePage(uint64_t page, uint32_t second);
+
+// Whether a system call would return EFAULT for the eight bytes at `word`. For rare calls: nothing is remembered. In
+// the header, because a fork child that execs has no page of page_probe.cc mapped.
+inline bool IsFaultingWord(const void* word) {
+  return raw::Call(SYS_rt_sigprocmask, -1, raw::Pointer(word), 0, 8) == -EFAULT;
+}
 
 // `second`: a number that changes about every second. False: the range is on two pages, or the page is not remembered.
 inline bool IsKnownPage(uint64_t address, uint64_t bytes, uint32_t second) {

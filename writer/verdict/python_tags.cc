@@ -155,22 +155,18 @@ bool MayBeLibrary(PythonOrigin origin, std::string_view path) {
 
 // `python -c 'from multiprocessing.spawn import spawn_main; ...'` is no code of the program, which begins below it.
 bool IsBootstrap(std::string_view file) {
-  constexpr std::string_view kFiles[] = {
-      "/multiprocessing/spawn.py", "/multiprocessing/forkserver.py", "/multiprocessing/resource_tracker.py",
-      "/multiprocess/spawn.py",    "/multiprocess/forkserver.py",    "/multiprocess/resource_tracker.py"};
+  constexpr std::string_view kFiles[] = {"/multiprocessing/spawn.py", "/multiprocessing/forkserver.py",
+                                         "/multiprocessing/resource_tracker.py"};
   return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
 }
 
 // Where a process of multiprocessing begins.
 bool BeginsWorker(std::string_view file, std::string_view name) {
-  return (file.ends_with("/multiprocessing/process.py") || file.ends_with("/multiprocess/process.py")) &&
-         name.ends_with("_bootstrap");
+  return file.ends_with("/multiprocessing/process.py") && name.ends_with("_bootstrap");
 }
 
-PythonTag TagOfFunction(std::string_view path, std::string_view name, PythonOrigin origin) {
+PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
   if (origin == PythonOrigin::kImport) return PythonTag::kImport;
-  // A copy of multiprocessing, for Hugging Face's datasets and pathos.
-  const std::string file = absl::StrReplaceAll(std::string(path), {{"/multiprocess/", "/multiprocessing/"}});
   for (const Known& known : kKnown) {
     if (IsPath(file, known.path) && IsName(name, known.name) && MayBeLibrary(origin, known.path)) return known.tag;
   }
@@ -185,9 +181,11 @@ PythonTags::PythonTags(const Timeline& timeline) {
   std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size()),
       worker(python.functions.size()), text(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
-    const std::string_view file = timeline.strings.Get(python.functions[i].file),
-                           name = timeline.strings.Get(python.functions[i].name);
-    const PythonOrigin origin = PythonOriginOf(file, name);
+    const std::string& path = timeline.strings.Get(python.functions[i].file);
+    const std::string_view name = timeline.strings.Get(python.functions[i].name);
+    const PythonOrigin origin = PythonOriginOf(path, name);
+    // Hugging Face's datasets and pathos have a copy of multiprocessing.
+    const std::string file = absl::StrReplaceAll(path, {{"/multiprocess/", "/multiprocessing/"}});
     of_function[i] = TagOfFunction(file, name, origin);
     own_function[i] = origin == PythonOrigin::kProgram;
     bootstrap[i] = IsBootstrap(file);

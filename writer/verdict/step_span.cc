@@ -306,11 +306,9 @@ StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t
   }
   span.loop = {};
   const Thread& thread = timeline.threads[span.thread];
-  const int64_t start = std::max<int64_t>(thread.start_ps, 0);
-  const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
+  const TimeSpan whole = TimeOf(timeline, thread);
   const bool of_interpreter = IsInterpreter(timeline.processes[thread.process]);
-  span.spans = python == nullptr ? std::vector<TimeSpan>{{start, end}}
-                                 : WithoutImports(*python, tags, of_interpreter, {start, end});
+  span.spans = python == nullptr ? std::vector<TimeSpan>{whole} : WithoutImports(*python, tags, of_interpreter, whole);
   std::erase_if(span.spans, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
   if (span.spans.empty()) {
     // A script that also starts a short program of Python.
@@ -342,6 +340,11 @@ int64_t LengthOf(const std::vector<TimeSpan>& spans) {
   int64_t length = 0;
   for (const TimeSpan& span : spans) length += span.end_ps - span.start_ps;
   return length;
+}
+
+TimeSpan TimeOf(const Timeline& timeline, const Thread& thread) {
+  const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
+  return {std::max<int64_t>(thread.start_ps, 0), end};
 }
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags) {

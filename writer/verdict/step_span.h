@@ -29,6 +29,9 @@ StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags);
 
 int64_t LengthOf(const std::vector<TimeSpan>& spans);
 
+// The part of the thread's life that is in the window.
+TimeSpan TimeOf(const Timeline& timeline, const Thread& thread);
+
 // Calls `visit(start_ps, end_ps)` for each intersection of [start, end) with the spans. `*at` is the span to begin
 // with, and is advanced: the calls must come in order of time.
 template <typename Visit>

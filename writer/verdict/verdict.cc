@@ -70,9 +70,8 @@ std::string OtherProcess(const Timeline& timeline, const Thread& thread) {
 // A loop, or what is left without imports, may be a small part of the thread's time. Empty: it is most of it.
 std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t covered_ps) {
   if (span.basis != VerdictBasis::kLoop && span.basis != VerdictBasis::kMainThread) return "";
-  const Thread& thread = timeline.threads[span.thread];
-  const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
-  const int64_t whole_ps = end - std::max<int64_t>(thread.start_ps, 0);
+  const TimeSpan whole = TimeOf(timeline, timeline.threads[span.thread]);
+  const int64_t whole_ps = whole.end_ps - whole.start_ps;
   if (covered_ps >= whole_ps / 2) return "";
   return StrCat(
       "this covers ", HumanTime(covered_ps), " of the thread's ", HumanTime(whole_ps), ": the rest is ",
