@@ -23,6 +23,8 @@ using std::chrono::milliseconds;
 constexpr int kMaxFrames = 256;
 constexpr size_t kMaxPending = 1024;
 constexpr int kMaxListings = 4;
+// After so many samples a thread gets another period. A change takes two system calls, and interrupts the thread's CPU.
+constexpr uint32_t kSamplesPerPeriod = 8;
 // 4 MB of buffers; the buffers of further threads hold 3 samples. A user may lock 8 MB, and half a MB per CPU.
 constexpr uint32_t kMaxLargeEvents = 32;
 constexpr milliseconds kEmitInterval(250);
@@ -73,11 +75,12 @@ bool NativeTarget::OpenThread(int32_t tid) {
   if (refused_ || threads_.contains(tid)) return true;
   int error = 0;
   std::unique_ptr<PerfEvent> event;
+  const uint64_t period_ns = DrawPeriod();
   if (threads_.size() >= kMaxThreads || shared_.events >= shared_.max_events) {
     error = EMFILE;
   } else {
     const bool small = shared_.events >= kMaxLargeEvents;
-    event = PerfEvent::Open({.tid = tid, .period_ns = period_ns_, .small = small}, &error);
+    event = PerfEvent::Open({.tid = tid, .period_ns = period_ns, .small = small}, &error);
   }
   if (event == nullptr) {
     if (error == ESRCH) return true;  // the thread has ended
@@ -91,6 +94,7 @@ bool NativeTarget::OpenThread(int32_t tid) {
   ++shared_.events;
   Thread& thread = threads_[tid];
   thread.event = std::move(event);
+  thread.period_ns = period_ns;
   thread.inner = tid;
   if (nested_) {
     bool ignored = false;
@@ -134,6 +138,7 @@ void NativeTarget::Take(Time now) {
     Thread& thread = at->second;
     thread.event->Read([&](const PerfRecord& record) { TakeRecord(&thread, record); });
     if (!thread.exited) {
+      if (thread.samples_of_period >= kSamplesPerPeriod) ChangePeriod(&thread);
       ++at;
       continue;
     }
@@ -225,7 +230,8 @@ void NativeTarget::TakeSample(Thread* thread, const PerfRecord& record) {
   sample.tid = thread->inner;
   thread->ran = true;
   sample.node = is_known ? FindNativeNode(addresses, complete, &trie_) : 0;
-  sample.period_us = static_cast<uint32_t>(period_ns_ / 1000);
+  sample.period_us = static_cast<uint32_t>((thread->period_ns + std::exchange(thread->unsampled_ns, 0)) / 1000);
+  ++thread->samples_of_period;
   pending_.push_back(sample);
 }
 
@@ -233,7 +239,17 @@ void NativeTarget::SetPeriod(uint64_t period_ns) {
   if (!running_ || period_ns == period_ns_) return;
   period_ns_ = period_ns;
   status_.interval_us = static_cast<uint32_t>(period_ns / 1000);
-  for (auto& [tid, thread] : threads_) thread.event->SetPeriod(period_ns);
+  for (auto& [tid, thread] : threads_) ChangePeriod(&thread);
+}
+
+uint64_t NativeTarget::DrawPeriod() {
+  return static_cast<uint64_t>(shared_.periods.Next(std::chrono::nanoseconds(period_ns_)).count());
+}
+
+void NativeTarget::ChangePeriod(Thread* thread) {
+  thread->period_ns = DrawPeriod();
+  thread->unsampled_ns += thread->event->SetPeriod(thread->period_ns);
+  thread->samples_of_period = 0;
 }
 
 void NativeTarget::Emit() {

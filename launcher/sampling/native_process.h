@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "launcher/sampling/perf_events.h"
+#include "launcher/sampling/random_interval.h"
 #include "launcher/sampling/sampled_process.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/target_modules.h"
@@ -43,6 +44,7 @@ struct NativeShared {
   Unwinder unwinder;
   uint32_t events = 0;  // open events of all processes
   uint32_t max_events = 0;
+  RandomInterval periods{0.25};  // the shortest fits the buffers of 3 samples
 };
 
 class NativeTarget {
@@ -56,7 +58,7 @@ class NativeTarget {
 
   void Start(uint64_t period_ns);
   void Take(Time now);
-  // Call Take before: samples that are read later are recorded with the new period.
+  // The mean of the threads' periods. Call Take before: samples that are read later are recorded with the new period.
   void SetPeriod(uint64_t period_ns);
   void Emit();
   void Stop();
@@ -69,6 +71,9 @@ class NativeTarget {
     int32_t inner = 0;  // thread id in the target's pid namespace
     bool exited = false;
     bool ran = false;  // a sample was taken since the usage was last read
+    uint64_t period_ns = 0;
+    uint64_t unsampled_ns = 0;       // CPU time of the period before, which the next sample stands for, too
+    uint32_t samples_of_period = 0;  // taken with this period
     ScopedFd schedstat;
     UsageTrack usage;
   };
@@ -82,6 +87,8 @@ class NativeTarget {
   void Refuse(int error);
   void TakeRecord(Thread* thread, const PerfRecord& record);
   void TakeSample(Thread* thread, const PerfRecord& record);
+  uint64_t DrawPeriod();
+  void ChangePeriod(Thread* thread);
   void TakeUsage(Time now);
   void ReadUsage(int32_t tid, Thread* thread, Time now);
   void EmitStatus(Time now);

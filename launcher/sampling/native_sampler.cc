@@ -28,12 +28,7 @@ constexpr int kPeriodsPerTick = 2;
 constexpr int kNice = 5;
 constexpr uint32_t kMaxEvents = 2048;  // 77 MB of buffers
 
-// 1 % longer than requested: exactly 100 Hz would alias with the kernel's tick and with work that the program does 100
-// times a second.
-nanoseconds PeriodOf(uint32_t rate) {
-  const nanoseconds even(1'000'000'000 / std::clamp<uint32_t>(rate, 1, 10'000));
-  return even + even / 100;
-}
+nanoseconds PeriodOf(uint32_t rate) { return nanoseconds(1'000'000'000 / std::clamp<uint32_t>(rate, 1, 10'000)); }
 
 // A quarter of the descriptor limit: segments need descriptors, too.
 uint32_t MaxEvents() {

@@ -208,6 +208,7 @@ uint64_t ReadPerfRing(std::span<const uint8_t> ring, uint64_t tail, uint64_t hea
 std::unique_ptr<PerfEvent> PerfEvent::Open(const Options& options, int* error) {
   std::unique_ptr<PerfEvent> event(new PerfEvent);
   event->fd_.Reset(OpenEvent(options));
+  event->period_ns_ = std::max<uint64_t>(options.period_ns, 1);
   *error = event->fd_.valid() ? 0 : errno;
   if (*error != 0) return nullptr;
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -237,7 +238,20 @@ void PerfEvent::Read(const std::function<void(const PerfRecord&)>& take) {
   __atomic_store_n(&page->data_tail, read, __ATOMIC_RELEASE);
 }
 
-void PerfEvent::SetPeriod(uint64_t period_ns) { ioctl(fd_.get(), PERF_EVENT_IOC_PERIOD, &period_ns); }
+uint64_t PerfEvent::CpuNs() const {
+  uint64_t count = 0;
+  return read(fd_.get(), &count, sizeof(count)) == sizeof(count) ? count : 0;
+}
+
+uint64_t PerfEvent::SetPeriod(uint64_t period_ns) {
+  const uint64_t now_ns = CpuNs();
+  period_ns = std::max<uint64_t>(period_ns, 1);
+  if (ioctl(fd_.get(), PERF_EVENT_IOC_PERIOD, &period_ns) != 0) return 0;
+  const uint64_t begun_ns = now_ns > period_set_ns_ ? (now_ns - period_set_ns_) % period_ns_ : 0;
+  period_ns_ = period_ns;
+  period_set_ns_ = now_ns;
+  return begun_ns;
+}
 
 int PerfEventParanoid() {
   int value = INT_MIN;

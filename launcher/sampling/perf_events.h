@@ -74,15 +74,21 @@ class PerfEvent {
 
   // Calls `take` for each record since the last call.
   void Read(const std::function<void(const PerfRecord&)>& take);
-  // The new period is used from the next sample on.
-  void SetPeriod(uint64_t period_ns);
+  // Begins a new period now. Returns for how much CPU time (ns) of the thread the period before lasted, which ended
+  // without a sample.
+  uint64_t SetPeriod(uint64_t period_ns);
   uint64_t corrupt() const { return corrupt_; }
 
  private:
   PerfEvent() = default;
 
+  // CPU time of the thread (ns) since the event was opened.
+  uint64_t CpuNs() const;
+
   ScopedFd fd_;
   ScopedMapping mapping_;
+  uint64_t period_ns_ = 0;
+  uint64_t period_set_ns_ = 0;  // CpuNs() when the period was set
   std::vector<uint8_t> scratch_;
   uint64_t corrupt_ = 0;
 };

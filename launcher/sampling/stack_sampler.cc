@@ -16,6 +16,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+// With half of the interval to each side, samples fall on any moment of a loop that takes one interval equally often.
+constexpr double kSpread = 0.5;
 constexpr milliseconds kLongestPause(200);  // while no process runs Python: ends of processes must be detected
 
 microseconds IntervalOf(uint32_t rate) { return microseconds(1'000'000 / std::clamp<uint32_t>(rate, 1, 100'000)); }
@@ -23,7 +25,10 @@ microseconds IntervalOf(uint32_t rate) { return microseconds(1'000'000 / std::cl
 }  // namespace
 
 StackSampler::StackSampler(const SamplerOptions& options, EmitFrame emit)
-    : options_(options), emit_(std::move(emit)), governor_(IntervalOf(options.rate), options.max_cpu_share) {
+    : options_(options),
+      emit_(std::move(emit)),
+      governor_(IntervalOf(options.rate), options.max_cpu_share),
+      intervals_(kSpread) {
   started_ = StartThread(&thread_, [this] { Run(); });
 }
 
@@ -100,7 +105,7 @@ void StackSampler::Tick() {
   Time due = now + kLongestPause;
   for (const auto& process : processes_) due = std::min(due, process->Due(now));
   // Missed ticks are skipped: several samples at one moment would all be equal.
-  next_tick_ = std::max({next_tick_ + governor_.interval(), Clock::now(), due});
+  next_tick_ = std::max({next_tick_ + intervals_.Next(governor_.interval()), Clock::now(), due});
 }
 
 }  // namespace tbprof

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "launcher/sampling/random_interval.h"
 #include "launcher/sampling/rate_governor.h"
 #include "launcher/sampling/sampled_process.h"
 #include "launcher/sampling/sampler_commands.h"
@@ -67,6 +68,7 @@ class StackSampler {
   bool armed_ = false;
   Time next_tick_{};
   RateGovernor governor_;
+  RandomInterval intervals_;
   YoungProcesses young_;
   std::vector<std::unique_ptr<ProcessSampler>> processes_;
   absl::Status started_;

@@ -76,6 +76,18 @@ TEST(NativeSamples, TwoFunctionsOfKnownShares_HaveThem) {
   EXPECT_GT(run.profile->Count("Heavy [burns]"), 0);
 }
 
+// At equal distances, all samples fell into one of the functions: at 200 samples a second, the same moment of each
+// turn.
+TEST(NativeSamples, ProgramInTheRhythmOfTheSamples_HasItsShares) {
+  const RunResult run = Sampled({"rhythm", "2500"});
+  if (!IsPermitted(run)) return;
+  const nlohmann::json& native = run.summary["native"];
+  const auto heavy = static_cast<double>(SelfSamples(native, "Heavy"));
+  const auto light = static_cast<double>(SelfSamples(native, "Light"));
+  ASSERT_GE(heavy + light, 20) << native.dump();
+  EXPECT_NEAR(heavy / (heavy + light), 0.75, 0.2) << heavy + light << " samples";
+}
+
 TEST(NativeSamples, ThreadMadeLater_IsSampledOnItsOwnLine) {
   const RunResult run = Sampled({"thread", "1000"});
   if (!IsPermitted(run)) return;

@@ -62,6 +62,39 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   EXPECT_TRUE(run.Printed("heavy")) << run.AllPrinted();
 }
 
+// Two functions take turns 100 times a second, 3 and 7 ms each: in the rhythm of the samples.
+constexpr const char* kRhythm = R"(
+import time
+
+def short(until):
+    while time.monotonic() < until: pass
+
+def long(until):
+    while time.monotonic() < until: pass
+
+now = time.monotonic()
+for turn in range(400):
+    short(now + 0.003)
+    long(now + 0.010)
+    now += 0.010
+)";
+
+// At equal distances, all samples fell into one of the functions.
+TEST(PythonSamples, ProgramInTheRhythmOfTheSamples_HasItsShares) {
+  const std::string python = "/usr/bin/python3";
+  if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
+  const RunResult run = RunUnderTbprof({python, "-c", kRhythm});
+  ASSERT_EQ(run.status, 0) << run.AllPrinted();
+  const nlohmann::json& group = run.summary["python"]["groups"][0];
+  double samples[2] = {};
+  for (const bool is_long : {false, true}) {
+    const nlohmann::json* const function = FindFunction(group["top_self"], is_long ? "long" : "short");
+    ASSERT_NE(function, nullptr) << group.dump();
+    samples[is_long] = (*function)["self_samples"].get<double>();
+  }
+  EXPECT_NEAR(samples[1] / (samples[0] + samples[1]), 0.7, 0.2) << samples[0] << " and " << samples[1];
+}
+
 // Three threads of two names work, the main thread waits.
 constexpr const char* kThreads = R"(
 import threading

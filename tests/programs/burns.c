@@ -2,7 +2,9 @@
 // Uses CPU time in two functions, one with three times the work of the other: at once, in a thread made later, in a
 // fork child, after an exec, until it is killed.
 //
-//   burns plain|thread|fork|exec|kill|short [CPU_MS]
+//   burns plain|thread|fork|exec|kill|short|rhythm [CPU_MS]
+//
+// rhythm: the two functions take turns 200 times in a second of CPU time, three quarters of each turn in the first.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,6 +27,21 @@ static __attribute__((noinline)) void Heavy(uint64_t units) {
 
 static __attribute__((noinline)) void Light(uint64_t units) {
   for (uint64_t i = 0; i < units; ++i) sink = sink * 3 + i;
+}
+
+static uint64_t ThreadCpuUs(void) {
+  struct timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+}
+
+static void BurnInRhythm(uint64_t cpu_ms) {
+  const uint64_t turn_us = 5000;
+  const uint64_t begin = ThreadCpuUs();
+  for (uint64_t at = begin; at < begin + cpu_ms * 1000; at += turn_us) {
+    while (ThreadCpuUs() < at + turn_us * 3 / 4) Heavy(5000);
+    while (ThreadCpuUs() < at + turn_us) Light(15000);
+  }
 }
 
 static long ThreadCpuMs(void) {
@@ -57,6 +74,8 @@ int main(int count, char** arguments) {
   const long cpu_ms = count > 2 ? atol(arguments[2]) : 1000;
   if (strcmp(mode, "plain") == 0) {
     BurnBoth(cpu_ms);
+  } else if (strcmp(mode, "rhythm") == 0) {
+    BurnInRhythm((uint64_t)cpu_ms);
   } else if (strcmp(mode, "thread") == 0) {
     BurnBoth(cpu_ms / 4);
     pthread_t thread;

@@ -6,8 +6,8 @@
 namespace tbprof {
 namespace {
 
-// One or two lost samples do not end a span.
-constexpr int64_t kLongestGapInHalfPeriods = 5;
+// One lost sample does not end a span: an interval between samples is at most one and a half periods.
+constexpr int64_t kLongestGapInHalfPeriods = 6;
 
 bool IsGap(const PythonRun& before, const PythonRun& after) {
   const int64_t period_ps = std::max(before.period_ps, after.period_ps);
@@ -35,6 +35,10 @@ void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs) {
     if (i == 0) continue;
     PythonRun& before = (*runs)[i - 1];
     const int64_t middle_ps = before.last_ps + (run.first_ps - before.last_ps) / 2;
+    if (!IsGap(before, run)) {
+      before.to_ps = run.from_ps = middle_ps;
+      continue;
+    }
     before.to_ps = std::min(before.to_ps, middle_ps);
     run.from_ps = std::max(run.from_ps, middle_ps);
   }

@@ -21,8 +21,8 @@ namespace tbprof {
 // The size of a span in the xplane file.
 inline constexpr uint64_t kPythonSpanBytes = 36;
 
-// Sets from_ps and to_ps of the runs of a thread: half a period around its samples, less if the next run is nearer, and
-// within [0, duration_ps].
+// Sets from_ps and to_ps of the runs of a thread: up to the middle between two runs, half a period around samples
+// without a neighbour, within [0, duration_ps].
 void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs);
 
 class PythonSpans {

@@ -197,11 +197,16 @@ TEST(NativeSampler, ProcessThatUsesCpu_HasItsStacks) {
   if (!IsPermitted(&spool)) return;
   EXPECT_GE(spool.Innermost(BurnInner) * 10, spool.samples.size() * 9);
   EXPECT_GE(spool.Within(BurnOuter) * 10, spool.samples.size() * 9);
+  std::set<uint32_t> periods;
   for (const NativeSample& sample : spool.samples) {
     EXPECT_EQ(sample.tid, child.pid());
     EXPECT_GE(sample.ticks, begin);
-    EXPECT_EQ(sample.period_us, 2020u);
+    // Up to a quarter away from the mean, and what was left of the period before.
+    EXPECT_GE(sample.period_us, 1500u);
+    EXPECT_LE(sample.period_us, 5000u);
+    periods.insert(sample.period_us);
   }
+  EXPECT_GE(periods.size(), 5u) << "a period is used for eight samples, or what one buffer held";
   EXPECT_EQ(spool.status.samples, spool.samples.size());
   EXPECT_LE(spool.status.cut * 20, spool.status.samples) << "stacks are complete";
 }
@@ -273,7 +278,7 @@ TEST(NativeSampler, CostOverItsShare_LowersTheRate) {
   sampler.AddProcess(child.process());
   sampler.SetArmed(true);
   if (!IsPermitted(&spool)) return;
-  EXPECT_TRUE(spool.WaitFor([&] { return spool.status.interval_us >= 4 * 2020; }));
+  EXPECT_TRUE(spool.WaitFor([&] { return spool.status.interval_us >= 4 * 2000; }));
 }
 
 TEST(NativeSampler, ProcessThatHasEnded_IsNoError) {

@@ -266,6 +266,37 @@ TEST(PerfEvent, OwnThread_IsSampledInTheFunctionThatUsesCpu) {
   EXPECT_EQ(event->corrupt(), 0u);
 }
 
+uint64_t ThreadCpuNs() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(used.tv_nsec);
+}
+
+void BurnFor(uint64_t cpu_ns) {
+  for (const uint64_t end = ThreadCpuNs() + cpu_ns; ThreadCpuNs() < end;) BurnForSamples(1000);
+}
+
+TEST(PerfEvent, NewPeriod_ReturnsTheCpuTimeSinceTheLastSample) {
+  constexpr uint64_t kMs = 1'000'000;
+  int error = 0;
+  const uint64_t before_open = MonotonicNs();
+  const auto event = PerfEvent::Open({.tid = gettid(), .period_ns = 60'000 * kMs}, &error);
+  if (event == nullptr) return;  // the first test checks the reason
+  const uint64_t opened = ThreadCpuNs();
+  BurnFor(20 * kMs);
+  const uint64_t before_set = ThreadCpuNs();
+  const uint64_t unsampled = event->SetPeriod(10 * kMs);
+  // The event's clock contains what a hypervisor took away; the thread's does not.
+  EXPECT_GE(unsampled * 10, (before_set - opened) * 9);
+  EXPECT_LE(unsampled, MonotonicNs() - before_open);
+  BurnFor(35 * kMs);
+  EXPECT_LT(event->SetPeriod(60'000 * kMs), 10 * kMs) << "whole periods ended with a sample";
+  const uint64_t set = ThreadCpuNs();
+  BurnFor(5 * kMs);
+  const uint64_t end = ThreadCpuNs();
+  EXPECT_GE(event->SetPeriod(kMs) * 10, (end - set) * 9) << "counted from the last change on";
+}
+
 TEST(PerfEvent, ThreadThatIsNotThere_IsEsrch) {
   if (ProbePerfEvents() != 0) return;  // the test above checks the reason
   int error = 0;

@@ -79,14 +79,21 @@ TEST_F(PythonSpansTest, RecursiveFunction_HasASpanForEachFrame) {
   EXPECT_EQ(python_.threads[0].spans[2].depth, 2u);
 }
 
-TEST_F(PythonSpansTest, GapOfTwoAndAHalfPeriods_IsBridgedAndALongerOneIsNot) {
+TEST_F(PythonSpansTest, GapOfThreePeriods_IsBridgedAndALongerOneIsNot) {
   Run(100, 100, 1, "a");
-  Run(125, 125, 1, "a");
-  EXPECT_THAT(Spans(), ElementsAre("a 95+35 x2:1"));
+  Run(130, 130, 1, "a");
+  EXPECT_THAT(Spans(), ElementsAre("a 95+40 x2:1"));
   python_.threads[0] = {};
   Run(100, 100, 1, "a");
-  Run(131, 131, 1, "a");
-  EXPECT_THAT(Spans(), ElementsAre("a 95+10 x1:1", "a 126+10 x1:1"));
+  Run(136, 136, 1, "a");
+  EXPECT_THAT(Spans(), ElementsAre("a 95+10 x1:1", "a 131+10 x1:1"));
+}
+
+TEST_F(PythonSpansTest, RunsAtUnequalDistances_MeetInTheMiddle) {
+  Run(100, 100, 1, "a");
+  Run(114, 114, 1, "b");
+  Run(120, 120, 1, "c");
+  EXPECT_THAT(Spans(), ElementsAre("a 95+12 x1:1", "b 107+10 x1:1", "c 117+8 x1:1"));
 }
 
 TEST_F(PythonSpansTest, SampleWithoutFrames_EndsSpans) {
