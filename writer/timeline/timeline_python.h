@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The Python part of a timeline: sampled stacks of threads. Times and indexes as in timeline.h. A sample stands for
-// half a period before and after it, or up to the middle between two samples: a span means "seen in N samples", never
-// one call.
+// The Python part of a timeline: sampled stacks of threads. Times and indexes as in timeline.h. A sample stands for the
+// time up to the middle between it and its neighbours, half a period where there is none: a span means "seen in N
+// samples", never one call.
 //
 // Process: the converter.
 #ifndef TBPROF_WRITER_TIMELINE_TIMELINE_PYTHON_H_
