@@ -20,6 +20,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "launcher/base/control_socket.h"
+#include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "launcher/capture/capture_targets.h"
 #include "launcher/capture/profiler_client.h"
@@ -135,7 +136,7 @@ class CaptureCommand {
       workers_.back().name = target.name;
     }
     if (workers_.empty()) return;
-    remote_thread_ = std::thread([this] {
+    const absl::Status started = StartThread(&remote_thread_, [this] {
       RemoteCapture request;
       request.duration = options_.capture_duration;
       request.start = start_;
@@ -158,6 +159,12 @@ class CaptureCommand {
           },
           [this](const RemoteWorker& worker) { PrintWorker(worker); }, tls_.get());
     });
+    if (started.ok()) return;
+    for (RemoteWorker& worker : workers_) {
+      worker.state = RemoteWorker::State::kFailed;
+      worker.status = started;
+      PrintWorker(worker);
+    }
   }
 
   void PrintWorker(const RemoteWorker& worker) {

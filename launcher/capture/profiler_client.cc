@@ -25,6 +25,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "launcher/proto/profiler_service.pb.h"
 #include "launcher/service/profiler_request.h"
@@ -352,7 +353,7 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
   std::vector<std::thread> threads;
   threads.reserve(workers->size());
   for (RemoteWorker& worker : *workers) {
-    threads.emplace_back([&, mine = &worker] {
+    const absl::Status started = StartThread(&threads.emplace_back(), [&, mine = &worker] {
       absl::Duration pause = kFirstPause;
       for (;;) {
         ++mine->attempts;
@@ -387,6 +388,12 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
         pause *= 2;
       }
     });
+    if (started.ok()) continue;
+    threads.pop_back();
+    const std::lock_guard<std::mutex> lock(mutex);
+    worker.state = RemoteWorker::State::kFailed;
+    worker.status = started;
+    changed(worker);
   }
   for (std::thread& thread : threads) thread.join();
 }

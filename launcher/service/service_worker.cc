@@ -34,6 +34,7 @@
 #include "launcher/base/control_socket.h"
 #include "launcher/base/listener_pause.h"
 #include "launcher/base/port_users.h"
+#include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "launcher/proto/profiler_service.grpc.pb.h"
 #include "launcher/service/profiler_request.h"
@@ -123,12 +124,15 @@ class Launcher {
  public:
   // `gone`: an eventfd that becomes readable when the connection has ended.
   Launcher(ControlConnection connection, int gone) : connection_(std::move(connection)), gone_event_(gone) {
-    reader_ = std::thread([this] { ReadAnswers(); });
+    started_ = StartThread(&reader_, [this] { ReadAnswers(); }).ok();
   }
   ~Launcher() {
     shutdown(connection_.fd(), SHUT_RDWR);
-    reader_.join();
+    if (reader_.joinable()) reader_.join();
   }
+
+  // False: no answer can be read.
+  bool started() const { return started_; }
 
   struct Answer {
     ControlAnswer answer;
@@ -232,6 +236,7 @@ class Launcher {
   uint64_t ids_ = 0;
   bool gone_ = false;
   uint64_t last_ns_ = ReadMonotonic();
+  bool started_ = false;
   std::thread reader_;
 };
 
@@ -555,6 +560,7 @@ int ServiceWorker(const char* listener_count, const char* users_text, const char
   gpr_set_log_function([](gpr_log_func_args*) {});
 
   Launcher launcher(ControlConnection(ScopedFd(kServiceControlFd)), gone.get());
+  if (!launcher.started()) return 1;
   // gRPC keeps the pointer forever and deletes it at exit, contrary to its header.
   auto* const receipts = new Receipts();
   grpc::Server::SetGlobalCallbacks(receipts);

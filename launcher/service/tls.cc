@@ -16,8 +16,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 
+#include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "wire/clock.h"
 #include "writer/base/file_ops.h"
@@ -180,6 +184,22 @@ void Relay(SSL* ssl, int tls, int plain) {
   }
 }
 
+// What a relay's thread owns. SSL_free comes before its socket is closed.
+struct Ends {
+  Ends(Owned<SSL> ssl_end, ScopedFd tls_end, ScopedFd plain_end)
+      : tls(std::move(tls_end)), plain(std::move(plain_end)), ssl(std::move(ssl_end)) {}
+  ScopedFd tls, plain;
+  Owned<SSL> ssl;
+};
+
+// Runs `body` in a thread of its own, which nobody joins. False: no thread could be started.
+bool StartRelay(std::function<void()> body) {
+  std::thread thread;
+  if (!StartThread(&thread, std::move(body)).ok()) return false;
+  thread.detach();
+  return true;
+}
+
 bool MakePair(ScopedFd* ours, ScopedFd* theirs) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return false;
@@ -260,16 +280,17 @@ ScopedFd TlsContext::Accept(ScopedFd connection) {
     --accepted;
     return ScopedFd();
   }
-  SSL* const ssl = SSL_new(context_);
-  std::thread([ssl, tls = std::move(connection), plain = std::move(ours)] {
-    const Owned<SSL> owned(ssl);
-    if (ssl != nullptr && SSL_set_fd(ssl, tls.get()) == 1) {
-      SSL_set_accept_state(ssl);
-      if (Handshake(ssl, tls.get())) Relay(ssl, tls.get(), plain.get());
+  const auto ends = std::make_shared<Ends>(Owned<SSL>(SSL_new(context_)), std::move(connection), std::move(ours));
+  const bool started = StartRelay([ends] {
+    if (ends->ssl != nullptr && SSL_set_fd(ends->ssl.get(), ends->tls.get()) == 1) {
+      SSL_set_accept_state(ends->ssl.get());
+      if (Handshake(ends->ssl.get(), ends->tls.get())) Relay(ends->ssl.get(), ends->tls.get(), ends->plain.get());
     }
     --accepted;
-  }).detach();
-  return theirs;
+  });
+  if (started) return theirs;
+  --accepted;
+  return ScopedFd();
 }
 
 absl::StatusOr<ScopedFd> TlsContext::Connect(ScopedFd connection, const std::string& host) {
@@ -291,9 +312,10 @@ absl::StatusOr<ScopedFd> TlsContext::Connect(ScopedFd connection, const std::str
     return absl::UnauthenticatedError(
         StrCat("TLS: ", verified != X509_V_OK ? X509_verify_cert_error_string(verified) : LastError().c_str()));
   }
-  std::thread([ssl = std::move(ssl), tls = std::move(connection), plain = std::move(ours)] {
-    Relay(ssl.get(), tls.get(), plain.get());
-  }).detach();
+  const auto ends = std::make_shared<Ends>(std::move(ssl), std::move(connection), std::move(ours));
+  if (!StartRelay([ends] { Relay(ends->ssl.get(), ends->tls.get(), ends->plain.get()); })) {
+    return absl::ResourceExhaustedError("TLS: no thread for the connection");
+  }
   return theirs;
 }
 

@@ -32,7 +32,7 @@ class TlsContext {
   ~TlsContext();
 
   // Returns the plain end of a connection at once; it closes if the peer does not finish the handshake in 5 s. Not
-  // valid: too many connections are open.
+  // valid: too many connections are open, or there is no thread for this one.
   ScopedFd Accept(ScopedFd connection);
   // `host` (without brackets): the name or address that the certificate must have.
   absl::StatusOr<ScopedFd> Connect(ScopedFd connection, const std::string& host);
