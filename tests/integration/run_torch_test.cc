@@ -602,6 +602,13 @@ TEST(Torch, ManyMemoryReports_AreThinned) {
   int64_t highest = 0;
   for (const Event& event : events) highest = std::max(highest, event.Number("bytes_allocated"));
   EXPECT_EQ(highest, (3 << 20) + 1000 + 199'999);
+  // Each report is read, however few of them are shown.
+  const nlohmann::json& rows = pair.profiled.summary["conservation"];
+  const auto row = std::ranges::find_if(rows, [](const auto& one) { return one["kind"] == "tensor_memory_reports"; });
+  ASSERT_NE(row, rows.end()) << rows.dump();
+  EXPECT_GE((*row)["made"], 200'000);
+  EXPECT_EQ((*row)["published"], (*row)["made"]);
+  EXPECT_EQ((*row)["holds"], true);
 }
 
 TEST(Torch, MemoryWithOldStrings_IsRecorded) {

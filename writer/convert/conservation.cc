@@ -47,6 +47,8 @@ Kind KindOfCounted(uint32_t counted) {
       return Kind::kTorch;
     case kCountedPythonStack:
       return Kind::kPythonStack;
+    case kCountedTensor:
+      return Kind::kTensorMemory;
     case kCountedBlock:
       return Kind::kBlock;
     case kCountedGpuKernel:
@@ -108,6 +110,8 @@ Kind Conservation::KindOf(uint32_t segment, RecordKind kind, uint8_t flags, uint
       return aux == kTorchDomain ? Kind::kTorch : Kind::kAnnotation;
     case RecordKind::kPythonStack:
       return Kind::kPythonStack;
+    case RecordKind::kTensorMemory:
+      return Kind::kTensorMemory;
     case RecordKind::kGpuKernel:
       return Kind::kGpuKernel;
     case RecordKind::kGpuCopy:
@@ -230,6 +234,7 @@ uint64_t Conservation::PublishedOf(Kind kind, const Input& input, const Timeline
       return input.samples;
     // These kinds have no event per record: the records that the converter has read count as published.
     case Kind::kPythonStack:
+    case Kind::kTensorMemory:
     case Kind::kRecord:
     case Kind::kBlock:
       return passed_[Index(kind)];

@@ -220,7 +220,7 @@ class Builder {
     return kind == ConservedKind::kGpuCall || kind == ConservedKind::kGpuKernel || kind == ConservedKind::kGpuCopy;
   }
   static bool IsOnlyRead(ConservedKind kind) {
-    return kind == ConservedKind::kBlock || kind == ConservedKind::kPythonStack;
+    return kind == ConservedKind::kBlock || kind == ConservedKind::kPythonStack || kind == ConservedKind::kTensorMemory;
   }
 
   // A record of a GPU that becomes no event is outside the window, has no usable time, or is corrupt.
