@@ -191,7 +191,7 @@ Part NotRecordedPart(const Report& report) {
     part.rows.push_back(StrCat("- left out above, idle pools: ", Plain(idle)));
   }
   if (const std::string idle = IdleThreadsText(report); !idle.empty()) {
-    part.rows.push_back(StrCat("- left out above: ", idle, " that only wait"));
+    part.rows.push_back(StrCat("- left out above: ", idle));
   }
   return part;
 }

@@ -52,7 +52,7 @@ std::string WaitPlace(const WaitRow& row);
 std::string NativeName(const NativeRow& row);
 // `12.3 s in 3 wait sites of OpenBLAS, CUDA`; empty: there are none.
 std::string IdlePoolsText(const Report& report);
-// `14 threads of Python`: threads that only wait; empty: none.
+// `14 threads of Python only wait`; empty: none.
 std::string IdleThreadsText(const Report& report);
 // `rank 3 (node1): 60 steps, median 12 ms; 62 % of the step: …`.
 std::string RankLine(const RankAnswer& rank);

@@ -77,7 +77,7 @@ Table PythonTable(const Report& report) {
     }
   }
   if (const std::string idle = IdleThreadsText(report); !idle.empty()) {
-    AddLine(StrCat("      ", RankPrefix(report), idle, " only wait"), &table);
+    AddLine(StrCat("      ", RankPrefix(report), idle), &table);
   }
   return table;
 }

@@ -125,7 +125,7 @@ std::string IdlePoolsText(const Report& report) {
 std::string IdleThreadsText(const Report& report) {
   uint64_t threads = 0;
   for (const PythonThreads& group : report.python) threads += group.idle ? group.thread_count : 0;
-  return threads == 0 ? "" : Plural(threads, "thread of Python", "threads of Python");
+  return threads == 0 ? "" : Plural(threads, "thread of Python only waits", "threads of Python only wait");
 }
 
 std::string RankLine(const RankAnswer& rank) {

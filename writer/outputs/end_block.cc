@@ -64,7 +64,7 @@ std::string Counts(const Timeline& timeline) {
   }
   return StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
                 Plural(timeline.ThreadCount(), "thread", "threads"),
-                idle > 0 ? StrCat(" (", idle, " of them only wait)") : "", ", ",
+                idle > 0 ? StrCat(" (", idle, " of them only ", idle == 1 ? "waits)" : "wait)") : "", ", ",
                 Plural(timeline.records, "record", "records"));
 }
 
