@@ -75,11 +75,12 @@ bool NativeTarget::OpenThread(int32_t tid) {
   if (refused_ || threads_.contains(tid)) return true;
   int error = 0;
   std::unique_ptr<PerfEvent> event;
-  const uint64_t period_ns = DrawPeriod();
+  uint64_t period_ns = 0;
   if (threads_.size() >= kMaxThreads || shared_.events >= shared_.max_events) {
     error = EMFILE;
   } else {
     const bool small = shared_.events >= kMaxLargeEvents;
+    period_ns = DrawPeriod(small);
     event = PerfEvent::Open({.tid = tid, .period_ns = period_ns, .small = small}, &error);
   }
   if (event == nullptr) {
@@ -242,13 +243,23 @@ void NativeTarget::SetPeriod(uint64_t period_ns) {
   for (auto& [tid, thread] : threads_) ChangePeriod(&thread);
 }
 
-uint64_t NativeTarget::DrawPeriod() {
-  return static_cast<uint64_t>(shared_.periods.Next(std::chrono::nanoseconds(period_ns_)).count());
+// A small buffer holds the samples of two mean periods and little more, so that its periods are not shorter.
+uint64_t NativeTarget::DrawPeriod(bool is_small) {
+  const uint64_t mean_ns = is_small ? period_ns_ / 3 * 4 : period_ns_;
+  return static_cast<uint64_t>(shared_.periods.Next(std::chrono::nanoseconds(mean_ns)).count());
 }
 
 void NativeTarget::ChangePeriod(Thread* thread) {
-  thread->period_ns = DrawPeriod();
-  thread->unsampled_ns += thread->event->SetPeriod(thread->period_ns);
+  const uint64_t period_ns = DrawPeriod(thread->event->is_small());
+  const auto change = thread->event->SetPeriod(period_ns);
+  if (!change) return;
+  // The kernel takes no samples of its own code: of the part that was cut, the next sample stands for the share of
+  // user code.
+  const uint64_t whole_ns = change->cpu_ns - change->cut_ns;
+  const double sampled_ns = static_cast<double>(thread->samples_of_period) * static_cast<double>(thread->period_ns);
+  const double share = whole_ns == 0 ? 1 : std::min(sampled_ns / static_cast<double>(whole_ns), 1.0);
+  thread->unsampled_ns += static_cast<uint64_t>(share * static_cast<double>(change->cut_ns));
+  thread->period_ns = period_ns;
   thread->samples_of_period = 0;
 }
 

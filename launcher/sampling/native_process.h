@@ -44,7 +44,7 @@ struct NativeShared {
   Unwinder unwinder;
   uint32_t events = 0;  // open events of all processes
   uint32_t max_events = 0;
-  RandomInterval periods{0.25};  // the shortest fits the buffers of 3 samples
+  RandomInterval periods{0.25};
 };
 
 class NativeTarget {
@@ -87,7 +87,7 @@ class NativeTarget {
   void Refuse(int error);
   void TakeRecord(Thread* thread, const PerfRecord& record);
   void TakeSample(Thread* thread, const PerfRecord& record);
-  uint64_t DrawPeriod();
+  uint64_t DrawPeriod(bool is_small);
   void ChangePeriod(Thread* thread);
   void TakeUsage(Time now);
   void ReadUsage(int32_t tid, Thread* thread, Time now);

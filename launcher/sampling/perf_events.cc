@@ -243,15 +243,19 @@ uint64_t PerfEvent::CpuNs() const {
   return read(fd_.get(), &count, sizeof(count)) == sizeof(count) ? count : 0;
 }
 
-uint64_t PerfEvent::SetPeriod(uint64_t period_ns) {
+std::optional<PerfEvent::Change> PerfEvent::SetPeriod(uint64_t period_ns) {
   const uint64_t now_ns = CpuNs();
   period_ns = std::max<uint64_t>(period_ns, 1);
-  if (ioctl(fd_.get(), PERF_EVENT_IOC_PERIOD, &period_ns) != 0) return 0;
-  const uint64_t begun_ns = now_ns > period_set_ns_ ? (now_ns - period_set_ns_) % period_ns_ : 0;
+  if (ioctl(fd_.get(), PERF_EVENT_IOC_PERIOD, &period_ns) != 0) return std::nullopt;
+  Change change;
+  change.cpu_ns = now_ns > period_set_ns_ ? now_ns - period_set_ns_ : 0;
+  change.cut_ns = change.cpu_ns % period_ns_;
   period_ns_ = period_ns;
   period_set_ns_ = now_ns;
-  return begun_ns;
+  return change;
 }
+
+bool PerfEvent::is_small() const { return mapping_.size() < kRingSizes[1]; }
 
 int PerfEventParanoid() {
   int value = INT_MIN;

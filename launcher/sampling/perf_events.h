@@ -10,7 +10,8 @@
 // Each thread has one event with its own buffer. Threads that are created later are reported (kNewThread) and need
 // their own event. An inherited event would need one event per CPU, and each new thread would pay for all of them.
 //
-// Process: launcher. Not thread-safe. Nothing here waits. Untrusted: the sizes in the buffer.
+// Process: launcher. Not thread-safe. Nothing here waits, except SetPeriod for the CPU of a thread that runs.
+// Untrusted: the sizes in the buffer.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PERF_EVENTS_H_
 #define TBPROF_LAUNCHER_SAMPLING_PERF_EVENTS_H_
 
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -74,9 +76,14 @@ class PerfEvent {
 
   // Calls `take` for each record since the last call.
   void Read(const std::function<void(const PerfRecord&)>& take);
-  // Begins a new period now. Returns for how much CPU time (ns) of the thread the period before lasted, which ended
-  // without a sample.
-  uint64_t SetPeriod(uint64_t period_ns);
+  struct Change {
+    uint64_t cpu_ns = 0;  // CPU time of the thread since the change before, in user code and in the kernel
+    uint64_t cut_ns = 0;  // of this, the part since the last full period, which ended without a sample
+  };
+  // Begins a new period now. None: the kernel refused, and the period is as before.
+  std::optional<Change> SetPeriod(uint64_t period_ns);
+  // Whether the buffer holds only 3 samples.
+  bool is_small() const;
   uint64_t corrupt() const { return corrupt_; }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,6 +31,13 @@ constexpr milliseconds kRetryIdentity(50);
 constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 // The kernel updates the CPU time of a running thread at its ticks: every 10 ms at CONFIG_HZ=100.
 constexpr milliseconds kSurelyIdle(20);
+
+// The distance of the kernel's ticks.
+std::chrono::nanoseconds KernelTick() {
+  timespec tick = {};
+  clock_getres(CLOCK_MONOTONIC_COARSE, &tick);
+  return std::chrono::seconds(tick.tv_sec) + std::chrono::nanoseconds(tick.tv_nsec);
+}
 constexpr uint32_t kMaxFailedLists = 50;
 
 }  // namespace
@@ -203,8 +211,11 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   // or if the kernel does not count, every sample reads the stack.
   const std::optional<ScheduleReading> schedule =
       thread->schedstat.valid() ? ReadSchedule(thread->schedstat.get()) : std::nullopt;
-  const bool on_cpu = schedule && thread->schedule ? *schedule != *thread->schedule : !schedule;
-  if (!schedule || !thread->schedule || on_cpu) thread->ran = now;
+  const bool changed = schedule && thread->schedule ? *schedule != *thread->schedule : !schedule;
+  static const std::chrono::nanoseconds tick = KernelTick();
+  const bool on_cpu = changed || (thread->on_cpu && now - thread->ran < tick);
+  thread->on_cpu = on_cpu;
+  if (!schedule || !thread->schedule || changed) thread->ran = now;
   thread->schedule = schedule;
   const bool collecting = on_cpu && collector_->IsCollecting(state->interpreter, state->address);
   const uint64_t ticks = ReadTicks(clock_);
@@ -266,7 +277,9 @@ bool ProcessSampler::FindNode(const std::vector<PythonReader::Frame>& frames, ui
 
 void ProcessSampler::Add(Thread* thread, uint32_t node, const Sampled& sampled) {
   PythonSample& run = thread->run;
-  if (run.samples != 0 && (run.node != node || thread->collecting != sampled.collecting)) CloseRun(thread);
+  // The times of all samples on the CPU are known: native samples are matched with them.
+  const bool ends = run.node != node || thread->collecting != sampled.collecting || (sampled.on_cpu && run.samples > 1);
+  if (run.samples != 0 && ends) CloseRun(thread);
   if (run.samples == 0) run = {sampled.ticks, sampled.ticks, thread->tid, node, 0, 0};
   thread->collecting = sampled.collecting;
   run.last_ticks = sampled.ticks;

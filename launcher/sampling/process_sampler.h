@@ -57,6 +57,7 @@ class ProcessSampler {
     std::optional<ScheduleReading> schedule;  // read before the last sample
     UsageTrack usage;
     Time ran{};               // time of the last change of the schedule
+    bool on_cpu = false;      // in the last sample
     Time retry{};             // `tid` is not resolved: time of the next attempt
     bool second = false;      // another state of a sampled thread: not sampled
     bool read = false;        // `run` has the stack of the last sample

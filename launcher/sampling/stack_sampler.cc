@@ -105,7 +105,9 @@ void StackSampler::Tick() {
   Time due = now + kLongestPause;
   for (const auto& process : processes_) due = std::min(due, process->Due(now));
   // Missed ticks are skipped: several samples at one moment would all be equal.
-  next_tick_ = std::max({next_tick_ + intervals_.Next(governor_.interval()), Clock::now(), due});
+  const Time next = next_tick_ + intervals_.Next(governor_.interval());
+  const Time nearest = Clock::now() + std::chrono::duration_cast<Clock::duration>(governor_.interval() * (1 - kSpread));
+  next_tick_ = next > Clock::now() ? std::max(next, due) : std::max(nearest, due);
 }
 
 }  // namespace tbprof

@@ -2,7 +2,6 @@
 #include "writer/convert/native_by_line.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "writer/base/saturating.h"
@@ -10,14 +9,9 @@
 namespace tbprof {
 namespace {
 
-// The distance to the nearest sample of the run. The times of its inner samples are estimated from their number alone.
+// The distance to the first or the last sample of the run, whose times are known. Runs on the CPU have no other ones.
 int64_t DistanceFrom(const PythonRun& run, int64_t at_ps) {
-  if (at_ps <= run.first_ps) return run.first_ps - at_ps;
-  if (at_ps >= run.last_ps) return at_ps - run.last_ps;
-  const double period = static_cast<double>(run.last_ps - run.first_ps) / std::max<uint32_t>(run.samples - 1, 1);
-  const double from_first = static_cast<double>(at_ps - run.first_ps);
-  const double from_nearest = std::abs(from_first - std::round(from_first / std::max(period, 1.0)) * period);
-  return static_cast<int64_t>(from_nearest);
+  return std::min(std::abs(at_ps - run.first_ps), std::abs(at_ps - run.last_ps));
 }
 
 // The run with the sample that is nearest to the point; null: none is near.

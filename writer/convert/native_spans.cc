@@ -6,11 +6,11 @@
 namespace tbprof {
 namespace {
 
-constexpr int64_t kLongestGapInHalfPeriods = 5;
-
+// A thread that runs on reaches the next sample after exactly the CPU time that it stands for. One lost sample does not
+// end a span.
 bool IsGap(const NativePoint& before, const NativePoint& after) {
-  const int64_t period_ps = std::max(PeriodPs(before), PeriodPs(after));
-  return (after.at_ps - before.at_ps) / kLongestGapInHalfPeriods > period_ps / 2;
+  const int64_t beyond_ps = after.at_ps - before.at_ps - PeriodPs(after);
+  return beyond_ps / 3 > std::min(PeriodPs(before), PeriodPs(after)) / 2;
 }
 
 uint64_t LengthOf(const NativeSpan& span) { return static_cast<uint64_t>(span.duration_ps); }
@@ -43,7 +43,7 @@ void NativeSpans::Add(size_t index) {
     int64_t from_ps = std::max<int64_t>(point.at_ps - PeriodPs(point) / 2, 0);
     if (i > 0) {
       const int64_t middle_ps = points[i - 1].at_ps + (point.at_ps - points[i - 1].at_ps) / 2;
-      end_ps = std::min(end_ps, middle_ps);
+      end_ps = std::min(points[i - 1].at_ps + PeriodPs(point) / 2, middle_ps);
       from_ps = std::max(from_ps, middle_ps);
       if (IsGap(points[i - 1], point)) CloseDownTo(0, end_ps, &spans);
     }

@@ -25,6 +25,11 @@ constexpr uint64_t kLostShareOfANote = 100;
 constexpr size_t kMostNames = 1 << 16;
 constexpr size_t kLongestWorkerName = 256;
 
+// The part of the time of a run's samples in which the thread was on the CPU.
+int64_t OnCpuPs(int64_t wall_ps, uint32_t on_cpu, uint32_t samples) {
+  return static_cast<int64_t>(static_cast<double>(wall_ps) * on_cpu / std::max<uint32_t>(samples, 1));
+}
+
 PythonSampling SamplingOf(uint16_t state) {
   switch (static_cast<PythonState>(state)) {
     case kPythonSampled:
@@ -156,7 +161,8 @@ void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner
   Line& line = lines_[thread];
   if (runs_ >= most_runs_) {
     timeline_.python.samples_without_run += run.samples;
-    return Count(run, &line);
+    const double wall_ps = static_cast<double>(run.interval_us * kPsPerUs) * run.samples;
+    return Count(run, static_cast<int64_t>(std::min(wall_ps, kLongestPs)), &line);
   }
   ++runs_;
   line.runs.push_back(run);
@@ -186,17 +192,15 @@ bool PythonSamples::CutToWindow(RawRun* run) const {
   return true;
 }
 
-void PythonSamples::Count(const RawRun& run, Line* line) {
+void PythonSamples::Count(const RawRun& run, int64_t wall_ps, Line* line) {
   PythonTally& tally = line->tallies[run.stack];
   tally.stack = run.stack;
   tally.samples += run.samples;
   tally.on_cpu += run.on_cpu;
-  const auto time_ps = [&](uint32_t samples) {
-    return static_cast<int64_t>(std::min(static_cast<double>(samples) * run.interval_us * kPsPerUs, kLongestPs));
-  };
-  AddSaturating(&tally.wall_ps, time_ps(run.samples));
-  AddSaturating(&tally.on_cpu_ps, time_ps(run.on_cpu));
-  if (run.collecting) AddSaturating(&tally.collecting_ps, time_ps(run.on_cpu));
+  const int64_t on_cpu_ps = OnCpuPs(wall_ps, run.on_cpu, run.samples);
+  AddSaturating(&tally.wall_ps, wall_ps);
+  AddSaturating(&tally.on_cpu_ps, on_cpu_ps);
+  if (run.collecting) AddSaturating(&tally.collecting_ps, on_cpu_ps);
 }
 
 // Keeps the entries of a thread that are possible: one stack at a time. A thread has a state for each interpreter that
@@ -232,7 +236,6 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
   out.thread = thread;
   RemoveOverlaps(&line->runs);
   for (const RawRun& raw : line->runs) {
-    Count(raw, line);
     PythonRun& run = out.runs.emplace_back();
     const int64_t before_ps = out.runs.size() > 1 ? out.runs[out.runs.size() - 2].last_ps : 0;
     run.first_ps = std::max(before_ps, PsInWindow(facts_, timeline_, raw.first));
@@ -241,11 +244,16 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
     run.stack = raw.stack;
     run.samples = raw.samples;
     run.on_cpu = raw.on_cpu;
-    run.cpu_ps = static_cast<int64_t>(std::min(static_cast<double>(run.period_ps) * run.on_cpu, kLongestPs));
     run.collecting = raw.collecting ? raw.on_cpu : 0;
   }
-  line->runs = {};
   SetExtents(timeline_.duration_ps, &out.runs);
+  for (size_t i = 0; i < out.runs.size(); ++i) {
+    PythonRun& run = out.runs[i];
+    const int64_t wall_ps = std::max<int64_t>(run.to_ps - run.from_ps, 0);
+    run.cpu_ps = OnCpuPs(wall_ps, run.on_cpu, run.samples);
+    Count(line->runs[i], wall_ps, line);
+  }
+  line->runs = {};
   for (const auto& [stack, tally] : line->tallies) out.tallies.push_back(tally);
   std::sort(out.tallies.begin(), out.tallies.end(),
             [](const PythonTally& a, const PythonTally& b) { return a.stack < b.stack; });

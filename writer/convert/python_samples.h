@@ -72,7 +72,8 @@ class PythonSamples {
   void FinishThread(uint32_t thread, Line* line);
   // Names the threads to which the program gave no system name.
   void NameThreads();
-  void Count(const RawRun& run, Line* line);
+  // `wall_ps`: the time that the run's samples stand for.
+  void Count(const RawRun& run, int64_t wall_ps, Line* line);
   void AddProcesses();
   void AddNotes();
 

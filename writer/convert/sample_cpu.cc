@@ -7,16 +7,13 @@
 namespace tbprof {
 namespace {
 
-constexpr double kLongestPs = 4e18;  // limit for damaged records
-
 int64_t Common(const PythonRun& run, int64_t from_ps, int64_t to_ps) {
   return std::max<int64_t>(0, std::min(run.to_ps, to_ps) - std::max(run.from_ps, from_ps));
 }
 
 // The CPU time by samples, for a part of the time that the run stands for.
 double BySamples(const PythonRun& run, int64_t common_ps) {
-  const double whole = static_cast<double>(std::max<int64_t>(run.to_ps - run.from_ps, 1));
-  return static_cast<double>(run.period_ps) * run.on_cpu * static_cast<double>(common_ps) / whole;
+  return static_cast<double>(common_ps) * run.on_cpu / std::max<uint32_t>(run.samples, 1);
 }
 
 // The CPU time of each run of a thread.
@@ -55,7 +52,7 @@ void MeasureThread(const ThreadUsage& usage, PythonThread* thread) {
   const std::vector<double> cpu = CpuOf(thread->runs, usage.points);
   for (size_t i = 0; i < cpu.size(); ++i) {
     PythonRun& run = thread->runs[i];
-    const double most = std::min(static_cast<double>(run.period_ps) * run.samples, kLongestPs);
+    const auto most = static_cast<double>(std::max<int64_t>(run.to_ps - run.from_ps, 0));
     const auto measured = static_cast<int64_t>(std::clamp(cpu[i], 0.0, most));
     const int64_t by = measured - run.cpu_ps;
     run.cpu_ps = measured;

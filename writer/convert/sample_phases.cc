@@ -10,7 +10,7 @@
 namespace tbprof {
 namespace {
 
-// The samples of a run have equal distances, from its first to its last.
+// The samples of a run have equal distances on average, from its first to its last.
 uint32_t SamplesBefore(const PythonRun& run, int64_t at_ps) {
   if (at_ps <= run.first_ps || run.samples == 0) return 0;
   if (at_ps > run.last_ps) return run.samples;

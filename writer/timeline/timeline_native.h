@@ -33,7 +33,7 @@ struct NativeSpan {
   uint32_t depth = 0;  // number of callers, including those without a span
 };
 
-// A sample. It stands for half a period before and after it.
+// A sample. It stands for the CPU time since the sample before it; spans end in the middle of that time.
 struct NativePoint {
   int64_t at_ps = 0;
   uint32_t period_us = 0;  // of the thread's CPU time

@@ -58,7 +58,7 @@ struct PythonTally {
   uint32_t stack = 0;
   uint64_t samples = 0;
   uint64_t on_cpu = 0;
-  int64_t wall_ps = 0;        // samples times period
+  int64_t wall_ps = 0;        // the time that the samples stand for
   int64_t on_cpu_ps = 0;      // by PythonRun::cpu_ps
   int64_t collecting_ps = 0;  // part of on_cpu_ps
 };

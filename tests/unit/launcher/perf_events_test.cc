@@ -285,16 +285,24 @@ TEST(PerfEvent, NewPeriod_ReturnsTheCpuTimeSinceTheLastSample) {
   const uint64_t opened = ThreadCpuNs();
   BurnFor(20 * kMs);
   const uint64_t before_set = ThreadCpuNs();
-  const uint64_t unsampled = event->SetPeriod(10 * kMs);
+  const auto first = event->SetPeriod(10 * kMs);
+  ASSERT_TRUE(first.has_value());
   // The event's clock contains what a hypervisor took away; the thread's does not.
-  EXPECT_GE(unsampled * 10, (before_set - opened) * 9);
-  EXPECT_LE(unsampled, MonotonicNs() - before_open);
+  EXPECT_GE(first->cut_ns * 10, (before_set - opened) * 9);
+  EXPECT_LE(first->cut_ns, MonotonicNs() - before_open);
+  EXPECT_EQ(first->cpu_ns, first->cut_ns);
   BurnFor(35 * kMs);
-  EXPECT_LT(event->SetPeriod(60'000 * kMs), 10 * kMs) << "whole periods ended with a sample";
+  const auto second = event->SetPeriod(60'000 * kMs);
+  ASSERT_TRUE(second.has_value());
+  EXPECT_GE(second->cpu_ns, 30 * kMs);
+  EXPECT_EQ(second->cut_ns, second->cpu_ns % (10 * kMs)) << "whole periods ended with a sample";
   const uint64_t set = ThreadCpuNs();
   BurnFor(5 * kMs);
   const uint64_t end = ThreadCpuNs();
-  EXPECT_GE(event->SetPeriod(kMs) * 10, (end - set) * 9) << "counted from the last change on";
+  const auto third = event->SetPeriod(kMs);
+  ASSERT_TRUE(third.has_value());
+  EXPECT_GE(third->cut_ns * 10, (end - set) * 9) << "counted from the last change on";
+  EXPECT_FALSE(event->is_small());
 }
 
 TEST(PerfEvent, ThreadThatIsNotThere_IsEsrch) {

@@ -104,6 +104,17 @@ TEST(NativeSamples, ConsecutiveSamples_BecomeNestedSpansUpToAGap) {
                                                 "[code of no file] 115+10 x1", "[libgemm.so.3] 195+10 x1"));
 }
 
+TEST(NativeSamples, ThreadThatRunsOn_HasNoHoleWhereItsPeriodChanged) {
+  SpoolMaker spool = WithStacks();
+  NativeSample behind_change = At(121, 3);
+  behind_change.period_us *= 2;  // it stands for the period that the change cut, too
+  spool.NativeSamples(1, 1, {At(101, 2), behind_change, At(146, 2), At(186, 2)});
+  const Timeline timeline = BuildGood(spool.End(1000 * kMs));
+  EXPECT_THAT(SpansOf(timeline, 0),
+              ElementsAre("[libgemm.so.3] 95+55 x3", "[libgemm.so.3] 95+15 x1", "[code of no file] 110+15 x1",
+                          "[libgemm.so.3] 140+10 x1", "[libgemm.so.3] 180+10 x1", "[libgemm.so.3] 180+10 x1"));
+}
+
 TEST(NativeSamples, StackWithoutCallers_HasARootThatSaysSo) {
   SpoolMaker spool = WithStacks();
   spool.NativeSamples(1, 1, {At(101, 5)});

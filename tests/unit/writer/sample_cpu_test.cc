@@ -35,7 +35,7 @@ Timeline Make(const std::vector<PythonRun>& runs, const std::vector<UsagePoint>&
     tally.stack = run.stack;
     tally.samples = run.samples;
     tally.on_cpu = run.on_cpu;
-    tally.wall_ps = run.period_ps * run.samples;
+    tally.wall_ps = run.to_ps - run.from_ps;
     tally.on_cpu_ps = run.cpu_ps;
     thread.tallies.push_back(tally);
   }
@@ -67,6 +67,26 @@ TEST(MeasureCpuOfSamples, OutsideOfThePoints_SamplesCount) {
   const Timeline timeline = Make({MakeRun(0, 20, 1, 20)}, {{0, 0}, {100 * kMs, 40 * kMs}});
   EXPECT_EQ(CpuMs(timeline, 0), 140) << "40 by the kernel, and ten samples behind the last point";
   EXPECT_EQ(CpuMs(Make({MakeRun(0, 20, 1, 20)}, {}), 0), 200) << "nothing is known of the thread";
+}
+
+TEST(MeasureCpuOfSamples, UnequalDistances_LoseNothing) {
+  std::vector<PythonRun> runs;
+  for (const int64_t length_ms : {5, 15, 8, 12, 11, 9, 14, 6, 10, 10}) {
+    const int64_t from_ps = runs.empty() ? 0 : runs.back().to_ps;
+    PythonRun run = MakeRun(0, 1, static_cast<uint32_t>(runs.size() + 1), 1);
+    run.from_ps = from_ps;
+    run.to_ps = from_ps + length_ms * kMs;
+    run.cpu_ps = length_ms * kMs;
+    runs.push_back(run);
+  }
+  const Timeline timeline = Make(runs, {{0, 0}, {50 * kMs, 50 * kMs}, {100 * kMs, 100 * kMs}});
+  int64_t cpu_ms = 0, tallies_ms = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    cpu_ms += CpuMs(timeline, i);
+    tallies_ms += TallyMs(timeline, i);
+  }
+  EXPECT_EQ(cpu_ms, 100);
+  EXPECT_EQ(tallies_ms, 100);
 }
 
 TEST(MeasureCpuOfSamples, MoreThanTheTime_IsTheTime) {
