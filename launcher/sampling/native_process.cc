@@ -75,13 +75,11 @@ bool NativeTarget::OpenThread(int32_t tid) {
   if (refused_ || threads_.contains(tid)) return true;
   int error = 0;
   std::unique_ptr<PerfEvent> event;
-  uint64_t period_ns = 0;
   if (threads_.size() >= kMaxThreads || shared_.events >= shared_.max_events) {
     error = EMFILE;
   } else {
     const bool small = shared_.events >= kMaxLargeEvents;
-    period_ns = DrawPeriod(small);
-    event = PerfEvent::Open({.tid = tid, .period_ns = period_ns, .small = small}, &error);
+    event = PerfEvent::Open({.tid = tid, .period_ns = DrawPeriod(small), .small = small}, &error);
   }
   if (event == nullptr) {
     if (error == ESRCH) return true;  // the thread has ended
@@ -95,7 +93,6 @@ bool NativeTarget::OpenThread(int32_t tid) {
   ++shared_.events;
   Thread& thread = threads_[tid];
   thread.event = std::move(event);
-  thread.period_ns = period_ns;
   thread.inner = tid;
   if (nested_) {
     bool ignored = false;
@@ -231,7 +228,8 @@ void NativeTarget::TakeSample(Thread* thread, const PerfRecord& record) {
   sample.tid = thread->inner;
   thread->ran = true;
   sample.node = is_known ? FindNativeNode(addresses, complete, &trie_) : 0;
-  sample.period_us = static_cast<uint32_t>((thread->period_ns + std::exchange(thread->unsampled_ns, 0)) / 1000);
+  sample.period_us =
+      static_cast<uint32_t>((thread->event->period_ns() + std::exchange(thread->unsampled_ns, 0)) / 1000);
   ++thread->samples_of_period;
   pending_.push_back(sample);
 }
@@ -250,16 +248,15 @@ uint64_t NativeTarget::DrawPeriod(bool is_small) {
 }
 
 void NativeTarget::ChangePeriod(Thread* thread) {
-  const uint64_t period_ns = DrawPeriod(thread->event->is_small());
-  const auto change = thread->event->SetPeriod(period_ns);
+  const auto before_ns = static_cast<double>(thread->event->period_ns());
+  const auto change = thread->event->SetPeriod(DrawPeriod(thread->event->is_small()));
   if (!change) return;
   // The kernel takes no samples of its own code: of the part that was cut, the next sample stands for the share of
   // user code.
   const uint64_t whole_ns = change->cpu_ns - change->cut_ns;
-  const double sampled_ns = static_cast<double>(thread->samples_of_period) * static_cast<double>(thread->period_ns);
+  const double sampled_ns = before_ns * thread->samples_of_period;
   const double share = whole_ns == 0 ? 1 : std::min(sampled_ns / static_cast<double>(whole_ns), 1.0);
   thread->unsampled_ns += static_cast<uint64_t>(share * static_cast<double>(change->cut_ns));
-  thread->period_ns = period_ns;
   thread->samples_of_period = 0;
 }
 

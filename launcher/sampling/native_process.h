@@ -70,8 +70,7 @@ class NativeTarget {
     std::unique_ptr<PerfEvent> event;
     int32_t inner = 0;  // thread id in the target's pid namespace
     bool exited = false;
-    bool ran = false;  // a sample was taken since the usage was last read
-    uint64_t period_ns = 0;
+    bool ran = false;                // a sample was taken since the usage was last read
     uint64_t unsampled_ns = 0;       // CPU time of the period before, which the next sample stands for, too
     uint32_t samples_of_period = 0;  // taken with this period
     ScopedFd schedstat;

@@ -23,7 +23,7 @@ class RandomInterval {
   }
 
  private:
-  std::minstd_rand engine_{std::random_device{}()};
+  std::minstd_rand engine_{static_cast<uint32_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
   std::uniform_real_distribution<double> factor_;
 };
 
