@@ -115,6 +115,11 @@ void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kAllocationSite, sums, steps, numbers);
 }
 
+// Totals that cover more time than that of the steps cannot be divided by their number.
+bool HasStepsOfAPart(const Fields& root) {
+  return root.Has("totals_wall_s") || root.Object("steps").Has("searched_from_s");
+}
+
 }  // namespace
 
 void ReadCounts(const Fields& root, RunNumbers* numbers) {
@@ -127,7 +132,7 @@ void ReadCounts(const Fields& root, RunNumbers* numbers) {
   double dropped = 0;
   for (const auto& [cause, count] : root.Object("records").Object("dropped").NumbersEnding("")) dropped += count;
   if (dropped > 0) numbers->no_counts = StrCat(static_cast<uint64_t>(dropped), " records were dropped");
-  if (numbers->steps > 0 && root.Has("totals_wall_s")) {
+  if (numbers->steps > 0 && HasStepsOfAPart(root)) {
     numbers->no_counts = "its counts are of the whole run, its steps of a part of it";
   }
 }
@@ -137,8 +142,7 @@ void ReadAmounts(const Fields& root, RunNumbers* numbers) {
   AddOperations(root, numbers);
   if (numbers->steps == 0) return;
   AddPythonLines(root, static_cast<double>(numbers->steps), numbers);
-  // Totals that cover more than the timeline cannot be divided by its steps.
-  if (root.Has("totals_wall_s")) return;
+  if (HasStepsOfAPart(root)) return;
   // Irregular steps have a share of the totals as well, and a busy machine has more of them.
   AddKernels(root, numbers->AllSteps(), numbers);
   AddWaits(root, numbers->AllSteps(), numbers);

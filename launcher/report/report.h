@@ -54,6 +54,7 @@ struct StepsAnswer {
   std::string unknown_because, source;
   std::optional<uint64_t> count, irregular;
   std::optional<double> median_s, shortest_s, longest_s, confidence, input_wait_share;
+  std::optional<double> searched_from_s, searched_to_s;  // the part in which steps were searched; neither: in all
 };
 
 struct PythonRow {

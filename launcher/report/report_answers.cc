@@ -114,6 +114,8 @@ StepsAnswer ReadSteps(const Fields& fields) {
   steps.longest_s = fields.Number("longest_s");
   steps.confidence = fields.Number("confidence");
   steps.input_wait_share = fields.Number("input_wait_share");
+  steps.searched_from_s = fields.Number("searched_from_s");
+  steps.searched_to_s = fields.Number("searched_to_s");
   return steps;
 }
 

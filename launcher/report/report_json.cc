@@ -57,6 +57,8 @@ OrderedJson StepsJson(const StepsAnswer& steps) {
           {"shortest_s", OrNull(steps.shortest_s)},
           {"longest_s", OrNull(steps.longest_s)},
           {"confidence", OrNull(steps.confidence)},
+          {"searched_from_s", OrNull(steps.searched_from_s)},
+          {"searched_to_s", OrNull(steps.searched_to_s)},
           {"input_wait_share", OrNull(steps.input_wait_share)}};
 }
 

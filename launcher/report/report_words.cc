@@ -36,6 +36,10 @@ std::string StepsLine(const Report& report) {
                   steps.unknown_because);
   }
   std::string text = Plural(steps.count.value_or(0), "step", "steps");
+  if (steps.searched_from_s.has_value() && steps.searched_to_s.has_value()) {
+    StrAppend(&text, " in ", HumanSeconds(*steps.searched_to_s - *steps.searched_from_s));
+    if (report.wall_s.has_value()) StrAppend(&text, " of ", HumanSeconds(*report.wall_s));
+  }
   if (steps.median_s.has_value()) StrAppend(&text, ", median ", HumanSeconds(*steps.median_s));
   if (steps.irregular.value_or(0) > 0) StrAppend(&text, " and ", *steps.irregular, " irregular");
   text += " (";

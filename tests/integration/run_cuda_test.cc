@@ -74,6 +74,28 @@ TEST_F(Cuda, Steps_NoMarker_AreDetectedInLaunches) {
   }
 }
 
+// More events than the profile may have: of a part of the time all are kept, and its steps are found.
+TEST_F(Cuda, MoreThanTheProfileHolds_StepsOfAPartAreFound) {
+  RunOptions options = On("cuda13");
+  options.tbprof.push_back("--max-profile-size=128KiB");
+  const Pair pair = RunBoth({Subject("train"), "600"}, options);
+  ASSERT_TRUE(pair.Same());
+  EXPECT_GT(pair.profiled.summary["records"]["over_budget"].get<int>(), 3000);
+  const nlohmann::json& steps = pair.profiled.summary["steps"];
+  ASSERT_TRUE(steps["known"].get<bool>()) << steps;
+  EXPECT_EQ(steps["source"], "repeated launches");
+  EXPECT_GT(steps["count"].get<int>(), 30);
+  EXPECT_LT(steps["count"].get<int>(), 300);
+  const double from = steps["searched_from_s"], to = steps["searched_to_s"];
+  EXPECT_EQ(pair.profiled.summary["budget"]["full_detail_from_s"], from);
+  EXPECT_EQ(pair.profiled.summary["budget"]["full_detail_to_s"], to);
+  for (const nlohmann::json& step : steps["list"]) {
+    EXPECT_GE(step["start_s"].get<double>(), from - 1e-9);
+    EXPECT_LE(step["start_s"].get<double>(), to);
+  }
+  EXPECT_TRUE(pair.profiled.summary["step_counts"].empty()) << "the counts are of the whole run";
+}
+
 // Kernels belong to the range in which they were captured, not in which the graph was instantiated or
 // launched. Kernels captured outside of any range belong to the range of the launch.
 TEST_F(Cuda, KernelsOfAGraph_BelongToTheirCapture) {

@@ -14,6 +14,10 @@ namespace {
 
 // 1 / kShareOfSteps of the budget is for ranges that may be steps.
 constexpr uint64_t kShareOfSteps = 4;
+// 1 / kShareOfInstants is for instants outside of the full detail.
+constexpr uint64_t kShareOfInstants = 4;
+// Eighths of the budget that the full detail gets, if all events do not fit.
+constexpr uint64_t kEighthsOfDetail = 3;
 constexpr int64_t kJitterPs = 1'000'000;
 // 24 bytes per wait.
 constexpr size_t kMostCutWaits = 2'000'000;
@@ -62,13 +66,14 @@ bool HostEvents::SetPython(uint32_t line, size_t index, uint32_t python) {
   with.bytes = BytesOf(with);
   const uint32_t more = with.bytes - std::min(with.bytes, event.bytes);
   if (Bytes() + more > most_bytes_) return false;
-  kept_bytes_[CuttableOf(event.type)] += more;
+  *SumOf(with) += more;
   event = with;
   return true;
 }
 
-void HostEvents::Begin(uint64_t most_bytes) {
+void HostEvents::Begin(uint64_t most_bytes, uint64_t open, uint64_t close, uint64_t middle) {
   most_bytes_ = most_bytes;
+  if (close > open) detail_.Begin(open, close, middle);
   ps_per_tick_ = facts_.clock.ns_per_tick() * 1000;
 }
 
@@ -100,7 +105,32 @@ uint32_t HostEvents::BytesOf(const RawEvent& event) const {
 uint64_t HostEvents::DeviceBytes() const { return kDeviceEventBytes * device_events_; }
 
 uint64_t HostEvents::Bytes() const {
-  return step_bytes_ + instant_bytes_ + kept_bytes_[kHostSpans] + kept_bytes_[kGpuCalls] + DeviceBytes();
+  return step_bytes_ + detail_bytes_ + instant_bytes_ + kept_bytes_[kHostSpans] + kept_bytes_[kGpuCalls] +
+         DeviceBytes();
+}
+
+uint64_t* HostEvents::SumOf(const RawEvent& event) {
+  if (event.may_be_step) return &step_bytes_;
+  if (detail_.Contains(event.start)) return &detail_bytes_;
+  return event.duration == 0 ? &instant_bytes_ : &kept_bytes_[CuttableOf(event.type)];
+}
+
+bool HostEvents::Fits(const RawEvent& event) const {
+  if (detail_.Contains(event.start)) return true;
+  return event.duration == 0 ? instant_bytes_ < most_bytes_ / kShareOfInstants
+                             : cuts_[CuttableOf(event.type)].Keeps(event.duration, event.start);
+}
+
+bool HostEvents::Fits(const GpuEvent& event) const {
+  return detail_.Contains(StartOf(event)) || cuts_[kGpuWork].Keeps(LengthOf(event), StartOf(event));
+}
+
+void HostEvents::Count(const GpuEvent& event) {
+  if (detail_.Contains(StartOf(event))) {
+    detail_bytes_ += kDeviceEventBytes;
+  } else {
+    ++device_events_;
+  }
 }
 
 void HostEvents::Add(uint32_t line, const RawEvent& event, bool may_be_step, uint64_t* sum) {
@@ -114,22 +144,17 @@ void HostEvents::Add(uint32_t line, const RawEvent& event, bool may_be_step, uin
 void HostEvents::Keep(uint32_t line, const RawEvent& event) {
   const bool may_be_step = event.type < step_types_.size() && step_types_[event.type];
   if (may_be_step && step_bytes_ < most_bytes_ / kShareOfSteps) return Add(line, event, true, &step_bytes_);
-  const bool instant = event.duration == 0;
-  const Cuttable kind = CuttableOf(event.type);
-  if (instant ? instant_bytes_ >= most_bytes_ / 2 : !cuts_[kind].Keeps(event.duration, event.start)) {
+  if (!Fits(event)) {
     CountCut(ConservedKindOf(timeline_.types[event.type]));
     return RememberCut(line, event);
   }
-  Add(line, event, false, instant ? &instant_bytes_ : &kept_bytes_[kind]);
+  Add(line, event, false, SumOf(event));
 }
 
 void HostEvents::KeepOnDevice(uint32_t stream, const GpuEvent& event) {
-  if (!cuts_[kGpuWork].Keeps(LengthOf(event), StartOf(event))) {
-    CountCut(ConservedKindOf(event));
-    return;
-  }
+  if (!Fits(event)) return CountCut(ConservedKindOf(event));
   timeline_.gpu_streams[stream].events.push_back(event);
-  ++device_events_;
+  Count(event);
   Trim();
 }
 
@@ -153,9 +178,60 @@ void HostEvents::RememberCut(uint32_t line, const RawEvent& event) {
   LineAt(line).cut_waits.push_back({event.start, event.duration, event.site, event.type});
 }
 
-// Trims to three quarters of the budget. A kind that is cut keeps a minimum share of the budget, so that cutting ends.
 void HostEvents::Trim() {
   if (Bytes() <= most_bytes_) return;
+  ShrinkDetail(most_bytes_ * kEighthsOfDetail / 8);
+  TrimToShares();
+  if (Bytes() <= most_bytes_) return;
+  // Steps and instants took so much that too little is left.
+  ShrinkDetail(0);
+  TrimToShares();
+}
+
+void HostEvents::ShrinkDetail(uint64_t most) {
+  if (detail_bytes_ <= most) return;
+  detail_.ShrinkTo(most, [this](const auto& add) {
+    for (const Line& line : lines_) {
+      for (const RawEvent& event : line.events) {
+        if (!event.may_be_step) add(event.start, event.bytes);
+      }
+    }
+    for (const GpuStream& stream : timeline_.gpu_streams) {
+      for (const GpuEvent& event : stream.events) add(StartOf(event), kDeviceEventBytes);
+    }
+  });
+  CountAgain();
+}
+
+// After the full detail has become shorter: what is outside of it now must pass the same cuts as all that is.
+void HostEvents::CountAgain() {
+  detail_bytes_ = instant_bytes_ = kept_bytes_[kHostSpans] = kept_bytes_[kGpuCalls] = device_events_ = 0;
+  for (uint32_t line = 0; line < lines_.size(); ++line) {
+    std::erase_if(lines_[line].events, [&](const RawEvent& event) {
+      if (event.may_be_step) return false;
+      if (!Fits(event)) {
+        CountCut(ConservedKindOf(timeline_.types[event.type]));
+        RememberCut(line, event);
+        return true;
+      }
+      *SumOf(event) += event.bytes;
+      return false;
+    });
+  }
+  for (GpuStream& stream : timeline_.gpu_streams) {
+    std::erase_if(stream.events, [&](const GpuEvent& event) {
+      if (!Fits(event)) {
+        CountCut(ConservedKindOf(event));
+        return true;
+      }
+      Count(event);
+      return false;
+    });
+  }
+}
+
+// Trims to three quarters of the budget. A kind that is cut keeps a minimum share of the budget, so that cutting ends.
+void HostEvents::TrimToShares() {
   const uint64_t wanted = most_bytes_ / 4 * 3;
   uint64_t before = UINT64_MAX;
   while (Bytes() > wanted && Bytes() < before) {
@@ -179,7 +255,7 @@ void HostEvents::Trim() {
 
 void HostEvents::TrimHost(Cuttable kind, uint64_t most) {
   const auto can_go = [&](const RawEvent& event) {
-    return event.duration > 0 && CuttableOf(event.type) == kind && !event.may_be_step;
+    return event.duration > 0 && CuttableOf(event.type) == kind && !event.may_be_step && !detail_.Contains(event.start);
   };
   LengthHistogram histogram;
   for (const Line& line : lines_) {
@@ -205,20 +281,26 @@ void HostEvents::TrimHost(Cuttable kind, uint64_t most) {
 }
 
 void HostEvents::TrimDevices(uint64_t most) {
+  const auto can_go = [&](const GpuEvent& event) { return !detail_.Contains(StartOf(event)); };
   LengthHistogram histogram;
   for (const GpuStream& stream : timeline_.gpu_streams) {
-    for (const GpuEvent& event : stream.events) histogram.Add(LengthOf(event), 1);
+    for (const GpuEvent& event : stream.events) {
+      if (can_go(event)) histogram.Add(LengthOf(event), 1);
+    }
   }
   LengthCut& cut = cuts_[kGpuWork];
   cut = histogram.CutTo(most, cut);
   device_events_ = 0;
   for (GpuStream& stream : timeline_.gpu_streams) {
     std::erase_if(stream.events, [&](const GpuEvent& event) {
-      if (cut.Keeps(LengthOf(event), StartOf(event))) return false;
-      CountCut(ConservedKindOf(event));
-      return true;
+      if (!can_go(event)) return false;
+      if (!cut.Keeps(LengthOf(event), StartOf(event))) {
+        CountCut(ConservedKindOf(event));
+        return true;
+      }
+      ++device_events_;
+      return false;
     });
-    device_events_ += stream.events.size();
   }
 }
 
@@ -261,6 +343,10 @@ void HostEvents::FinishThresholds() {
   timeline_.all_shown_from_ps = longest(&LengthCut::all_from);
   timeline_.shortest_gpu_shown_ps = facts_.clock.DurationPs(cuts_[kGpuWork].shortest());
   timeline_.all_gpu_shown_from_ps = facts_.clock.DurationPs(cuts_[kGpuWork].all_from());
+  timeline_.full_detail = {0, timeline_.duration_ps};
+  if (!detail_.shrunk() || timeline_.events_over_budget == 0) return;
+  timeline_.full_detail = {PsInWindow(facts_, timeline_, detail_.start()),
+                           PsInWindow(facts_, timeline_, detail_.end())};
 }
 
 }  // namespace tbprof

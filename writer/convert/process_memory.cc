@@ -232,7 +232,8 @@ std::vector<HeldBytes> ProcessMemories::RowsOf(const absl::flat_hash_map<uint32_
 
 bool ProcessMemories::HasSteps(uint32_t index) const {
   const bool real = timeline_.step_source != StepSource::kNone && timeline_.step_source != StepSource::kWholeCapture;
-  return real && !timeline_.steps.empty() && timeline_.steps[0].thread < timeline_.threads.size() &&
+  return real && !timeline_.steps_in_detail && !timeline_.steps.empty() &&
+         timeline_.steps[0].thread < timeline_.threads.size() &&
          timeline_.threads[timeline_.steps[0].thread].process == index;
 }
 

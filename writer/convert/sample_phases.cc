@@ -71,6 +71,8 @@ std::string_view SamplePhaseName(SamplePhase phase) {
 
 SamplePhases::SamplePhases(const Timeline& timeline) {
   if (timeline.step_source == StepSource::kNone || timeline.step_source == StepSource::kWholeCapture) return;
+  // Of most samples, it is not known whether they are in steps.
+  if (timeline.steps_in_detail) return;
   for (const Step& step : timeline.steps) {
     known_ |= step.is_regular;
     intervals_.push_back(

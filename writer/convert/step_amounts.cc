@@ -110,8 +110,8 @@ class Measurer {
 
 void MeasureStepAmounts(Timeline* timeline) {
   const bool known = timeline->step_source != StepSource::kNone && timeline->step_source != StepSource::kWholeCapture;
-  // Totals that cover more than the timeline cannot be divided by its steps.
-  if (known && timeline->totals_ps == 0) Measurer(timeline).Measure();
+  // Totals cannot be divided by the steps of a part of their time.
+  if (known && !timeline->steps_in_detail && timeline->totals_ps == 0) Measurer(timeline).Measure();
 }
 
 }  // namespace tbprof

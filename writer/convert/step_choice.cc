@@ -5,6 +5,8 @@
 
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/detail_view.h"
+#include "writer/convert/representative_steps.h"
 #include "writer/steps/inferred_steps.h"
 #include "writer/steps/step_markers.h"
 #include "writer/steps/torch_steps.h"
@@ -38,6 +40,16 @@ void ShowWholeCapture(uint32_t process, std::string why_unknown, Timeline* timel
   timeline->step_confidence = 0;
 }
 
+// If events were cut, infers steps only in the part of the window with full detail.
+template <typename Infer>
+InferredSteps InDetail(const StepRequest& request, Timeline* timeline, Infer&& infer) {
+  if (!request.events_cut) return infer();
+  const DetailView view(timeline);
+  InferredSteps inferred = infer();
+  timeline->steps_in_detail = !inferred.steps.empty();
+  return inferred;
+}
+
 }  // namespace
 
 void ChooseSteps(const StepRequest& request, Timeline* timeline) {
@@ -45,8 +57,8 @@ void ChooseSteps(const StepRequest& request, Timeline* timeline) {
   MarkedSteps marked = FindMarkedSteps(*timeline, request.process, request.marker);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kMarked, timeline);
   if (!request.marker.empty()) {
-    InferredSteps at_line;
-    if (!request.events_cut) at_line = StepsAtLine(*timeline, request.process, StepNames(request.marker));
+    InferredSteps at_line =
+        InDetail(request, timeline, [&] { return StepsAtLine(*timeline, request.process, StepNames(request.marker)); });
     if (!at_line.steps.empty()) return Show(std::move(at_line), StepSource::kInferred, timeline);
     timeline->warnings.push_back(
         at_line.unknown.empty()
@@ -56,10 +68,13 @@ void ChooseSteps(const StepRequest& request, Timeline* timeline) {
   }
   marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);
-  if (request.events_cut) {
-    return ShowWholeCapture(request.process, "events were left out to keep within --max-profile-size", timeline);
+  InferredSteps inferred = InDetail(request, timeline, [&] { return InferSteps(*timeline, request.process); });
+  if (timeline->steps_in_detail && !AreRepresentative(*timeline, inferred.steps)) {
+    timeline->steps_in_detail = false;
+    inferred.steps.clear();
+    inferred.unknown =
+        "what repeats where all events were kept is not what takes most of the time; raise --max-profile-size";
   }
-  InferredSteps inferred = InferSteps(*timeline, request.process);
   if (!inferred.steps.empty()) return Show(std::move(inferred), StepSource::kInferred, timeline);
   ShowWholeCapture(request.process, std::move(inferred.unknown), timeline);
 }

@@ -17,7 +17,7 @@ namespace tbprof {
 struct StepRequest {
   uint32_t process = 0;     // the process of the steps: index into Timeline::processes
   std::string marker;       // --step-marker; empty: the usual names
-  bool events_cut = false;  // events were cut to the profile's size: the rest shows no repetition
+  bool events_cut = false;  // to the profile's size: outside of the full detail, calls do not repeat
 };
 
 // Fills Timeline::steps and their source.

@@ -90,7 +90,7 @@ class Builder {
     AddSteps();
     AddMemory();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);
-    if (!events_.CutsGpu()) MeasureGpuInSteps(&timeline_);
+    if (!events_.CutsGpu() || timeline_.steps_in_detail) MeasureGpuInSteps(&timeline_);
     AddOwnCost();
     SortGraphNodes();
     NameOfOperations();
@@ -118,8 +118,16 @@ class Builder {
     session_ = *std::move(session);
     TakeSession();
     window_ = FindCaptureWindow(session_, request_, &facts_, &timeline_);
-    events_.Begin(MostEvents(request_.max_profile_size) * kBytesPerEvent);
+    BeginEvents();
     return absl::OkStatus();
+  }
+
+  // If events must be cut, those around the middle stay, where the program is neither starting nor ending.
+  void BeginEvents() {
+    constexpr double kMiddle = 2.0 / 3;
+    const uint64_t close = std::min(window_.close, facts_.last_ticks);
+    events_.Begin(MostEvents(request_.max_profile_size) * kBytesPerEvent, window_.open, close,
+                  facts_.over_time.TimeOf(kMiddle, window_.open, close));
   }
 
   void TakeSession() {

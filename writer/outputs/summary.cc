@@ -61,6 +61,13 @@ std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t al
   return text;
 }
 
+// Of which part of the time all events are drawn; empty: of none.
+std::string DetailText(const Timeline& timeline) {
+  const TimeSpan& detail = timeline.full_detail;
+  if (detail.end_ps <= detail.start_ps) return "";
+  return StrCat("; all are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
+}
+
 std::string EndText(const Timeline& timeline) {
   if (timeline.exit_signal != 0) {
     const char* name = sigabbrev_np(timeline.exit_signal);
@@ -107,7 +114,8 @@ bool IsWholeRun(const Timeline& timeline) {
 
 }  // namespace
 
-// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`; empty: no steps to report.
+// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`; empty: no steps to report. If steps were
+// searched only in a part of the time: `60 steps in 3.4 s of 40 s, median ...`.
 std::string StepsText(const Timeline& timeline) {
   std::string steps;
   if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
@@ -119,6 +127,11 @@ std::string StepsText(const Timeline& timeline) {
     }
     const size_t others = timeline.steps.size() - lengths.size();
     steps = Plural(lengths.size(), "step", "steps");
+    if (timeline.steps_in_detail) {
+      const TimeSpan& searched = timeline.full_detail;
+      StrAppend(&steps, " in ", HumanTime(searched.end_ps - searched.start_ps), " of ",
+                HumanTime(timeline.duration_ps));
+    }
     if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
     if (others > 0) StrAppend(&steps, " and ", others, " irregular");
     steps += " (";
@@ -330,7 +343,8 @@ Section NoteSection(const Timeline& timeline, size_t columns) {
     add(StrCat(Plural(timeline.events_over_budget, "event is", "events are"),
                " in the totals but not drawn (--max-profile-size)",
                ShortestDrawn("; the shortest drawn takes ", timeline.shortest_shown_ps, timeline.all_shown_from_ps),
-               ShortestDrawn(", on a GPU ", timeline.shortest_gpu_shown_ps, timeline.all_gpu_shown_from_ps)),
+               ShortestDrawn(", on a GPU ", timeline.shortest_gpu_shown_ps, timeline.all_gpu_shown_from_ps),
+               DetailText(timeline)),
         Style::kWarning);
   }
   // Workers of one program share one line.

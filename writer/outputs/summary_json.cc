@@ -382,7 +382,9 @@ void AddRecords(const Timeline& timeline, const SummaryOptions& options, Json* o
   (*out)["budget"] = {{"shortest_drawn_s", Seconds(timeline.shortest_shown_ps)},
                       {"all_drawn_from_s", Seconds(timeline.all_shown_from_ps)},
                       {"shortest_on_gpu_drawn_s", Seconds(timeline.shortest_gpu_shown_ps)},
-                      {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)}};
+                      {"all_on_gpu_drawn_from_s", Seconds(timeline.all_gpu_shown_from_ps)},
+                      {"full_detail_from_s", Seconds(timeline.full_detail.start_ps)},
+                      {"full_detail_to_s", Seconds(timeline.full_detail.end_ps)}};
   (*out)["overhead"] = {{"cpu_s", timeline.own_cost_seconds},
                         {"before_command_s", KnownOrNull(options.seconds_before >= 0, options.seconds_before)},
                         {"after_command_s", KnownOrNull(options.seconds_after >= 0, options.seconds_after)}};

@@ -119,6 +119,7 @@ Json StepsJson(const Timeline& timeline) {
   if (!recognised) lengths.clear();
   const bool any = !lengths.empty();
   const auto known = [&](double seconds) { return any ? Json(seconds) : Json(nullptr); };
+  const bool in_part = timeline.steps_in_detail;
   const InputWait input = MeasureInputWait(timeline);
   return {{"known", recognised},
           {"unknown_because", recognised ? Json(nullptr) : Json(ValidUtf8(timeline.steps_unknown))},
@@ -126,6 +127,8 @@ Json StepsJson(const Timeline& timeline) {
           {"irregular", recognised ? Json(timeline.steps.size() - lengths.size()) : Json(nullptr)},
           {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source_text))},
           {"confidence", timeline.step_confidence},
+          {"searched_from_s", KnownOrNull(in_part, Seconds(timeline.full_detail.start_ps))},
+          {"searched_to_s", KnownOrNull(in_part, Seconds(timeline.full_detail.end_ps))},
           {"other_loops", LoopsJson(timeline)},
           {"shortest_s", known(any ? Seconds(lengths.front()) : 0)},
           // As in the terminal: for an even count, the upper of the two middle lengths.

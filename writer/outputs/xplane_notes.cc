@@ -110,6 +110,24 @@ void AddInputNote(const Timeline& timeline, Notes* notes) {
   }
 }
 
+std::string BudgetNote(const Timeline& timeline) {
+  std::string text =
+      StrCat("tbprof: ", timeline.events_over_budget, " events are counted in the totals but not drawn (size budget)");
+  if (timeline.shortest_shown_ps > 0) {
+    StrAppend(&text, "; the shortest drawn takes ",
+              absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_shown_ps) / 1e6));
+  }
+  if (timeline.shortest_gpu_shown_ps > 0) {
+    StrAppend(&text, ", on a GPU ",
+              absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_gpu_shown_ps) / 1e6));
+  }
+  const TimeSpan& detail = timeline.full_detail;
+  if (detail.end_ps > detail.start_ps) {
+    StrAppend(&text, "; all are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> XplaneErrors(const Timeline& timeline) {
@@ -140,19 +158,7 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   if (timeline.corrupt_records > 0) {
     notes.Add(StrCat("tbprof: ", timeline.corrupt_records, " records were corrupt and are left out"));
   }
-  if (timeline.events_over_budget > 0) {
-    std::string text = StrCat("tbprof: ", timeline.events_over_budget,
-                              " events are counted in the totals but not drawn (size budget)");
-    if (timeline.shortest_shown_ps > 0) {
-      StrAppend(&text, "; the shortest drawn takes ",
-                absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_shown_ps) / 1e6));
-    }
-    if (timeline.shortest_gpu_shown_ps > 0) {
-      StrAppend(&text, ", on a GPU ",
-                absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_gpu_shown_ps) / 1e6));
-    }
-    notes.Add(text);
-  }
+  if (timeline.events_over_budget > 0) notes.Add(BudgetNote(timeline));
   for (const std::string& text : timeline.rank_warnings) notes.Add(text);
   for (const std::string& text : timeline.warnings) notes.Add(text);
   for (const Process& process : timeline.processes) {

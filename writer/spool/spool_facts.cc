@@ -436,7 +436,9 @@ class FactReader {
   void TakeSummary(uint32_t segment, const ChunkSummary& summary, bool is_copy = false) {
     const ChunkFact& chunk = summary.chunk;
     const uint32_t slots = std::min(chunk.slots, kSlotsPerChunk);
-    facts_->records += std::min(summary.records, slots);
+    const uint32_t records = std::min(summary.records, slots);
+    facts_->records += records;
+    if (!is_copy) facts_->over_time.Add(chunk.taken_ticks != 0 ? chunk.taken_ticks : summary.last_ticks, records);
     if (summary.spans != 0 || summary.last_ticks != 0) {
       ThreadFacts& thread = facts_->threads[{segment, chunk.thread_serial}];
       thread.spans += std::min(summary.spans, slots);

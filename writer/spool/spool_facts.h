@@ -24,6 +24,7 @@
 #include "writer/spool/native_facts.h"
 #include "writer/spool/python_facts.h"
 #include "writer/spool/record_view.h"
+#include "writer/spool/records_over_time.h"
 #include "writer/spool/spool.h"
 #include "writer/spool/torch_sampling.h"
 #include "writer/symbols/unwind.h"
@@ -179,6 +180,7 @@ struct SpoolFacts {
   uint64_t gpu_memory_left_out = 0;
   uint32_t totals_drops = 0, gpu_totals_drops = 0, gpu_memory_drops = 0;  // the numbers of parts that they count
 
+  RecordsOverTime over_time;  // of all windows
   uint64_t records = 0;
   uint64_t lost_records = 0;     // unfinished at a thread's or process's end
   uint64_t corrupt_records = 0;  // with impossible lengths, kinds or times

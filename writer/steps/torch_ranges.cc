@@ -69,6 +69,13 @@ std::vector<Interval> Pauses(const Timeline& timeline, uint32_t process) {
       pauses.push_back({event.start_ps, event.start_ps + event.duration_ps, ""});
     }
   }
+  if (timeline.shortest_shown_ps > 0) {
+    const TimeSpan& detail = timeline.full_detail;
+    std::erase_if(pauses,
+                  [&](const Interval& pause) { return pause.start < detail.start_ps || pause.end > detail.end_ps; });
+    pauses.push_back({INT64_MIN, detail.start_ps, ""});
+    pauses.push_back({std::max(detail.start_ps, detail.end_ps), INT64_MAX, ""});
+  }
   std::sort(pauses.begin(), pauses.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
   return pauses;
 }

@@ -55,7 +55,7 @@ struct Interval {
 inline constexpr std::string_view kEvaluation = "evaluation", kDataOnly = "data only",
                                   kLost = "irregular: records lost", kWithEvaluation = "irregular: an evaluation in it";
 
-// The intervals in which the observer left operations out, in order.
+// The intervals in which operations are missing, in order: the observer left them out, or the profile's size did.
 std::vector<Interval> Pauses(const Timeline& timeline, uint32_t process);
 // Returns whether an interval overlaps [start, end). `intervals`: in order, without overlaps.
 bool OverlapAny(const std::vector<Interval>& intervals, int64_t start, int64_t end);

@@ -357,7 +357,9 @@ class ByOptimizers {
       ++pairs;
       if (Likeness(bursts_[i], bursts_[i + period], kinds) >= kAlike) ++alike;
     }
-    return pairs > 0 && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
+    // Of few parts, some are alike by chance.
+    const size_t fewest = period > 1 ? (kFewestRepeats - 1) * period - 1 : 1;
+    return pairs >= fewest && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
   }
 
   // Returns whether most parts are like the one before: then each may be a step, and a period a turn of a loop around

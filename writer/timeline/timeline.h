@@ -20,6 +20,7 @@
 
 #include "writer/timeline/conserved.h"
 #include "writer/timeline/step_amounts.h"
+#include "writer/timeline/time_span.h"
 #include "writer/timeline/timeline_core.h"
 #include "writer/timeline/timeline_gpu.h"
 #include "writer/timeline/timeline_memory.h"
@@ -467,7 +468,8 @@ struct Timeline {
   StepSource step_source = StepSource::kNone;
   std::string step_source_text;  // e.g. `Optimizer.step`
   double step_confidence = 0;
-  std::string steps_unknown;  // for kWholeCapture: the reason
+  bool steps_in_detail = false;  // searched in `full_detail` only, which is a part of the window
+  std::string steps_unknown;     // for kWholeCapture: the reason
   std::vector<StepLoop> step_loops;
 
   PythonTimeline python;
@@ -501,6 +503,7 @@ struct Timeline {
   int64_t all_shown_from_ps = 0;      // if longer: of events with a length between the two, an even part is shown
   int64_t shortest_gpu_shown_ps = 0;  // the same for device events, which are cut last
   int64_t all_gpu_shown_from_ps = 0;
+  TimeSpan full_detail = {0, 0};      // of this part, all events are shown, however short
   std::vector<std::string> errors;    // go to XSpace.errors
   std::vector<std::string> warnings;  // go to XSpace.warnings
   std::vector<std::string> notes;     // go to XSpace.warnings, not to the terminal: true of every run of such a program

@@ -67,7 +67,10 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
   }
   busy_ = std::move(in_spans);
   busy_ps_ = LengthOf(busy_);
-  is_cut_ = any_ && timeline.shortest_gpu_shown_ps > 0;
+  const TimeSpan& detail = timeline.full_detail;
+  const bool in_detail = std::ranges::all_of(
+      spans, [&](const TimeSpan& span) { return span.start_ps >= detail.start_ps && span.end_ps <= detail.end_ps; });
+  is_cut_ = any_ && timeline.shortest_gpu_shown_ps > 0 && !in_detail;
   if (!is_cut_ || timeline.gpu_devices.size() != 1 || timeline.duration_ps <= 0) return;
   const GpuDevice& device = timeline.gpu_devices.front();
   const double share = static_cast<double>(LengthOf(spans)) / static_cast<double>(timeline.duration_ps);

@@ -25,6 +25,8 @@ constexpr uint32_t kMostDepth = 64;
 // other uses twice as much, and at least this long.
 constexpr int64_t kIdle = 3, kTimesTheCpu = 2, kLeastWorkPs = 300'000'000'000;
 
+constexpr int64_t kShortestDetailPs = 2'000'000'000'000;
+
 struct StepsOfThread {
   std::vector<TimeSpan> spans;
   int64_t regular_ps = 0;
@@ -352,6 +354,8 @@ StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags) {
   if (timeline.step_source != StepSource::kNone && timeline.step_source != StepSource::kWholeCapture) {
     span = SpanOfSteps(timeline);
   }
+  // Of so short a part, the samples would be too few.
+  if (timeline.steps_in_detail && LengthOf(span.spans) < kShortestDetailPs) span = {};
   if (span.spans.empty()) span = SpanOfThread(timeline, tags, MainThread(timeline, tags));
   if (span.basis == VerdictBasis::kTraining || span.basis == VerdictBasis::kLoop)
     LeaveOutImports(timeline, tags, &span);

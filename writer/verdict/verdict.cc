@@ -67,8 +67,14 @@ std::string OtherProcess(const Timeline& timeline, const Thread& thread) {
       thread.is_main ? "" : StrCat(": thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name)));
 }
 
-// A loop, or what is left without imports, may be a small part of the thread's time. Empty: it is most of it.
+// A loop, or what is left without imports, may be a small part of the thread's time. So are steps of a part of the
+// window. Empty: it is most of it.
 std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t covered_ps) {
+  const bool of_steps = span.basis == VerdictBasis::kSteps || span.basis == VerdictBasis::kTraining;
+  if (of_steps && timeline.steps_in_detail) {
+    return StrCat("this covers ", HumanTime(covered_ps), " of ", HumanTime(timeline.duration_ps),
+                  ": of the rest, short events were left out (--max-profile-size)");
+  }
   if (span.basis != VerdictBasis::kLoop && span.basis != VerdictBasis::kMainThread) return "";
   const TimeSpan whole = TimeOf(timeline, timeline.threads[span.thread]);
   const int64_t whole_ps = whole.end_ps - whole.start_ps;

@@ -64,6 +64,14 @@ std::vector<std::vector<std::string>> CsvRecords(const std::string& text) {
   return records;
 }
 
+TEST(ReportText, StepsOfAPart_SayOfWhich) {
+  Report report = Made();
+  report.steps.searched_from_s = 2;
+  report.steps.searched_to_s = 5.4;
+  EXPECT_EQ(StepsLine(report),
+            "60 steps in 3.40 s of 6.60 s, median 52.1 ms and 2 irregular (confidence 0.95, found by Optimizer.step)");
+}
+
 TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   const std::vector<std::string> lines = LinesOf(ReportAsText(Made()));
   ASSERT_GT(lines.size(), 6u);

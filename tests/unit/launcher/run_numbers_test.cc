@@ -107,6 +107,19 @@ TEST_F(RunNumbersTest, ReadRunNumbers_TotalsOfMoreThanTheSteps_AreNotDividedByTh
   EXPECT_TRUE(AmountOf(*run, AmountKind::kPythonLine, "train.py:41 main")) << "of the regular steps";
 }
 
+// Short events were left out, and steps were searched only where all events are.
+TEST_F(RunNumbersTest, ReadRunNumbers_StepsOfAPart_DivideNoTotals) {
+  Json summary = MakeRun();
+  summary["steps"]["searched_from_s"] = 2.0;
+  summary["steps"]["searched_to_s"] = 5.5;
+  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
+  ASSERT_TRUE(run.ok());
+  EXPECT_EQ(run->no_times, "");
+  EXPECT_EQ(run->no_counts, "its counts are of the whole run, its steps of a part of it");
+  EXPECT_FALSE(AmountOf(*run, AmountKind::kKernel, "gemm"));
+  EXPECT_FALSE(AmountOf(*run, AmountKind::kWait, "sem_wait at train.py:41 main"));
+}
+
 TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotKnown_HasNoSource) {
   Json summary = MakeRun();
   summary["steps"]["known"] = false;

@@ -149,6 +149,89 @@ TEST_F(HostEventsTest, WorkOfDevices_GoesLast) {
   EXPECT_LE(events_.Bytes(), MostEvents(0) * kBytesPerEvent);
 }
 
+// A loop of a long and a short wait: of a part of the time, the short ones are kept, too.
+TEST_F(HostEventsTest, FullDetail_KeepsAllOfAPart) {
+  constexpr uint64_t kTurns = 5000;
+  events_.Begin(MostEvents(0) * kBytesPerEvent, 0, kTurns * 1000, kTurns * 1000 / 3 * 2);
+  for (uint64_t i = 0; i < kTurns; ++i) {
+    events_.Keep(0, At(i * 1000, 800 + i % 50));
+    events_.Keep(1, At(i * 1000 + 100, i % 10 == 0 ? 0 : 5));  // some are instants
+  }
+  EXPECT_LE(events_.Bytes(), MostEvents(0) * kBytesPerEvent);
+  events_.Finish({});
+  const TimeSpan& detail = timeline_.full_detail;
+  ASSERT_GT(detail.end_ps, detail.start_ps);
+  EXPECT_LT(detail.start_ps, static_cast<int64_t>(kTurns) * 1'000'000 / 3 * 2);
+  EXPECT_GT(detail.end_ps, static_cast<int64_t>(kTurns) * 1'000'000 / 3 * 2);
+  const auto turns = static_cast<size_t>((detail.end_ps - detail.start_ps) / 1'000'000);
+  EXPECT_GE(turns, 50u);
+  for (const Thread& thread : timeline_.threads) {
+    const auto in_detail = std::ranges::count_if(thread.events, [&](const Event& event) {
+      return event.start_ps >= detail.start_ps && event.start_ps < detail.end_ps;
+    });
+    EXPECT_NEAR(static_cast<double>(in_detail), static_cast<double>(turns), 1.0);
+    for (const Event& event : thread.events) {
+      const bool is_in = event.start_ps >= detail.start_ps && event.start_ps < detail.end_ps;
+      EXPECT_TRUE(is_in || event.duration_ps == 0 || event.duration_ps >= timeline_.shortest_shown_ps);
+    }
+  }
+  // Long waits are kept elsewhere as well.
+  EXPECT_GT(timeline_.threads[0].events.size(), turns * 5 / 4);
+  EXPECT_EQ(timeline_.events_over_budget + timeline_.threads[0].events.size() + timeline_.threads[1].events.size(),
+            2 * kTurns);
+}
+
+TEST_F(HostEventsTest, FullDetail_HoldsWorkOfDevicesAndItsCalls) {
+  constexpr uint64_t kTurns = 4000;
+  events_.Begin(MostEvents(0) * kBytesPerEvent, 0, kTurns * 1000, kTurns * 1000 / 3 * 2);
+  timeline_.gpu_streams.resize(1);
+  for (uint64_t i = 0; i < kTurns; ++i) {
+    events_.Keep(0, At(i * 1000, 3 + i % 5, kCall));
+    GpuEvent kernel;
+    kernel.start_ps = static_cast<int64_t>(i * 1000 + 10);  // ticks, until GpuBuilder::FinishTimes
+    kernel.duration_ps = static_cast<int64_t>(20 + i % 400);
+    events_.KeepOnDevice(0, kernel);
+  }
+  EXPECT_TRUE(events_.CutsGpu());
+  EXPECT_LE(events_.Bytes(), MostEvents(0) * kBytesPerEvent);
+  events_.Finish({});
+  const TimeSpan& detail = timeline_.full_detail;
+  const auto turns = static_cast<double>(detail.end_ps - detail.start_ps) / 1e6;
+  EXPECT_GE(turns, 50);
+  const auto& calls = timeline_.threads[0].events;
+  const auto& kernels = timeline_.gpu_streams[0].events;
+  EXPECT_NEAR(
+      static_cast<double>(std::ranges::count_if(
+          calls, [&](const Event& call) { return call.start_ps >= detail.start_ps && call.start_ps < detail.end_ps; })),
+      turns, 1);
+  EXPECT_NEAR(static_cast<double>(std::ranges::count_if(kernels,
+                                                        [&](const GpuEvent& kernel) {
+                                                          return kernel.start_ps * 1000 >= detail.start_ps &&
+                                                                 kernel.start_ps * 1000 < detail.end_ps;
+                                                        })),
+              turns, 1);
+}
+
+// Steps have their share of the budget, whatever it leaves.
+TEST_F(HostEventsTest, FullDetailWithManySteps_StaysWithinTheBudget) {
+  events_.Begin(MostEvents(0) * kBytesPerEvent, 0, 5'000'000, 3'000'000);
+  events_.MayBeSteps(kStep);
+  for (uint64_t i = 0; i < 5000; ++i) {
+    events_.Keep(0, At(i * 1000, 100, kStep));
+    events_.Keep(1, At(i * 1000, 0));
+    events_.Keep(1, At(i * 1000, 100 + i % 400));
+    EXPECT_LE(events_.Bytes(), MostEvents(0) * kBytesPerEvent);
+  }
+}
+
+TEST_F(HostEventsTest, NothingCut_AllIsFullDetail) {
+  events_.Begin(MostEvents(0) * kBytesPerEvent, 0, 5'000'000, 3'000'000);
+  for (uint64_t i = 0; i < 100; ++i) events_.Keep(0, At(i * 1000, 100));
+  events_.Finish({});
+  EXPECT_EQ(timeline_.full_detail.start_ps, 0);
+  EXPECT_EQ(timeline_.full_detail.end_ps, timeline_.duration_ps);
+}
+
 TEST_F(HostEventsTest, ValueOfCall_CountsInItsBytes) {
   RawEvent call = At(0, 10, kCall);
   events_.Keep(0, call);

@@ -463,6 +463,36 @@ TEST_F(PythonStepsTest, StepMarkerOfALine_IsTakenWhereNothingHasThatName) {
   EXPECT_TRUE(timeline_.warnings.empty());
 }
 
+// Where short calls were left out, lines do not repeat as they did: steps are those of the full detail.
+TEST_F(PythonStepsTest, EventsCut_StepsAreOfTheFullDetail) {
+  for (int i = 0; i < 60; ++i) Turn(20 * kMs);
+  Sample(10 * kMs);
+  timeline_.duration_ps = now_;
+  timeline_.full_detail = {now_ / 2, now_};
+  std::vector<Event>& events = timeline_.threads[0].events;
+  std::erase_if(events,
+                [this](const Event& event) { return event.start_ps < now_ / 2 && event.start_ps / kMs % 3 == 0; });
+  const size_t kept = events.size();
+  ChooseSteps({.process = 0, .marker = "", .events_cut = true}, &timeline_);
+  EXPECT_EQ(timeline_.step_source, StepSource::kInferred);
+  EXPECT_TRUE(timeline_.steps_in_detail);
+  EXPECT_GE(timeline_.steps.size(), 27u);
+  EXPECT_LE(timeline_.steps.size(), 30u);
+  for (const Step& step : timeline_.steps) EXPECT_GE(step.start_ps, now_ / 2);
+  EXPECT_EQ(events.size(), kept) << "the timeline has all its events again";
+}
+
+TEST_F(PythonStepsTest, EventsCutWithoutFullDetail_StepsAreUnknown) {
+  for (int i = 0; i < 60; ++i) Turn(20 * kMs);
+  Sample(10 * kMs);
+  timeline_.duration_ps = now_;
+  timeline_.full_detail = {0, 0};
+  ChooseSteps({.process = 0, .marker = "", .events_cut = true}, &timeline_);
+  EXPECT_EQ(timeline_.step_source, StepSource::kWholeCapture);
+  EXPECT_FALSE(timeline_.steps_in_detail);
+  EXPECT_FALSE(timeline_.steps_unknown.empty());
+}
+
 // The choice says which loop is meant, not that its turns are right.
 TEST_F(PythonStepsTest, ChosenLineWithUnsureTurns_HasNoSteps) {
   timeline_.processes[0].library = NumericLibrary::kNone;

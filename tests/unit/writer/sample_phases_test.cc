@@ -47,6 +47,12 @@ uint64_t SamplesOf(const SamplePhases::Tallies& tallies, SamplePhase phase) {
   return samples;
 }
 
+TEST(SamplePhases, StepsOfAPartOfTheTime_AreNoPhases) {
+  Timeline timeline = WithSteps({MakeStep(30, 60), MakeStep(60, 100)});
+  timeline.steps_in_detail = true;
+  EXPECT_FALSE(SamplePhases(timeline).known());
+}
+
 TEST(SamplePhases, RunAcrossSteps_IsDividedAtTheirBorders) {
   // Samples at 0, 10, ..., 190 ms.
   const Timeline timeline = WithSteps({MakeStep(30, 60, false), MakeStep(60, 100), MakeStep(100, 145)});

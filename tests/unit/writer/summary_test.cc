@@ -173,6 +173,23 @@ TEST(SummaryText, SourceOfSteps_FitsEachWidth) {
   EXPECT_EQ(SummaryText(timeline, {}, options)[2], steps);
 }
 
+TEST(SummaryText, StepsOfAPart_SayOfWhich) {
+  Timeline timeline = Sample();
+  timeline.step_source = StepSource::kInferred;
+  timeline.step_source_text = "repeated launches";
+  timeline.step_confidence = 0.95;
+  timeline.steps[0].is_regular = true;
+  timeline.steps_in_detail = true;
+  timeline.full_detail = {2'000'000'000'000, 5'400'000'000'000};
+  timeline.events_over_budget = 1200;
+  SummaryOptions options = InLogs();
+  options.width = 400;
+  const std::string text = Joined(SummaryText(timeline, {}, options));
+  EXPECT_NE(text.find("1 step in 3.40 s of "), std::string::npos) << text;
+  EXPECT_NE(text.find("(--max-profile-size)"), std::string::npos) << text;
+  EXPECT_NE(text.find("all are drawn from 2.00 s to 5.40 s"), std::string::npos) << text;
+}
+
 // `timeout -s KILL 1 program`: only the CPU time of `timeout` is known.
 TEST(SummaryText, IncompleteCpuTime_HasNoShare) {
   Timeline timeline = Sample();

@@ -620,10 +620,14 @@ TEST(TimelineBuilder, OverBudget_LongestEventsAreKept) {
   EXPECT_GE(shown, 2000u) << "the budget is used";
   EXPECT_EQ(shown + timeline.events_over_budget, lengths.size());
   EXPECT_GT(timeline.shortest_shown_ps, 0);
-  size_t long_enough = 0;
-  for (const uint64_t length : lengths)
-    long_enough += static_cast<int64_t>(length) * 1000 >= timeline.shortest_shown_ps ? 1 : 0;
-  EXPECT_EQ(shown, long_enough) << "exactly those that are as long as is said";
+  size_t wanted = 0;
+  int64_t start_ps = static_cast<int64_t>(2000 - 1000) * 1000;
+  for (const uint64_t length : lengths) {
+    const bool in_detail = start_ps >= timeline.full_detail.start_ps && start_ps < timeline.full_detail.end_ps;
+    wanted += in_detail || static_cast<int64_t>(length) * 1000 >= timeline.shortest_shown_ps ? 1 : 0;
+    start_ps += static_cast<int64_t>(length + 10) * 1000;
+  }
+  EXPECT_EQ(shown, wanted) << "exactly those that are as long as is said, and those of the full detail";
   EXPECT_EQ(TotalNamed(timeline, "read")->calls, lengths.size()) << "totals know nothing of the budget";
   EXPECT_EQ(timeline.records, lengths.size());
   request.max_profile_size = 64u << 20;
@@ -645,10 +649,14 @@ TEST(TimelineBuilder, EventsOfOneLength_BudgetIsFilled) {
   EXPECT_GE(events.size(), 2500u) << "the budget is used";
   EXPECT_EQ(events.size() + timeline.events_over_budget, 20'000u);
   EXPECT_LT(timeline.shortest_shown_ps, timeline.all_shown_from_ps);
-  // About the same share is kept in each tenth of the time.
-  std::vector<int> tenths(10);
-  for (const Event& event : events) ++tenths[static_cast<size_t>(event.start_ps * 10 / timeline.duration_ps)];
-  const auto [fewest, most] = std::minmax_element(tenths.begin(), tenths.end());
+  // About the same share is kept in each twentieth of the time that has no full detail.
+  std::vector<int> parts(20);
+  for (const Event& event : events) ++parts[static_cast<size_t>(event.start_ps * 20 / timeline.duration_ps)];
+  const auto part_of = [&](int64_t at_ps) { return at_ps * 20 / timeline.duration_ps; };
+  const int64_t first = part_of(timeline.full_detail.start_ps), last = part_of(timeline.full_detail.end_ps);
+  ASSERT_LE(last - first, 3);
+  parts.erase(parts.begin() + first, parts.begin() + std::min<int64_t>(last + 1, 20));
+  const auto [fewest, most] = std::minmax_element(parts.begin(), parts.end());
   EXPECT_GT(*fewest, *most / 2);
   EXPECT_EQ(TotalNamed(timeline, "read")->calls, 20'000u);
 }

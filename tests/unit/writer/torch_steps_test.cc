@@ -169,6 +169,33 @@ TEST_F(TorchStepsTest, OptimizersAndLoadersOnly_StepsAreFound) {
   EXPECT_EQ(Begins(), begins_);
 }
 
+// The profile's size left out most operations: only where all are kept do they show which optimizers make one step.
+TEST_F(TorchStepsTest, OperationsCut_StepsAreThoseOfTheFullDetail) {
+  for (const bool has_detail : {true, false}) {
+    timeline.threads[0].events.clear();
+    now = 0;
+    std::vector<int64_t> starts;
+    for (int i = 0; i < 60; ++i) {
+      starts.push_back(now);
+      Pass();
+      PassBack();
+      Optimizer();
+    }
+    timeline.shortest_shown_ps = 1;
+    timeline.full_detail = {0, 0};
+    if (has_detail) timeline.full_detail = {starts[30], starts[45]};
+    // Those of each fourth step were longer.
+    std::erase_if(timeline.threads[0].events, [&](const Event& event) {
+      const auto step = std::ranges::upper_bound(starts, event.start_ps) - starts.begin() - 1;
+      const bool is_kept = step % 4 == 0 || (has_detail && step >= 30 && step < 45);
+      return !is_kept && timeline.types[event.type].origin != RangeOrigin::kTorchUser;
+    });
+    const MarkedSteps found = Find();
+    EXPECT_GE(Begins().size(), 58u) << has_detail;
+    EXPECT_LE(found.confidence, has_detail ? 0.8 : 0.6);
+  }
+}
+
 // Accumulation over two batches, with an evaluation that differs only by its missing backward pass. Most operations are
 // not recorded.
 TEST_F(TorchStepsTest, OperationsLeftOut_StepsFollowTheRecordedOnes) {

@@ -816,6 +816,36 @@ TEST(Verdict, ShortWorkThatIsNotDrawn_CountsByTheTotals) {
   EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("--max-profile-size")));
 }
 
+// The steps are those of a part of which all events are there: nothing of their GPU work is missing.
+TEST(Verdict, StepsOfTheFullDetail_NeedNoTotals) {
+  OnGpu maker;
+  maker.timeline.shortest_gpu_shown_ps = 5'000'000;
+  maker.timeline.steps_in_detail = true;
+  maker.timeline.full_detail = {0, maker.timeline.duration_ps};
+  GpuDevice& device = maker.timeline.gpu_devices.emplace_back();
+  device.kernels = 1'000'000;
+  device.kernel_ps = device.busy_ps = maker.timeline.duration_ps;
+  constexpr int64_t kUs = kMs / 1000;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 600; ++i) {
+      maker.Wait(maker.main, kGpuSync, at + i * 100 * kUs, 100 * kUs, maker.in_main);
+      maker.Work(GpuEventKind::kKernel, at + i * 100 * kUs, 30 * kUs);
+    }
+  });
+  maker.Expect(Cause::kSync, StepPart::kKernels, 0.6);
+  EXPECT_THAT(maker.Make().limits, testing::Contains(testing::HasSubstr("of the rest, short events were left out")));
+}
+
+// Two seconds have 200 samples; of less, the shares would be chance.
+TEST(Verdict, StepsOfAShortPart_AreNotItsBasis) {
+  OnGpu maker;
+  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Work(GpuEventKind::kKernel, at, 30 * kMs); });
+  ASSERT_EQ(maker.Make().basis, VerdictBasis::kSteps);
+  maker.timeline.steps_in_detail = true;
+  maker.timeline.steps.resize(10);
+  EXPECT_NE(maker.Make().basis, VerdictBasis::kSteps);
+}
+
 TEST(Verdict, AsynchronousCalls_AreNoSynchronization) {
   OnGpu maker;
   maker.timeline.types[kCopyIn].name = "cudaMemcpyAsync";
