@@ -28,7 +28,7 @@ constexpr StarterRow kStarters[] = {
     {"/concurrent/futures/thread.py", "run"},
 };
 
-bool IsImport(std::string_view file) {
+bool IsOfImportlib(std::string_view file) {
   return file.starts_with("<frozen importlib.") || file.ends_with("/importlib/__init__.py") ||
          file.ends_with("/importlib/_bootstrap.py") || file.ends_with("/importlib/_bootstrap_external.py");
 }
@@ -45,12 +45,23 @@ bool IsNamed(std::string_view name, std::string_view last) {
   return name.size() == last.size() || name[name.size() - last.size() - 1] == '.';
 }
 
+// Functions that import a module: at least one of them is on the stack of each import.
+bool Imports(std::string_view name) {
+  constexpr std::string_view kNames[] = {"_find_and_load", "_find_and_load_unlocked",
+                                         "_gcd_import",    "_handle_fromlist",
+                                         "_load",          "_load_unlocked",
+                                         "_exec",          "exec_module",
+                                         "create_module",  "load_module",
+                                         "reload",         "import_module"};
+  return std::ranges::any_of(kNames, [&](std::string_view known) { return IsNamed(name, known); });
+}
+
 }  // namespace
 
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name) {
   const bool frozen = file.starts_with("<frozen ");
   if (!frozen && !IsInstalled(file)) return PythonOrigin::kProgram;
-  if (IsImport(file)) return PythonOrigin::kImport;
+  if (IsOfImportlib(file)) return Imports(name) ? PythonOrigin::kImport : PythonOrigin::kImportTool;
   for (const StarterRow& row : kStarters) {
     if (file.ends_with(row.file) && (row.name.empty() || IsNamed(name, row.name))) return PythonOrigin::kStarter;
   }

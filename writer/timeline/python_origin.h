@@ -14,9 +14,10 @@ namespace tbprof {
 
 enum class PythonOrigin : uint8_t {
   kProgram,
-  kLibrary,  // the standard library, installed packages
-  kStarter,  // `runpy`, and code that runs the function of a thread or a worker
-  kImport,   // `importlib`: frames within it import a module
+  kLibrary,     // the standard library, installed packages
+  kStarter,     // `runpy`, and code that runs the function of a thread or a worker
+  kImport,      // `importlib`, where it imports a module
+  kImportTool,  // the rest of `importlib`: within an import, or called by itself, as py_compile does
 };
 
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name);

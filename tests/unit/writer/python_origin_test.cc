@@ -32,6 +32,11 @@ TEST(PythonOrigin, OtherFunctionsOfTheSameFiles_AreALibrarys) {
 TEST(PythonOrigin, Importlib_IsAnImport) {
   EXPECT_EQ(PythonOriginOf("<frozen importlib._bootstrap>", "_find_and_load"), PythonOrigin::kImport);
   EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/importlib/__init__.py", "import_module"), PythonOrigin::kImport);
+  EXPECT_EQ(PythonOriginOf("<frozen importlib._bootstrap_external>", "_LoaderBasics.exec_module"),
+            PythonOrigin::kImport);
+  // `python -m compileall` compiles with it, and imports nothing.
+  EXPECT_EQ(PythonOriginOf("<frozen importlib._bootstrap_external>", "SourceLoader.source_to_code"),
+            PythonOrigin::kImportTool);
   EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/importlib/metadata/__init__.py", "version"), PythonOrigin::kLibrary);
 }
 
