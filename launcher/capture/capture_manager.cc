@@ -338,7 +338,8 @@ void CaptureManager::AskBySignal(uint64_t own, uint64_t of_targets) {
 
 void CaptureManager::ReportRefused() {
   if (std::exchange(printed_refused_, false)) {
-    terminal_.Print(StrCat(refused_, " requests for a capture were not followed: another was open or being written"));
+    terminal_.Print(StrCat(Counted(refused_, "request"), refused_ == 1 ? " for a capture was" : " for a capture were",
+                           " not followed: another was open or being written"));
   }
   refused_ = 0;
 }

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "launcher/base/control_socket.h"
 #include "launcher/base/start_thread.h"
@@ -40,6 +41,7 @@ namespace tbprof {
 namespace {
 
 constexpr int kExitSome = 1, kExitNone = 2;
+constexpr size_t kLongestCommand = 120;
 // The agreed start is this far ahead, so that all workers are called before it and begin at the same moment.
 constexpr absl::Duration kLead = absl::Milliseconds(500);
 constexpr absl::Duration kLate = absl::Milliseconds(100);
@@ -76,8 +78,7 @@ class CaptureCommand {
       if (status.ok()) status = MakeDirectory(base);
       if (!status.ok()) return Usage(status);
     }
-    terminal_.Print(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ",
-                           Counted(targets_.all.size(), "worker"),
+    terminal_.Print(StrCat("capturing ", absl::FormatDuration(options_.capture_duration), " of ", WhatIsCaptured(),
                            here_ ? StrCat(" to ", PrintableUtf8(logdir_), ", run ", PrintableUtf8(run_)) : ""));
     const absl::Duration lead = std::max(options_.capture_delay, several() ? kLead : absl::ZeroDuration());
     start_ = absl::Now() + lead;
@@ -103,6 +104,14 @@ class CaptureCommand {
   static uint64_t Ns(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
 
   bool several() const { return targets_.all.size() > 1; }
+
+  // One worker may have been found without being named: its command shows whether it is the one that was meant.
+  std::string WhatIsCaptured() const {
+    if (targets_.all.size() != 1) return Counted(targets_.all.size(), "worker");
+    const CaptureTarget& target = targets_.all.front();
+    const std::string command = absl::StrJoin(target.session.status.command, " ");
+    return StrCat(target.name, command.empty() ? "" : ": ", PrintableUtf8(TruncateUtf8(command, kLongestCommand)));
+  }
 
   // An unused name for a run that several launchers write their files into.
   std::string FreeName(const std::string& wanted) const {

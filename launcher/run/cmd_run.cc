@@ -308,7 +308,7 @@ class Run final : public CaptureRun {
     facts.not_recorded = setup_.not_recorded();
     captures_.reset();
     session_.reset();
-    if (conversions_->printed_summary()) NameMissingViewer(&terminal_, options_.command);
+    if (!conversions_->summary().lines.empty() || facts.captured) NameMissingViewer(&terminal_, options_.command);
     if (const std::optional<int> status = StatusInsteadOf(options_, facts, &terminal_)) return *status;
     if (!options_.baseline.empty()) {
       const std::optional<bool> worse = IsRunWorse(options_, conversions_->summary().directory, &terminal_);

@@ -20,6 +20,7 @@ enum class CallKind {
   kPoll,
   kChild,
   kSleep,
+  kFileLock,
 };
 
 struct KnownCall {
@@ -59,8 +60,8 @@ constexpr KnownCall kCalls[] = {
     {SYS_renameat2, CallKind::kFile},
     {SYS_unlinkat, CallKind::kFile},
     {SYS_mkdirat, CallKind::kFile},
-    {SYS_flock, CallKind::kFile},
-    {SYS_fcntl, CallKind::kFile},  // waits for a file lock
+    {SYS_flock, CallKind::kFileLock},
+    {SYS_fcntl, CallKind::kFileLock},  // waits for nothing else
 #ifdef SYS_open
     {SYS_open, CallKind::kFile},
     {SYS_stat, CallKind::kFile},
@@ -107,6 +108,8 @@ BlockedIn KindOf(CallKind kind) {
       return BlockedIn::kChild;
     case CallKind::kSleep:
       return BlockedIn::kSleep;
+    case CallKind::kFileLock:
+      return BlockedIn::kFileLock;
     case CallKind::kDescriptor:
       break;
   }

@@ -178,11 +178,11 @@ std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
     return StrCat(kNoCause, PrintableUtf8(verdict.reason));
   }
   const bool others_wait = verdict.waiting_rank >= 0;
-  std::string text = others_wait
-                         ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank,
-                                  "'s step: waits for rank ", timeline.rank)
-                         : StrCat(HumanPercent(verdict.share), " ", OfWhat(timeline),
-                                  details.loop_lines ? LoopPlace(timeline) : "", ": ", CauseTitle(verdict.cause));
+  std::string text = others_wait ? StrCat(HumanPercent(verdict.share), " of rank ", verdict.waiting_rank,
+                                          "'s step: waits for rank ", timeline.rank)
+                                 : StrCat(HumanPercent(verdict.share), " ", OfWhat(timeline),
+                                          details.loop_lines ? LoopPlace(timeline) : "", ": ",
+                                          CauseTitle(verdict.cause, verdict.advice));
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
   if (details.place && !others_wait && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
   return text;

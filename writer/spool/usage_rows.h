@@ -39,8 +39,9 @@ enum class BlockedIn : uint16_t {
   kPoll = 7,
   kChild = 8,
   kSleep = 9,
+  kFileLock = 10,  // a lock that another process may hold
 };
-inline constexpr size_t kBlockedKinds = 10;
+inline constexpr size_t kBlockedKinds = 11;
 
 // Consecutive samples of a thread that was blocked in the same way.
 struct ThreadBlockedRow {

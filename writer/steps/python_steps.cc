@@ -33,6 +33,9 @@ constexpr size_t kEnoughSamples = 8;
 constexpr double kInOrder = 0.85, kInNoOrder = 0.8;
 // Confidence factor if other lines of the loop occur several times between the visits of the single line.
 constexpr double kOneLineOfSeveral = 0.8;
+// Samples that fall on two lines by chance alternate between them, too. The 90th minus the 10th percentile of the
+// lengths of such "steps" is 1.2 to 1.9 of their median.
+constexpr double kMostSpreadOfSampled = 0.8, kByChance = 0.7;
 // Share of steps in which a line occurs again, of the steps with at least three successive lines in the samples.
 constexpr double kSomeReturn = 0.2;
 
@@ -249,6 +252,16 @@ std::vector<std::string> TextsOf(const Timeline& timeline, const PythonPaths& pa
   return texts;
 }
 
+double SpreadOf(const StepDetection& found) {
+  std::vector<int64_t> lengths;
+  for (const DetectedStep* step : RegularSteps(found)) lengths.push_back(step->end_ps - step->start_ps);
+  if (lengths.empty()) return 0;
+  std::ranges::sort(lengths);
+  const int64_t middle = lengths[lengths.size() / 2];
+  const int64_t spread = lengths[lengths.size() * 9 / 10] - lengths[lengths.size() / 10];
+  return static_cast<double>(spread) / static_cast<double>(std::max<int64_t>(middle, 1));
+}
+
 PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const std::vector<LineVisit>& visits,
                     const PythonThread* samples, bool exact) {
   PythonSteps steps;
@@ -291,6 +304,7 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0)
     confidence = std::min(confidence, kMostFromSamples);
   confidence = std::min(confidence, kMostFromLines);
+  if (!exact && SpreadOf(steps.found) > kMostSpreadOfSampled) confidence *= kByChance;
   steps.lines = TextsOf(timeline, paths, std::move(lines));
   steps.found.source = StrCat(exact ? "Python line " : "sampled Python line ",
                               LineText(timeline, paths, loop, visits, steps.found.steps));

@@ -47,7 +47,9 @@ const CauseText& TextOf(Cause cause) { return kCauses[static_cast<size_t>(cause)
 std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<size_t>(part)].name; }
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
-std::string_view CauseTitle(Cause cause) { return TextOf(cause).title; }
+std::string_view CauseTitle(Cause cause, Advice advice) {
+  return advice == Advice::kOwnProcesses ? "waits for its worker processes" : TextOf(cause).title;
+}
 bool IsProblem(Cause cause) { return TextOf(cause).problem; }
 
 Cause CauseNamed(std::string_view name) {
@@ -70,6 +72,12 @@ std::string_view NextStep(Cause cause, Advice advice) {
     case Advice::kNoSteps:
       return "run longer, as compiled code is used again, or keep a compilation cache; if it compiles again and again, "
              "keep shapes and types the same";
+    case Advice::kTakeTurns:
+      return "use processes: its threads take turns with the GIL";
+    case Advice::kBesideAWait:
+      return "let that line compute less, or use more CPUs or a GPU; look at what the split's waits are for";
+    case Advice::kOwnProcesses:
+      return "make the blocker's line faster; start more of them if CPUs are idle";
     case Advice::kFewChildren:
       return "look at what the child does (its threads are in the profile), or do other work until it answers";
   }

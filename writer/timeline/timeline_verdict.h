@@ -44,17 +44,28 @@ inline constexpr size_t kStepParts = 18;
 std::string_view StepPartName(StepPart part);   // as in summary.json
 std::string_view StepPartTitle(StepPart part);  // for the user
 
+// The remedy, if the cause alone does not determine it.
+enum class Advice : uint8_t {
+  kOfCause,
+  kReads,
+  kSyncs,
+  kFewChildren,
+  kServes,
+  kNoBlocker,
+  kNoSteps,
+  kTakeTurns,     // its threads wait for the GIL
+  kBesideAWait,   // native code, and a wait whose cause is not known
+  kOwnProcesses,  // processes of the program, not of a data loader
+};
+
 enum class Cause : uint8_t {
 #define TBPROF_CAUSE(id, ...) id,
 #include "writer/timeline/verdict_causes.def"
 };
 std::string_view CauseName(Cause cause);
-std::string_view CauseTitle(Cause cause);
+std::string_view CauseTitle(Cause cause, Advice advice = Advice::kOfCause);
 bool IsProblem(Cause cause);
 Cause CauseNamed(std::string_view name);  // kUnknown: no cause has this name
-
-// The remedy, if the cause alone does not determine it.
-enum class Advice : uint8_t { kOfCause, kReads, kSyncs, kFewChildren, kServes, kNoBlocker, kNoSteps };
 std::string_view NextStep(Cause cause, Advice advice);
 
 // The time that the split covers.

@@ -37,7 +37,16 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       const bool one_a_step = inputs.steps > 0 && static_cast<uint64_t>(children) >= inputs.steps;
       return children <= kFewChildren && !one_a_step ? Advice::kFewChildren : Advice::kOfCause;
     }
+    case Cause::kSlowLoader: {
+      const bool any =
+          std::ranges::any_of(inputs.rows, [](const AccountRow& r) { return r.tag == PythonTag::kLoader; });
+      return any ? Advice::kOfCause : Advice::kOwnProcesses;
+    }
+    case Cause::kOperations:
+      return inputs.has_large_wait ? Advice::kBesideAWait : Advice::kOfCause;
     case Cause::kWorkers:
+      if (inputs.workers_want_gil) return Advice::kTakeTurns;
+      return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
     case Cause::kPrefetchThread:
       return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
     case Cause::kRecompilation:

@@ -20,6 +20,8 @@ struct AdviceInputs {
   uint32_t process = 0;          // the judged one
   uint64_t steps = 0;            // 0: not known
   bool has_blocker = false;      // and it has a place
+  bool workers_want_gil = false;
+  bool has_large_wait = false;  // of any cause
 };
 
 Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs);

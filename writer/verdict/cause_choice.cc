@@ -15,7 +15,9 @@
 #include "writer/verdict/advice_choice.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/job_crowd.h"
+#include "writer/verdict/place_of_row.h"
 #include "writer/verdict/wait_parts.h"
+#include "writer/verdict/worker_waits.h"
 
 namespace tbprof {
 namespace {
@@ -39,12 +41,18 @@ constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
 constexpr int64_t kTinyKernelPs = 20'000'000;
 constexpr double kKernelsOfStep = 20;
-constexpr size_t kMostWhere = 5, kMostCallers = 4;
+constexpr size_t kMostWhere = 5;
 // Two calls with at most this time between them count as one sequence.
 constexpr int64_t kBetweenCallsPs = 50'000'000;
 constexpr uint64_t kLittle = 4096;
 // Least number of waits of another thread for the same lock: fewer are chance.
 constexpr size_t kFewestWaitsOfOthers = 5;
+// Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
+constexpr double kBusyInPolls = 0.6;
+// Share of the workers' time in waits for the GIL: from it on, more of them do not help.
+constexpr double kMostlyGil = 0.3;
+// Smaller shares of the workers' time in waits for the GIL and for locks are not named.
+constexpr double kLeastOfWorkers = 0.2;
 
 using Wanted = std::function<bool(const AccountRow&)>;
 
@@ -53,6 +61,7 @@ struct Candidate {
   StepPart part;
   int64_t ps;
   Wanted rows;
+  bool moves = false;  // its time is shown as `part`, whatever it was
 };
 
 bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {
@@ -78,19 +87,20 @@ class Chooser {
       if (best == nullptr || candidate.ps > best->ps) best = &candidate;
     }
     if (best == nullptr) best = OwnWork();
-    if (best == nullptr || verdict_.ShareOf(StepPart::kRest) > kMostUnknown) return SetUnknown();
+    if (best == nullptr || UnknownShareBeside(*best) > kMostUnknown) return SetUnknown();
     verdict_.cause = best->cause;
     verdict_.part = best->part;
     verdict_.share = std::min(1.0, ShareOf(best->ps));
     const bool is_input = best->cause == Cause::kPrefetchThread || best->cause == Cause::kSlowLoader;
     if (is_input && best->part == StepPart::kLocks) MoveTo(StepPart::kInput, *best);
     if (best->cause == Cause::kWorkers) MoveTo(StepPart::kLocks, *best);
+    if (best->moves) MoveTo(best->part, *best);
     if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);
-    verdict_.advice =
-        ChooseAdvice(timeline_, {verdict_.cause, account_.RowsOf(best->rows),
-                                 timeline_.threads[in_.span.thread].process, verdict_.steps, has_blocker_});
+    verdict_.advice = ChooseAdvice(
+        timeline_, {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process,
+                    verdict_.steps, has_blocker_, gil_share_of_workers_ >= kMostlyGil, HasLargeWait()});
   }
 
  private:
@@ -112,6 +122,11 @@ class Chooser {
   }
   static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
 
+  double UnknownShareBeside(const Candidate& best) const {
+    const int64_t of_best = best.moves ? account_.PartsOf(best.rows)[static_cast<size_t>(StepPart::kRest)] : 0;
+    return ShareOf(verdict_.part_ps[static_cast<size_t>(StepPart::kRest)] - of_best);
+  }
+
   // Moves the candidate's time to `part` in the split. Waiting for a lock while another thread prepares data is a wait
   // for input. Waiting for threads that have no CPU is starvation.
   void MoveTo(StepPart part, const Candidate& candidate) {
@@ -129,6 +144,7 @@ class Chooser {
     AddStarvation();
     Add(Cause::kGil, StepPart::kGil, [](const AccountRow& row) { return row.part == StepPart::kGil; });
     AddInput();
+    AddPolls();
     AddConvoy();
     Add(Cause::kRecompilation, StepPart::kCompile,
         [](const AccountRow& row) { return row.part == StepPart::kCompile; });
@@ -145,9 +161,11 @@ class Chooser {
       Add(Cause::kCollectives, StepPart::kCollectives,
           [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
     }
-    Add(Cause::kChild, StepPart::kChild, [](const AccountRow& row) { return row.part == StepPart::kChild; });
-    Add(Cause::kNetwork, StepPart::kNetwork,
-        [](const AccountRow& row) { return row.part == StepPart::kNetwork && !IsSpecial(row); });
+    Add(Cause::kChild, StepPart::kChild,
+        [this](const AccountRow& row) { return row.part == StepPart::kChild && !IsExplainedPoll(row); });
+    Add(Cause::kNetwork, StepPart::kNetwork, [this](const AccountRow& row) {
+      return row.part == StepPart::kNetwork && !IsSpecial(row) && !IsExplainedPoll(row);
+    });
     Add(Cause::kDisk, StepPart::kDisk, [](const AccountRow& row) {
       return row.part == StepPart::kDisk && !IsSpecial(row) && !IsDoing(row, {WaitClass::kTerminal});
     });
@@ -253,6 +271,30 @@ class Chooser {
     }
   }
 
+  // A wait for any of several descriptors. asyncio learns by a socket of its own that an executor is done.
+  static bool IsPoll(const AccountRow& row) {
+    if (row.tag == PythonTag::kEventLoop) return row.doing >= 0 && !IsDoing(row, {WaitClass::kSleep});
+    return row.tag == PythonTag::kNone && row.part == StepPart::kRest && IsDoing(row, {WaitClass::kPoll});
+  }
+  bool IsExplainedPoll(const AccountRow& row) const { return polls_are_explained_ && IsPoll(row); }
+
+  // Adds waits for descriptors during which the program's own threads or processes are busy. If some of these waits
+  // were for a socket, these must be of a pool: a server may as well wait for its clients.
+  void AddPolls() {
+    const Wanted polls = [](const AccountRow& row) { return IsPoll(row); };
+    const int64_t ps = Sum(polls);
+    if (ShareOf(ps) < kLeastShare) return;
+    const Blocker blocker = BlockerOf(polls, BlockerScope::kAll);
+    if (!blocker.found || blocker.busy < kBusyInPolls) return;
+    const bool is_pool = IsOfAPool(timeline_, in_.tags, blocker.thread);
+    const std::array<int64_t, kStepParts> parts = account_.PartsOf(polls);
+    if (!is_pool && parts[static_cast<size_t>(StepPart::kRest)] * 2 < ps) return;
+    polls_are_explained_ = true;
+    const bool is_child = blocker.other_process && !is_pool;
+    candidates_.push_back({is_child ? Cause::kChild : Cause::kWorkers, is_child ? StepPart::kChild : StepPart::kLocks,
+                           ps, polls, /*moves=*/true});
+  }
+
   // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.
   void AddConvoy() {
     std::map<uint64_t, int64_t> objects;
@@ -352,6 +394,15 @@ class Chooser {
     return sum;
   }
 
+  bool HasLargeWait() const {
+    for (size_t i = 0; i < kStepParts; ++i) {
+      const auto part = static_cast<StepPart>(i);
+      const bool own = part == StepPart::kKernels || part == StepPart::kOperations || part == StepPart::kPython;
+      if (!own && ShareOf(verdict_.part_ps[i]) >= kLeastShare) return true;
+    }
+    return false;
+  }
+
   const Candidate* OwnWork() const {
     const Candidate* best = nullptr;
     for (const Candidate& candidate : candidates_) {
@@ -359,22 +410,27 @@ class Chooser {
                        candidate.cause == Cause::kPython;
       if (own && (best == nullptr || candidate.ps > best->ps)) best = &candidate;
     }
-    // Own work below kLeastShare is not an answer.
-    return best != nullptr && ShareOf(best->ps) >= kLeastShare ? best : nullptr;
+    // Own work below kLeastShare is not an answer, nor is it beside a wait that takes longer and has no known cause.
+    if (best == nullptr || ShareOf(best->ps) < kLeastShare) return nullptr;
+    return best->ps >= verdict_.part_ps[static_cast<size_t>(LargestPart())] ? best : nullptr;
   }
 
   void SetUnknown() {
     verdict_.cause = Cause::kUnknown;
     verdict_.part = StepPart::kRest;
     verdict_.share = 0;
-    verdict_.reason = verdict_.ShareOf(StepPart::kRest) > kMostUnknown
-                          ? StrCat(HumanPercent(verdict_.ShareOf(StepPart::kRest)), " of the time is not explained by ",
-                                   "what was recorded")
-                          : ReasonOfLargestPart();
+    verdict_.reason = verdict_.ShareOf(StepPart::kRest) > kMostUnknown ? ReasonOfTheUnknown() : ReasonOfLargestPart();
     // Where the time goes is known, even if the cause is not.
     for (const AccountRow& row : account_.RowsOf([&](const AccountRow& of) { return of.part == LargestPart(); })) {
       if (ShareOf(row.ps) < kLeastShare || AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps)) break;
     }
+  }
+
+  std::string ReasonOfTheUnknown() const {
+    const double share = verdict_.ShareOf(StepPart::kRest);
+    const double polls = ShareOf(Sum([](const AccountRow& row) { return row.part == StepPart::kRest && IsPoll(row); }));
+    if (polls * 2 < share) return StrCat(HumanPercent(share), " of the time is not explained by what was recorded");
+    return StrCat(HumanPercent(polls), " waits for any of several descriptors, and for which was not recorded");
   }
 
   StepPart LargestPart() const {
@@ -391,44 +447,17 @@ class Chooser {
 
   // Returns false if the row has neither a line nor a call to show.
   bool AddPlace(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) {
-    std::optional<Where> where = PlaceOf(role, thread, row, of_ps);
+    std::optional<Where> where = PlaceOfRow(timeline_, in_.tags, role, thread, row, of_ps);
     if (!where.has_value()) return false;
     verdict_.where.push_back(*std::move(where));
     return true;
-  }
-
-  std::optional<Where> PlaceOf(WhereRole role, uint32_t thread, const AccountRow& row, int64_t of_ps) const {
-    if (row.frame == 0 && row.call_site == 0) return std::nullopt;
-    Where where;
-    where.role = role;
-    where.thread = thread;
-    where.share = of_ps <= 0 ? 0 : std::min(1.0, static_cast<double>(row.ps) / static_cast<double>(of_ps));
-    if (row.frame != 0) {
-      const PythonStack& frame = timeline_.python.stacks[row.frame];
-      const PythonFunction& function = timeline_.python.functions[frame.function];
-      where.file = function.file;
-      where.line = frame.line;
-      where.function = function.name;
-      uint32_t caller = in_.tags.OwnCallerOf(row.frame);
-      for (; caller != 0 && where.callers.size() < kMostCallers; caller = in_.tags.OwnCallerOf(caller)) {
-        const PythonStack& called = timeline_.python.stacks[caller];
-        const PythonFunction& of = timeline_.python.functions[called.function];
-        where.callers.push_back({of.file, called.line, of.name});
-      }
-    } else {
-      where.function = row.call_site;
-    }
-    if (row.doing == kBlocked) where.doing = "a system call";
-    if (row.part == StepPart::kStarvation) where.doing = "the queue for a CPU";
-    if (row.doing >= 0) where.doing = timeline_.types[row.type].name;
-    return where;
   }
 
   // The place that other ranks show when they wait for this rank.
   void AddBusiest() {
     for (const AccountRow& row :
          account_.RowsOf([](const AccountRow& of) { return of.part != StepPart::kCollectives; })) {
-      verdict_.busiest = PlaceOf(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
+      verdict_.busiest = PlaceOfRow(timeline_, in_.tags, WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
       if (verdict_.busiest.has_value()) return;
     }
   }
@@ -456,29 +485,11 @@ class Chooser {
   void AddFactOfWorkers(const Candidate& best) {
     std::vector<TimeSpan> spans;
     for (const WaitSlice& wait : WaitsOf(best.rows)) spans.push_back({wait.start_ps, wait.end_ps});
-    spans = Merged(std::move(spans));
-    int64_t for_gil = 0, for_locks = 0, all = 0;
-    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
-      const Thread& other = timeline_.threads[i];
-      if (i == in_.span.thread || other.process != timeline_.threads[in_.span.thread].process || other.is_line)
-        continue;
-      const ThreadTime time(timeline_, in_.classes, i, spans);
-      int64_t ran = 0, gil = 0, locks = 0;
-      for (const auto& [stack, running] : time.running()) ran += running.on_cpu_ps;
-      for (const WaitSlice& wait : time.waits()) {
-        if (wait.kind == WaitClass::kGil) gil += wait.end_ps - wait.start_ps;
-        if (wait.kind == WaitClass::kLock) locks += wait.end_ps - wait.start_ps;
-      }
-      // Threads of a library that only wait are no workers.
-      if (ran * 20 < locks) continue;
-      all += ran + gil + locks;
-      for_gil += gil;
-      for_locks += locks;
-    }
-    if (all <= 0 || (for_gil + for_locks) * 5 < all) return;
+    const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.classes, in_.span.thread, Merged(std::move(spans)));
+    if (shares.gil + shares.locks < kLeastOfWorkers) return;
+    gil_share_of_workers_ = shares.gil;
     std::string waits;
-    for (const auto& [ps, what] : {std::pair{for_gil, " for the GIL"}, std::pair{for_locks, " for locks"}}) {
-      const double share = static_cast<double>(ps) / static_cast<double>(all);
+    for (const auto& [share, what] : {std::pair{shares.gil, " for the GIL"}, std::pair{shares.locks, " for locks"}}) {
       if (share >= 0.05) StrAppend(&waits, waits.empty() ? " " : " and ", HumanPercent(share), what);
     }
     verdict_.facts.insert(verdict_.facts.begin(), StrCat("its threads wait", waits));
@@ -492,10 +503,10 @@ class Chooser {
     }
     const bool waits = best.cause == Cause::kGil || best.cause == Cause::kPrefetchThread ||
                        best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy ||
-                       best.cause == Cause::kWorkers;
+                       best.cause == Cause::kWorkers || best.moves;
     if (!waits) return;
-    const bool anybody =
-        best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.part == StepPart::kInput;
+    const bool anybody = best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.moves ||
+                         best.part == StepPart::kInput;
     const BlockerScope scope = anybody ? BlockerScope::kAll : BlockerScope::kThreads;
     const Blocker blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
@@ -574,6 +585,8 @@ class Chooser {
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;
+  bool polls_are_explained_ = false;
+  double gil_share_of_workers_ = 0;
   bool has_blocker_ = false;  // and it has a place
 };
 

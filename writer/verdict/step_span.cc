@@ -17,8 +17,9 @@ namespace {
 constexpr double kMuchBetween = 0.2;
 // A line that is entered at least this many times belongs to a loop.
 constexpr uint32_t kTurnsOfLoop = 5;
-// Least share of the thread's samples that the function with the loop must have.
-constexpr double kMostlyIn = 0.5;
+// Least share of the thread's samples that the function with the loop must have, and the loop itself: a small loop
+// beside the work is not what the program does.
+constexpr double kMostlyIn = 0.5, kLeastOfLoop = 0.3;
 constexpr uint64_t kFewestSamples = 30;
 constexpr uint32_t kMostDepth = 64;
 // A program that only waits for another uses the CPU for at most a third of its time, most of it for its imports; the
@@ -193,7 +194,7 @@ class LoopFinder {
     for (uint32_t depth = 0; depth < kMostDepth; ++depth) {
       TimeSpan loop{};
       if (!LoopAt(depth, all, &loop, lines)) return false;
-      if (loop.end_ps == 0) continue;
+      if (loop.end_ps == 0 || SamplesIn(loop) < kLeastOfLoop * static_cast<double>(all)) continue;
       *span = loop;
       return true;
     }
@@ -210,6 +211,16 @@ class LoopFinder {
     }
     std::ranges::reverse(frames);
     return frames;
+  }
+
+  double SamplesIn(const TimeSpan& span) const {
+    double samples = 0;
+    for (const PythonRun& run : thread_.runs) {
+      const int64_t common = std::min(run.to_ps, span.end_ps) - std::max(run.from_ps, span.start_ps);
+      if (run.stack == 0 || common <= 0 || tags_.TagOf(run.stack) == PythonTag::kImport) continue;
+      samples += run.samples * static_cast<double>(common) / static_cast<double>(run.to_ps - run.from_ps);
+    }
+    return samples;
   }
 
   // Returns false if no function at this depth has most of the samples.

@@ -68,6 +68,7 @@ WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
     case BlockedIn::kPoll:
     case BlockedIn::kChild:
     case BlockedIn::kSleep:
+    case BlockedIn::kFileLock:
       break;
   }
   return call;

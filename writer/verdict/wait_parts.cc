@@ -23,6 +23,7 @@ StepPart PartOfTag(PythonTag tag) {
     case PythonTag::kWorkers:
       return StepPart::kLocks;
     case PythonTag::kNone:
+    case PythonTag::kEventLoop:
     case PythonTag::kQueuePut:
     case PythonTag::kThread:
     case PythonTag::kLogging:
@@ -84,6 +85,8 @@ StepPart PartOfBlockedKind(BlockedIn kind) {
       return StepPart::kChild;
     case BlockedIn::kSleep:
       return StepPart::kSleep;
+    case BlockedIn::kFileLock:
+      return StepPart::kLocks;
     // pthread locks are recorded, so this lock belongs to native code with threads of its own.
     case BlockedIn::kFutex:
       return StepPart::kOperations;

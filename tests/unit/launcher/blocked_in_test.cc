@@ -33,6 +33,7 @@ TEST(BlockedIn, Text_HasTheCallsKind) {
   EXPECT_EQ(ParseSyscall(Line(SYS_wait4)), (Blocked{BlockedIn::kChild, -1}));
   EXPECT_EQ(ParseSyscall(Line(SYS_clock_nanosleep)), (Blocked{BlockedIn::kSleep, -1}));
   EXPECT_EQ(ParseSyscall(Line(SYS_recvmsg, "0x3")), (Blocked{BlockedIn::kSocket, -1}));
+  EXPECT_EQ(ParseSyscall(Line(SYS_flock, "0x3")), (Blocked{BlockedIn::kFileLock, -1}));
   EXPECT_EQ(ParseSyscall(Line(SYS_ioctl, "0x3")), Blocked{});
 }
 

@@ -230,6 +230,118 @@ TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
   }
 }
 
+// Which process holds it was not recorded.
+TEST(Verdict, LockOfAFile_IsALockWithoutACause) {
+  Maker maker;
+  const uint32_t lock = maker.Stack(maker.in_main, kOwn, "update", 33);
+  maker.EachStep(80 * kMs, [&](int64_t at) { maker.Block(at, 80 * kMs, lock, BlockedIn::kFileLock); });
+  const Verdict verdict = maker.Make();
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kLocks), 0.8, 0.02);
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("is locks, and its cause was not recorded"));
+}
+
+TEST(Verdict, NativeWorkBesideALargeWait_SaysNotThatNoWaitIsLarge) {
+  for (const int64_t blocked : {0, 30}) {
+    Maker maker;
+    const uint32_t lock = maker.Stack(maker.in_main, kOwn, "update", 33);
+    maker.EachStep(blocked * kMs, [&](int64_t at) {
+      if (blocked > 0) maker.Block(at, blocked * kMs, lock, BlockedIn::kFileLock);
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kOperations);
+    EXPECT_EQ(NextStep(verdict.cause, verdict.advice).find("no wait is large") != std::string_view::npos, blocked == 0);
+  }
+}
+
+// asyncio.to_thread: the loop learns by a socket of its own that the thread is done.
+TEST(Verdict, EventLoopThatWaitsForItsExecutor_WaitsForItsThreads) {
+  for (const bool busy : {true, false}) {
+    Maker maker;
+    const uint32_t pool = maker.Thread("asyncio_0");
+    const uint32_t begin = maker.Stack(0, "/usr/lib/python3.11/concurrent/futures/thread.py", "_worker", 83);
+    const uint32_t pack = maker.Stack(begin, kOwn, "pack", 44);
+    const uint32_t loop = maker.Stack(maker.in_main, "/usr/lib/python3.11/asyncio/base_events.py", "_run_once", 1884);
+    const uint32_t select = maker.Stack(loop, "/usr/lib/python3.11/selectors.py", "EpollSelector.select", 468);
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kPoll, at, 79 * kMs, select);
+      maker.timeline.threads[maker.main].events.back().value = 1;
+      maker.Wait(maker.main, kReceive, at + 79 * kMs, kMs, select);
+      maker.Run(pool, at, busy ? 78 * kMs : 10 * kMs, pack, maker.library);
+    });
+    if (!busy) {
+      maker.Expect(Cause::kNetwork, StepPart::kNetwork, 0.8);
+      continue;
+    }
+    maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.8);
+    const Verdict verdict = maker.Make();
+    const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
+    ASSERT_NE(blocker, verdict.where.end());
+    EXPECT_EQ(maker.PlaceOf(*blocker), "train.py:44");
+  }
+}
+
+// A server whose other threads are busy may as well wait for its clients.
+TEST(Verdict, EventLoopBesideABusyThread_MayWaitForTheNetwork) {
+  Maker maker;
+  const uint32_t other = maker.Thread("stats");
+  const uint32_t count = maker.Stack(0, kOwn, "count", 44);
+  const uint32_t select = maker.Stack(maker.in_main, "/usr/lib/python3.11/selectors.py", "EpollSelector.select", 468);
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kPoll, at, 79 * kMs, select);
+    maker.timeline.threads[maker.main].events.back().value = 1;
+    maker.Wait(maker.main, kReceive, at + 79 * kMs, kMs, select);
+    maker.Run(other, at, 80 * kMs, count, maker.library);
+  });
+  maker.Expect(Cause::kNetwork, StepPart::kNetwork, 0.8);
+}
+
+// `make -j2`: pselect until a compiler ends.
+TEST(Verdict, PollWhileAChildWorks_IsAWaitForIt) {
+  Maker maker;
+  const uint32_t compiler = maker.Thread("", true, maker.Process(20, 0));
+  maker.timeline.processes.back().forked = false;
+  const uint32_t compile = maker.Stack(0, kOwn, "compile", 44);
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kPoll, at, 80 * kMs, 0, 0, "jobserver_acquire");
+    maker.timeline.threads[maker.main].events.back().value = 1;
+    maker.Run(compiler, at, 79 * kMs, compile, maker.library);
+  });
+  maker.Expect(Cause::kChild, StepPart::kChild, 0.8);
+}
+
+TEST(Verdict, PollThatNobodyExplains_SaysSo) {
+  Maker maker;
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kPoll, at, 80 * kMs, maker.in_main);
+    maker.timeline.threads[maker.main].events.back().value = 1;
+  });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_EQ(verdict.reason, "80 % waits for any of several descriptors, and for which was not recorded");
+}
+
+// Simulations of reinforcement learning are no data loader.
+TEST(Verdict, OwnProcesses_AreNotCalledADataLoader) {
+  for (const bool of_loader : {true, false}) {
+    Maker maker;
+    const char* const file = of_loader ? "/lib/python3.11/site-packages/torch/utils/data/dataloader.py"
+                                       : "/usr/lib/python3.11/multiprocessing/connection.py";
+    const uint32_t get = maker.Stack(maker.in_main, file, of_loader ? "__next__" : "recv", 250);
+    const uint32_t worker = maker.Thread("", true, maker.Process(20, 0));
+    const uint32_t simulate = maker.Stack(0, kOwn, "simulate", 44);
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kReceive, at, 80 * kMs, get);
+      maker.Run(worker, at, 79 * kMs, simulate, maker.library);
+    });
+    maker.Expect(Cause::kSlowLoader, StepPart::kInput, 0.8);
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(CauseTitle(verdict.cause, verdict.advice),
+              of_loader ? "waits for the data loader" : "waits for its worker processes");
+    EXPECT_EQ(NextStep(verdict.cause, verdict.advice).find("num_workers") != std::string_view::npos, of_loader);
+  }
+}
+
 TEST(Verdict, LockOfALibrarysOwn_IsTheLibrarysWork) {
   Maker maker;
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, maker.in_main, BlockedIn::kFutex); });

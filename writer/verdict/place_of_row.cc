@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/place_of_row.h"
+
+#include <algorithm>
+
+namespace tbprof {
+
+std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags, WhereRole role, uint32_t thread,
+                                const AccountRow& row, int64_t of_ps) {
+  constexpr size_t kMostCallers = 4;
+  if (row.frame == 0 && row.call_site == 0) return std::nullopt;
+  Where where;
+  where.role = role;
+  where.thread = thread;
+  where.share = of_ps <= 0 ? 0 : std::min(1.0, static_cast<double>(row.ps) / static_cast<double>(of_ps));
+  if (row.frame != 0) {
+    const PythonStack& frame = timeline.python.stacks[row.frame];
+    const PythonFunction& function = timeline.python.functions[frame.function];
+    where.file = function.file;
+    where.line = frame.line;
+    where.function = function.name;
+    uint32_t caller = tags.OwnCallerOf(row.frame);
+    for (; caller != 0 && where.callers.size() < kMostCallers; caller = tags.OwnCallerOf(caller)) {
+      const PythonStack& called = timeline.python.stacks[caller];
+      const PythonFunction& of = timeline.python.functions[called.function];
+      where.callers.push_back({of.file, called.line, of.name});
+    }
+  } else {
+    where.function = row.call_site;
+  }
+  if (row.doing == kBlocked) where.doing = "a system call";
+  if (row.part == StepPart::kStarvation) where.doing = "the queue for a CPU";
+  if (row.doing >= 0) where.doing = timeline.types[row.type].name;
+  return where;
+}
+
+}  // namespace tbprof

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/worker_waits.h"
+
+#include <algorithm>
+
+namespace tbprof {
+
+WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
+                           const std::vector<TimeSpan>& spans) {
+  // Of a library's threads that only wait, the locks are more than this many times the running time.
+  constexpr int64_t kOnlyWaits = 20;
+  int64_t all = 0, for_gil = 0, for_locks = 0;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& other = timeline.threads[i];
+    if (i == thread || other.process != timeline.threads[thread].process || other.is_line) continue;
+    const ThreadTime time(timeline, classes, i, spans);
+    int64_t ran = 0, gil = 0, locks = 0, waited = 0;
+    for (const auto& [stack, running] : time.running()) ran += running.on_cpu_ps;
+    for (const WaitSlice& wait : time.waits()) {
+      const int64_t length = wait.end_ps - wait.start_ps;
+      if (wait.kind == WaitClass::kGil) gil += length;
+      if (wait.kind == WaitClass::kLock) locks += length;
+      waited += length;
+    }
+    if (ran * kOnlyWaits < locks) continue;
+    all += ran + waited;
+    for_gil += gil;
+    for_locks += locks;
+  }
+  if (all <= 0) return {};
+  const auto share = [all](int64_t part) { return static_cast<double>(part) / static_cast<double>(all); };
+  return {share(for_gil), share(for_locks)};
+}
+
+bool IsOfAPool(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  return python != nullptr && std::ranges::any_of(python->runs, [&](const PythonRun& run) {
+           return tags.IsOfExecutor(run.stack) || tags.IsOfWorker(run.stack);
+         });
+}
+
+}  // namespace tbprof

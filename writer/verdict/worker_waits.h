@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the threads that another one waits for are, and what they wait for themselves.
+//
+// Process: converter. Pure function of the timeline.
+#ifndef TBPROF_WRITER_VERDICT_WORKER_WAITS_H_
+#define TBPROF_WRITER_VERDICT_WORKER_WAITS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "writer/timeline/time_span.h"
+#include "writer/verdict/python_tags.h"
+#include "writer/verdict/thread_time.h"
+
+namespace tbprof {
+
+// Shares of the time in which these threads run or wait.
+struct WorkerWaits {
+  double gil = 0, locks = 0;
+};
+
+// `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process.
+WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
+                           const std::vector<TimeSpan>& spans);
+
+// Whether it is a thread of an executor or in a process of a pool.
+bool IsOfAPool(const Timeline& timeline, const PythonTags& tags, uint32_t thread);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_WORKER_WAITS_H_
