@@ -68,7 +68,7 @@ std::string UnclearReason(const Estimate& estimate, double margin, double confid
     return base_runs == 1 && now_runs == 1 ? "one run a side: how much runs differ by chance is not known"
                                            : "too few runs: how much they differ by chance is not known";
   }
-  if (estimate.apart && estimate.trend) {
+  if (estimate.apart && !estimate.in_turns && estimate.trend) {
     return "the runs get slower or faster within the sides, which were not run alternately: as likely the machine";
   }
   const ConfidenceInterval interval = IntervalOf(estimate, confidence);
@@ -307,7 +307,7 @@ class Comparing {
       out_.warnings.emplace_back(
           "the machine was disturbed: runs scatter widely or follow each other's times; only clear changes are named");
     }
-    if (estimate.apart) {
+    if (estimate.apart && !estimate.in_turns) {
       out_.warnings.emplace_back(
           "the sides were not run alternately: what changed on the machine between them counts as a change of the "
           "program");

@@ -241,6 +241,7 @@ Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunVal
   const std::vector<Point> points = InTimeOrder(base, now);
   const Trend trend = FitTrend(points);
   out.apart = IsApart(trend, points.size());
+  out.in_turns = std::ranges::adjacent_find(points, {}, &Point::now) == points.end();
   out.disturbed = out.run_sd > kDisturbedSd;
   if (out.runs < kFewestForTrend) return out;
   const auto slopes = [&](double level) {

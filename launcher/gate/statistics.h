@@ -60,7 +60,8 @@ struct Estimate {
   uint64_t runs = 0;       // number of runs of the smaller side
   bool paired = false;     // `run_sd` is for pairs
   bool trend = false;      // significant: times rise or fall in the order of the runs
-  bool apart = false;      // the sides' runs do not alternate in time
+  bool apart = false;      // the middles of the sides' runs are far apart in time, for their number
+  bool in_turns = false;   // a run of one side follows each run of the other
   bool disturbed = false;  // trend, warming, correlated consecutive runs, or large scatter: use kDisturbedLevel
   bool warming = false;    // the first run of each side was slower than all others and is left out
 };

@@ -82,6 +82,17 @@ TEST(GateStatisticsTest, EstimateChange_DriftBaseFirst_IsTrendAndCannotTell) {
   EXPECT_NEAR(estimate.change, 0, 0.01);
 }
 
+TEST(GateStatisticsTest, EstimateChange_FewRunsInTurns_AreSeenToBe) {
+  const auto at = [](std::vector<int64_t> times) {
+    std::vector<RunValue> values;
+    for (const int64_t time : times) values.push_back({0.001 * static_cast<double>(time % 2), 0, time});
+    return values;
+  };
+  EXPECT_TRUE(EstimateChange(at({0, 2, 4}), at({1, 3, 5})).in_turns);
+  EXPECT_FALSE(EstimateChange(at({0, 1, 2}), at({3, 4, 5})).in_turns);
+  EXPECT_FALSE(EstimateChange(at({0, 3, 4}), at({1, 2, 5})).in_turns);
+}
+
 TEST(GateStatisticsTest, EstimateChange_FirstRunsWarm_AreLeftOut) {
   const Estimate estimate =
       EstimateChange(Values({0.2, 0.001, -0.001, 0, 0.001, -0.001}), Values({0.25, 0.002, -0.002, 0, 0.001, -0.001}));
