@@ -161,6 +161,8 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
 // step.
 void FindSteps(const Timeline& timeline, const ConversionRequest& request, ConversionResult* result) {
   if (timeline.step_source == StepSource::kWholeCapture) return;
+  // Of the other time, it is not known how many steps there were.
+  if (timeline.steps_in_detail) return;
   // Work that repeats before the training (imports, unpacking) must not end the recording.
   if (request.summary_only && timeline.step_confidence < kSureConfidence) return;
   result->step_source = timeline.step_source_text;
@@ -294,12 +296,15 @@ class Job {
       return Build();
     }
     const std::string wanted = StrCat("--window=steps=", request_.first_step, ":", request_.last_step);
-    timeline.warnings.push_back(steps.newest_step < 0
-                                    ? StrCat(wanted, ": no steps were recognised; this is all of the run")
-                                : steps.newest_step > request_.last_step
-                                    ? StrCat(wanted, ": all steps have higher numbers; this is all of the run")
-                                    : StrCat("the command ended before step ", request_.last_step, " (the last was ",
-                                             steps.newest_step, "); this is all of the run"));
+    timeline.warnings.push_back(
+        steps.newest_step < 0
+            ? StrCat(wanted, timeline.steps_in_detail ? ": the steps cannot be counted, since short events were left "
+                                                        "out (--max-profile-size); this is all of the run"
+                                                      : ": no steps were recognised; this is all of the run")
+        : steps.newest_step > request_.last_step
+            ? StrCat(wanted, ": all steps have higher numbers; this is all of the run")
+            : StrCat("the command ended before step ", request_.last_step, " (the last was ", steps.newest_step,
+                     "); this is all of the run"));
     return timeline;
   }
 

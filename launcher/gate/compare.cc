@@ -314,8 +314,9 @@ class Comparing {
     }
     if (!estimate.trend) return;
     out_.warnings.emplace_back(
-        estimate.apart ? "the step time drifts within the sides: the interval allows for as much between them"
-                       : "the step time drifts from run to run: a straight line was taken away");
+        estimate.apart && !estimate.in_turns
+            ? "the step time drifts within the sides: the interval allows for as much between them"
+            : "the step time drifts from run to run: a straight line was taken away");
   }
 
   const CompareOptions& options_;

@@ -141,6 +141,7 @@ struct RankAnswer {
   std::string summary;  // path of the summary with the rank's details; empty: none
   std::optional<uint64_t> steps;
   std::optional<double> median_s, wait_s;
+  std::optional<double> searched_s;  // length of the part in which steps were searched; not set: all
 };
 
 // For a profile without a summary: totals from the profile's own structure.

@@ -157,6 +157,11 @@ std::string ProcessText(const Fields& root) {
   return StrCat(processes[0].Text("name"), " (", processes[0].Integer("pid").value_or(0), ")");
 }
 
+std::optional<double> SearchedTime(const Fields& steps) {
+  const std::optional<double> from = steps.Number("searched_from_s"), to = steps.Number("searched_to_s");
+  return from && to ? std::optional(*to - *from) : std::nullopt;
+}
+
 RankAnswer RankOf(const Fields& section) {
   RankAnswer answer;
   answer.rank = section.Integer("rank");
@@ -166,6 +171,7 @@ RankAnswer RankOf(const Fields& section) {
   const Fields steps = section.Object("steps");
   answer.steps = steps.Count("count");
   answer.median_s = steps.Number("median_s");
+  answer.searched_s = SearchedTime(steps);
   answer.wait_s = section.Number("wait_s");
   answer.verdict = section.Text("verdict");
   return answer;
@@ -266,6 +272,7 @@ absl::StatusOr<std::vector<RankAnswer>> ReadRanks(const nlohmann::json& summary,
   const Fields steps = root.Object("steps");
   own.steps = steps.Count("count");
   own.median_s = steps.Number("median_s");
+  own.searched_s = SearchedTime(steps);
   const Fields command = root.Object("command");
   own.end = EndText(command.Integer("exit_code"), command.Integer("exit_signal"));
   own.state = command.Flag("running").value_or(false) ? "running" : "ended";

@@ -69,6 +69,8 @@ absl::StatusOr<Report> ReportOfSection(const Json& summary, const std::string& p
     of_rank.steps.source = steps.Text("source");
     of_rank.steps.confidence = steps.Number("confidence");
     of_rank.steps.median_s = steps.Number("median_s");
+    of_rank.steps.searched_from_s = steps.Number("searched_from_s");
+    of_rank.steps.searched_to_s = steps.Number("searched_to_s");
     of_rank.waits = ReadWaits(section);
     of_rank.verdict = ReadVerdictOfRank(section);
     if (const std::optional<double> peak = section.Number("heap_peak_bytes")) {

@@ -138,6 +138,7 @@ std::string RankLine(const RankAnswer& rank) {
   StrAppend(&text, ": ");
   if (rank.steps.has_value()) {
     StrAppend(&text, Plural(*rank.steps, "step", "steps"));
+    if (rank.searched_s.has_value()) StrAppend(&text, " in ", HumanSeconds(*rank.searched_s));
     if (rank.median_s.has_value()) StrAppend(&text, ", median ", HumanSeconds(*rank.median_s));
     StrAppend(&text, "; ");
   }

@@ -41,7 +41,8 @@ class HostEvents {
   void MayBeSteps(uint16_t type);
 
   // `line`: index into Timeline::threads. An event that the budget does not allow counts as not drawn. Instants have no
-  // length to select by: outside of the full detail they get a quarter of the budget, in the order of their arrival.
+  // length to select by: outside of the full detail,
+  // the first that come get a quarter of the budget.
   void Keep(uint32_t line, const RawEvent& event);
   // `stream`: index into Timeline::gpu_streams.
   void KeepOnDevice(uint32_t stream, const GpuEvent& event);

@@ -42,7 +42,9 @@ Json StepsJson(const RankReport& report) {
           {"source", ValidUtf8(report.step_source)},
           {"confidence", report.step_confidence},
           {"median_s", KnownOrNull(report.median_step_ps >= 0, Seconds(report.median_step_ps))},
-          {"last", KnownOrNull(report.last_step >= 0, report.last_step)}};
+          {"last", KnownOrNull(report.last_step >= 0, report.last_step)},
+          {"searched_from_s", KnownOrNull(report.searched_from_ps >= 0, Seconds(report.searched_from_ps))},
+          {"searched_to_s", KnownOrNull(report.searched_to_ps >= 0, Seconds(report.searched_to_ps))}};
 }
 
 Json PlaceJson(const RankPlace& place) {
@@ -124,6 +126,8 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
     report.step_confidence = of_steps.Get("confidence", 0.0);
     report.median_step_ps = of_steps.Picoseconds("median_s");
     report.last_step = of_steps.Get("last", int64_t{-1});
+    report.searched_from_ps = of_steps.Picoseconds("searched_from_s");
+    report.searched_to_ps = of_steps.Picoseconds("searched_to_s");
   }
   report.verdict = members.Text("verdict");
   report.cause = CauseNamed(members.Text("cause"));

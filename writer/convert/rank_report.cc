@@ -28,6 +28,11 @@ void FillSteps(const Timeline& timeline, RankReport* report) {
     report->last_step = std::max(report->last_step, step.number);
     if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
   }
+  if (timeline.steps_in_detail) {
+    report->last_step = -1;
+    report->searched_from_ps = timeline.full_detail.start_ps;
+    report->searched_to_ps = timeline.full_detail.end_ps;
+  }
   report->steps = lengths.size();
   report->irregular_steps = timeline.steps.size() - lengths.size();
   if (!lengths.empty()) report->median_step_ps = Median(std::move(lengths));
@@ -63,7 +68,7 @@ std::string FailureText(const RankReport& report) {
   if (report.end_ps >= 0) StrAppend(&text, " at ", HumanTime(report.end_ps));
   if (report.last_step >= 0) {
     StrAppend(&text, ", last recorded step ", report.last_step);
-  } else if (report.has_numbers) {
+  } else if (report.has_numbers && report.steps == 0) {
     text += ", no steps recognised";
   }
   return text;

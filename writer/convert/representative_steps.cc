@@ -38,6 +38,10 @@ bool FillTheDetail(const Timeline& timeline, const std::vector<Step>& steps) {
   return static_cast<double>(in_steps_ps) >= kMostOfDetail * static_cast<double>(detail.end_ps - detail.start_ps);
 }
 
+bool HasKernels(const Timeline& timeline) {
+  return std::ranges::any_of(timeline.gpu_devices, [](const GpuDevice& device) { return device.kernel_ps > 0; });
+}
+
 bool AreItsKernels(const Timeline& timeline, const TimeSpan& span) {
   absl::flat_hash_set<StringId> seen;
   for (const GpuStream& stream : timeline.gpu_streams) {
@@ -80,7 +84,7 @@ bool AreItsLines(const Timeline& timeline, const PythonThread& thread, const Tim
 bool AreRepresentative(const Timeline& timeline, const std::vector<Step>& steps) {
   const TimeSpan span = SpanOf(steps);
   if (span.end_ps <= span.start_ps || !FillTheDetail(timeline, steps)) return false;
-  if (!timeline.gpu_streams.empty()) return AreItsKernels(timeline, span);
+  if (HasKernels(timeline)) return AreItsKernels(timeline, span);
   const PythonThread* const thread = timeline.python.OfThread(steps.front().thread);
   return thread == nullptr || thread->tallies.empty() || AreItsLines(timeline, *thread, span);
 }

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/detail_view.h"
@@ -44,9 +45,16 @@ void ShowWholeCapture(uint32_t process, std::string why_unknown, Timeline* timel
 template <typename Infer>
 InferredSteps InDetail(const StepRequest& request, Timeline* timeline, Infer&& infer) {
   if (!request.events_cut) return infer();
+  const TimeSpan& detail = timeline->full_detail;
   const DetailView view(timeline);
   InferredSteps inferred = infer();
+  // What runs on a GPU after this part may be missing.
+  std::erase_if(inferred.steps, [&](const Step& step) { return step.end_ps > detail.end_ps; });
   timeline->steps_in_detail = !inferred.steps.empty();
+  if (inferred.steps.empty() && !inferred.unknown.empty()) {
+    StrAppend(&inferred.unknown, "; searched in ", HumanTime(detail.end_ps - detail.start_ps), " of ",
+              HumanTime(timeline->duration_ps), " only (--max-profile-size)");
+  }
   return inferred;
 }
 

@@ -65,7 +65,7 @@ std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t al
 std::string DetailText(const Timeline& timeline) {
   const TimeSpan& detail = timeline.full_detail;
   if (detail.end_ps <= detail.start_ps) return "";
-  return StrCat("; all are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
+  return StrCat("; all recorded ones are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
 }
 
 std::string EndText(const Timeline& timeline) {

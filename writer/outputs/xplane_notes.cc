@@ -123,7 +123,8 @@ std::string BudgetNote(const Timeline& timeline) {
   }
   const TimeSpan& detail = timeline.full_detail;
   if (detail.end_ps > detail.start_ps) {
-    StrAppend(&text, "; all are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
+    StrAppend(&text, "; all recorded ones are drawn from ", HumanTime(detail.start_ps), " to ",
+              HumanTime(detail.end_ps));
   }
   return text;
 }
@@ -178,8 +179,9 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   }
   if (timeline.step_source != StepSource::kWholeCapture && timeline.step_source != StepSource::kNone &&
       timeline.step_confidence > 0 && timeline.step_confidence < 1) {
-    const std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source_text,
-                                              timeline.step_confidence * 100);
+    std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source_text,
+                                        timeline.step_confidence * 100);
+    if (timeline.steps_in_detail) steps += ", and are those of the part that has all events";
     if (timeline.step_confidence > kSureConfidence) {
       notes.AddFact(steps);
     } else {

@@ -71,8 +71,10 @@ std::vector<Interval> Pauses(const Timeline& timeline, uint32_t process) {
   }
   if (timeline.shortest_shown_ps > 0) {
     const TimeSpan& detail = timeline.full_detail;
-    std::erase_if(pauses,
-                  [&](const Interval& pause) { return pause.start < detail.start_ps || pause.end > detail.end_ps; });
+    for (Interval& pause : pauses) {
+      pause = {std::max(pause.start, detail.start_ps), std::min(pause.end, detail.end_ps), ""};
+    }
+    std::erase_if(pauses, [](const Interval& pause) { return pause.end <= pause.start; });
     pauses.push_back({INT64_MIN, detail.start_ps, ""});
     pauses.push_back({std::max(detail.start_ps, detail.end_ps), INT64_MAX, ""});
   }

@@ -391,7 +391,9 @@ struct RankReport {
   uint64_t processes = 0, threads = 0, records = 0;
   uint64_t steps = 0, irregular_steps = 0;
   int64_t median_step_ps = -1;  // -1: no steps are known
-  int64_t last_step = -1;       // the number of the latest step
+  int64_t last_step = -1;       // the number of the latest step; -1: not known
+  // The part of the window in which steps were searched; both -1: all of it.
+  int64_t searched_from_ps = -1, searched_to_ps = -1;
   std::string step_source;
   double step_confidence = 0;
   int64_t waited_ps = 0;         // total of all threads

@@ -93,14 +93,18 @@ class Chooser {
     verdict_.share = std::min(1.0, ShareOf(best->ps));
     const bool is_input = best->cause == Cause::kPrefetchThread || best->cause == Cause::kSlowLoader;
     if (is_input && best->part == StepPart::kLocks) MoveTo(StepPart::kInput, *best);
-    if (best->cause == Cause::kWorkers) MoveTo(StepPart::kLocks, *best);
-    if (best->moves) MoveTo(best->part, *best);
+    if (best->moves) {
+      MoveTo(best->part, *best);
+    } else if (best->cause == Cause::kWorkers) {
+      MoveTo(StepPart::kLocks, *best);
+    }
     if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);
-    verdict_.advice = ChooseAdvice(
-        timeline_, {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process,
-                    verdict_.steps, has_blocker_, gil_share_of_workers_ >= kMostlyGil, HasLargeWait()});
+    verdict_.advice =
+        ChooseAdvice(timeline_, {verdict_.cause, account_.RowsOf(best->rows),
+                                 timeline_.threads[in_.span.thread].process, verdict_.steps, has_blocker_,
+                                 gil_share_of_workers_ >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare});
   }
 
  private:
@@ -161,11 +165,9 @@ class Chooser {
       Add(Cause::kCollectives, StepPart::kCollectives,
           [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
     }
-    Add(Cause::kChild, StepPart::kChild,
-        [this](const AccountRow& row) { return row.part == StepPart::kChild && !IsExplainedPoll(row); });
-    Add(Cause::kNetwork, StepPart::kNetwork, [this](const AccountRow& row) {
-      return row.part == StepPart::kNetwork && !IsSpecial(row) && !IsExplainedPoll(row);
-    });
+    Add(Cause::kChild, StepPart::kChild, [](const AccountRow& row) { return row.part == StepPart::kChild; });
+    Add(Cause::kNetwork, StepPart::kNetwork,
+        [](const AccountRow& row) { return row.part == StepPart::kNetwork && !IsSpecial(row); });
     Add(Cause::kDisk, StepPart::kDisk, [](const AccountRow& row) {
       return row.part == StepPart::kDisk && !IsSpecial(row) && !IsDoing(row, {WaitClass::kTerminal});
     });
@@ -204,8 +206,8 @@ class Chooser {
       return;
     }
     const Wanted crowded = [](const AccountRow& row) {
-      return row.part == StepPart::kStarvation || row.part == StepPart::kRest || IsDoing(row, {WaitClass::kPool}) ||
-             (row.doing == kBlocked && row.part == StepPart::kOperations);
+      return row.part == StepPart::kStarvation || (row.part == StepPart::kRest && !IsPoll(row)) ||
+             IsDoing(row, {WaitClass::kPool}) || (row.doing == kBlocked && row.part == StepPart::kOperations);
     };
     const bool is_crowd = crowd.delayed >= 2 * kCrowd;
     candidates_.push_back({Cause::kOversubscription, StepPart::kStarvation, is_crowd ? Sum(crowded) : starved_ps,
@@ -271,26 +273,17 @@ class Chooser {
     }
   }
 
-  // A wait for any of several descriptors. asyncio learns by a socket of its own that an executor is done.
-  static bool IsPoll(const AccountRow& row) {
-    if (row.tag == PythonTag::kEventLoop) return row.doing >= 0 && !IsDoing(row, {WaitClass::kSleep});
-    return row.tag == PythonTag::kNone && row.part == StepPart::kRest && IsDoing(row, {WaitClass::kPoll});
-  }
-  bool IsExplainedPoll(const AccountRow& row) const { return polls_are_explained_ && IsPoll(row); }
+  // A wait for any of several descriptors, and nothing that was read after it shows for which.
+  static bool IsPoll(const AccountRow& row) { return row.part == StepPart::kRest && IsDoing(row, {WaitClass::kPoll}); }
 
-  // Adds waits for descriptors during which the program's own threads or processes are busy. If some of these waits
-  // were for a socket, these must be of a pool: a server may as well wait for its clients.
+  // Adds polls during which the program's own threads or processes are busy.
   void AddPolls() {
     const Wanted polls = [](const AccountRow& row) { return IsPoll(row); };
     const int64_t ps = Sum(polls);
     if (ShareOf(ps) < kLeastShare) return;
     const Blocker blocker = BlockerOf(polls, BlockerScope::kAll);
     if (!blocker.found || blocker.busy < kBusyInPolls) return;
-    const bool is_pool = IsOfAPool(timeline_, in_.tags, blocker.thread);
-    const std::array<int64_t, kStepParts> parts = account_.PartsOf(polls);
-    if (!is_pool && parts[static_cast<size_t>(StepPart::kRest)] * 2 < ps) return;
-    polls_are_explained_ = true;
-    const bool is_child = blocker.other_process && !is_pool;
+    const bool is_child = blocker.other_process && !IsOfMultiprocessing(timeline_, in_.tags, blocker.thread);
     candidates_.push_back({is_child ? Cause::kChild : Cause::kWorkers, is_child ? StepPart::kChild : StepPart::kLocks,
                            ps, polls, /*moves=*/true});
   }
@@ -315,7 +308,7 @@ class Chooser {
       others += waits >= kFewestWaitsOfOthers;
     }
     const Wanted waits = [](const AccountRow& row) {
-      return row.part == StepPart::kLocks && !IsSpecial(row) &&
+      return row.part == StepPart::kLocks && row.doing != kBlocked && !IsSpecial(row) &&
              !IsTag(row, {PythonTag::kThread, PythonTag::kWorkers, PythonTag::kQueuePut});
     };
     if (ShareOf(Sum(waits)) < kLeastShare) return;
@@ -394,13 +387,15 @@ class Chooser {
     return sum;
   }
 
-  bool HasLargeWait() const {
-    for (size_t i = 0; i < kStepParts; ++i) {
-      const auto part = static_cast<StepPart>(i);
-      const bool own = part == StepPart::kKernels || part == StepPart::kOperations || part == StepPart::kPython;
-      if (!own && ShareOf(verdict_.part_ps[i]) >= kLeastShare) return true;
+  // The longest of the parts that are waits, whatever the cause.
+  int64_t LargestWaitPs() const {
+    int64_t most = 0;
+    for (const StepPart part :
+         {StepPart::kInput, StepPart::kCollectives, StepPart::kLocks, StepPart::kGil, StepPart::kDisk,
+          StepPart::kNetwork, StepPart::kChild, StepPart::kSleep, StepPart::kStarvation}) {
+      most = std::max(most, verdict_.part_ps[static_cast<size_t>(part)]);
     }
-    return false;
+    return most;
   }
 
   const Candidate* OwnWork() const {
@@ -412,7 +407,7 @@ class Chooser {
     }
     // Own work below kLeastShare is not an answer, nor is it beside a wait that takes longer and has no known cause.
     if (best == nullptr || ShareOf(best->ps) < kLeastShare) return nullptr;
-    return best->ps >= verdict_.part_ps[static_cast<size_t>(LargestPart())] ? best : nullptr;
+    return best->ps >= LargestWaitPs() ? best : nullptr;
   }
 
   void SetUnknown() {
@@ -585,7 +580,6 @@ class Chooser {
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;
-  bool polls_are_explained_ = false;
   double gil_share_of_workers_ = 0;
   bool has_blocker_ = false;  // and it has a place
 };

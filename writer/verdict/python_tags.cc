@@ -81,7 +81,6 @@ constexpr Known kKnown[] = {
     {"/loguru/", "", PythonTag::kLogging},
     {"/rich/progress.py", "track", PythonTag::kNone},
     {"/rich/", "", PythonTag::kLogging},
-    {"/selectors.py", "select", PythonTag::kEventLoop},
     {"/socket.py", "", PythonTag::kNetwork},
     {"/ssl.py", "", PythonTag::kNetwork},
     {"/http/client.py", "", PythonTag::kNetwork},
@@ -166,11 +165,6 @@ bool BeginsWorker(std::string_view file, std::string_view name) {
   return file.ends_with("/multiprocessing/process.py") && name.ends_with("_bootstrap");
 }
 
-bool BeginsExecutorThread(std::string_view file, std::string_view name) {
-  return (file.ends_with("/concurrent/futures/thread.py") && name == "_worker") ||
-         (file.ends_with("/anyio/_backends/_asyncio.py") && (name == "run" || name == "WorkerThread.run"));
-}
-
 PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
   if (origin == PythonOrigin::kImport) return PythonTag::kImport;
   for (const Known& known : kKnown) {
@@ -185,7 +179,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
   const PythonTimeline& python = timeline.python;
   std::vector<PythonTag> of_function(python.functions.size());
   std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size()),
-      worker(python.functions.size()), executor(python.functions.size()), text(python.functions.size());
+      worker(python.functions.size()), text(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
     const std::string& path = timeline.strings.Get(python.functions[i].file);
     const std::string_view name = timeline.strings.Get(python.functions[i].name);
@@ -196,7 +190,6 @@ PythonTags::PythonTags(const Timeline& timeline) {
     own_function[i] = origin == PythonOrigin::kProgram;
     bootstrap[i] = IsBootstrap(file);
     worker[i] = BeginsWorker(file, name);
-    executor[i] = BeginsExecutorThread(file, name);
     text[i] = file == "<string>";
   }
   tags_.resize(python.stacks.size());
@@ -204,7 +197,6 @@ PythonTags::PythonTags(const Timeline& timeline) {
   is_own_.resize(python.stacks.size());
   lines_.resize(python.stacks.size());
   of_worker_.resize(python.stacks.size());
-  of_executor_.resize(python.stacks.size());
   parents_.resize(python.stacks.size());
   std::map<std::pair<uint32_t, int32_t>, uint32_t> first;
   for (uint32_t i = 1; i < python.stacks.size(); ++i) {
@@ -220,7 +212,6 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
     const bool begins = known && bootstrap[stack.function] && below != 0 && text[python.stacks[below].function];
     of_worker_[i] = (known && worker[stack.function]) || (stack.parent < i && of_worker_[stack.parent]);
-    of_executor_[i] = (known && executor[stack.function]) || (stack.parent < i && of_executor_[stack.parent]);
     own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;
   }
 }

@@ -27,8 +27,7 @@ enum class PythonTag : uint8_t {
   kCollective,  // between the processes of a job
   kChild,       // a program that the process started
   kNetwork,
-  kEventLoop,  // waits for any of its descriptors: asyncio, and what else uses `selectors`
-  kLogging,    // logs, progress bars, metrics
+  kLogging,  // logs, progress bars, metrics
   kCheckpoint,
   kCompile,  // by JAX, PyTorch, Triton, Numba
   kImport,
@@ -45,8 +44,6 @@ class PythonTags {
   bool HasOwnFrame(uint32_t stack) const { return stack < own_.size() && own_[stack] != 0 && is_own_[own_[stack]]; }
   // Whether the stack is of a process that multiprocessing has forked.
   bool IsOfWorker(uint32_t stack) const { return stack < of_worker_.size() && of_worker_[stack]; }
-  // Whether the stack is of a thread of an executor (concurrent.futures, anyio).
-  bool IsOfExecutor(uint32_t stack) const { return stack < of_executor_.size() && of_executor_[stack]; }
   // The first frame with the same function and line: frames that differ only in their callers share it.
   uint32_t LineOf(uint32_t frame) const { return frame < lines_.size() ? lines_[frame] : 0; }
   // The program's own frame that called `frame`, directly or through libraries; 0: none.
@@ -58,7 +55,7 @@ class PythonTags {
   std::vector<bool> is_own_;     // by stack: whether its innermost frame is the program's own
   std::vector<uint32_t> lines_;  // by stack: LineOf its innermost frame
   std::vector<uint32_t> parents_;
-  std::vector<bool> of_worker_, of_executor_;  // by stack
+  std::vector<bool> of_worker_;  // by stack
 };
 
 }  // namespace tbprof

@@ -11,6 +11,8 @@ namespace tbprof {
 namespace {
 
 constexpr uint64_t kStdout = 1, kStderr = 2;
+// asyncio wakes its loop by bytes that it sends to itself, one for each result: a read of so few is of no answer.
+constexpr int64_t kMostToWake = 8;
 // Longest time from the end of a poll to the call that the poll waited for.
 constexpr int64_t kSoonPs = 1'000'000'000;
 
@@ -145,7 +147,7 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
   const DescriptorKinds descriptors(timeline, thread);
   int64_t free_from = INT64_MIN;
   size_t at = 0;
-  std::vector<bool> found_nothing;  // of each wait
+  std::vector<int64_t> results;  // of each wait
   const auto take = [&](const Event& event) {
     WaitClass kind;
     const int64_t end = event.start_ps + event.duration_ps;
@@ -157,23 +159,26 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     const uint32_t stack = event.python != 0 ? event.python : StackAt(python, event.start_ps + event.duration_ps / 2);
     ForCommon(spans, &at, start, end, [&](int64_t from, int64_t to) {
       waits_.push_back({from, to, end, kind, stack, event.type, event.call_site, event.object});
-      found_nothing.push_back(event.value == 0);
+      results.push_back(event.value);
     });
   };
   ForEachCall(timeline.threads[thread], take);
-  // A poll of an event loop that is followed soon by a read from a socket was a wait for that socket. A poll that found
-  // nothing was a sleep.
+  // A poll of an event loop that is followed soon by a read from a socket was a wait for that socket, unless the loop
+  // was only woken. A poll that found nothing was a sleep.
   for (size_t i = 0; i < waits_.size(); ++i) {
     if (waits_[i].kind != WaitClass::kPoll) continue;
     waits_[i].is_poll = true;
-    if (found_nothing[i]) {
+    if (results[i] == 0) {
       waits_[i].kind = WaitClass::kSleep;
       continue;
     }
     if (i + 1 == waits_.size() || waits_[i + 1].start_ps - waits_[i].end_ps >= kSoonPs) continue;
     const WaitSlice& next = waits_[i + 1];
     const bool reads = ContainsAny(timeline.types[next.type].name, {"recv", "read"});
-    if (reads && (next.kind == WaitClass::kSocket || next.kind == WaitClass::kPipe)) waits_[i].kind = next.kind;
+    const bool wakes = results[i + 1] > 0 && results[i + 1] <= kMostToWake;
+    if (reads && !wakes && (next.kind == WaitClass::kSocket || next.kind == WaitClass::kPipe)) {
+      waits_[i].kind = next.kind;
+    }
   }
 }
 

@@ -23,7 +23,6 @@ StepPart PartOfTag(PythonTag tag) {
     case PythonTag::kWorkers:
       return StepPart::kLocks;
     case PythonTag::kNone:
-    case PythonTag::kEventLoop:
     case PythonTag::kQueuePut:
     case PythonTag::kThread:
     case PythonTag::kLogging:

@@ -32,11 +32,10 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes,
   return {share(for_gil), share(for_locks)};
 }
 
-bool IsOfAPool(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
+bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
   const PythonThread* const python = timeline.python.OfThread(thread);
-  return python != nullptr && std::ranges::any_of(python->runs, [&](const PythonRun& run) {
-           return tags.IsOfExecutor(run.stack) || tags.IsOfWorker(run.stack);
-         });
+  return python != nullptr &&
+         std::ranges::any_of(python->runs, [&](const PythonRun& run) { return tags.IsOfWorker(run.stack); });
 }
 
 }  // namespace tbprof

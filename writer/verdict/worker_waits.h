@@ -24,8 +24,8 @@ struct WorkerWaits {
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                            const std::vector<TimeSpan>& spans);
 
-// Whether it is a thread of an executor or in a process of a pool.
-bool IsOfAPool(const Timeline& timeline, const PythonTags& tags, uint32_t thread);
+// Whether it is in a process of multiprocessing, not of a program that was started.
+bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread);
 
 }  // namespace tbprof
 

@@ -76,6 +76,31 @@ TEST(SpeedsOf, RanksWithSteps_AreCompared) {
   EXPECT_EQ(SpeedsOf(reports).without_steps, 1u);
 }
 
+// The last step of a part of the time is not the last before the rank ended.
+TEST(RankReportsTest, StepsOfAPart_HaveNoLastNumber) {
+  for (const bool in_part : {true, false}) {
+    Timeline timeline;
+    timeline.rank = 0;
+    timeline.by_rank.push_back(Ended(0, 0, 0, 9 * kSecond));
+    timeline.step_source = StepSource::kInferred;
+    timeline.step_source_text = "repeated launches";
+    timeline.steps_in_detail = in_part;
+    timeline.full_detail = {kSecond, 2 * kSecond};
+    for (int64_t i = 0; i < 5; ++i) {
+      Step step;
+      step.start_ps = kSecond + i * kSecond / 5;
+      step.end_ps = step.start_ps + kSecond / 5;
+      step.number = i;
+      step.is_regular = true;
+      timeline.steps.push_back(step);
+    }
+    FillRankReport(&timeline);
+    EXPECT_EQ(timeline.by_rank[0].steps, 5u);
+    EXPECT_EQ(timeline.by_rank[0].last_step, in_part ? -1 : 4);
+    EXPECT_EQ(timeline.by_rank[0].searched_to_ps, in_part ? 2 * kSecond : -1);
+  }
+}
+
 TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   RankReport report = Ended(4, -1, SIGSEGV, 2 * kSecond);
   report.has_numbers = true;
@@ -87,6 +112,8 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.step_source = "marker";
   report.median_step_ps = kSecond / 4;
   report.last_step = 6;
+  report.searched_from_ps = kSecond;
+  report.searched_to_ps = 2 * kSecond;
   report.waited_ps = 7 * kSecond;
   report.verdict = "60 % of the step: waits for the data loader";
   report.cause = Cause::kSlowLoader;

@@ -35,6 +35,7 @@ class RepresentativeSteps : public testing::Test {
     event.duration_ps = kMs;
     timeline_.gpu_streams[0].events.push_back(event);
     timeline_.gpu_devices[0].kernel_totals.push_back({event.name, 1000, total_ms * kMs, kMs});
+    timeline_.gpu_devices[0].kernel_ps += total_ms * kMs;
   }
 
   // Samples of a line of the program: `in_part` of them in the part with full detail.

@@ -187,7 +187,7 @@ TEST(SummaryText, StepsOfAPart_SayOfWhich) {
   const std::string text = Joined(SummaryText(timeline, {}, options));
   EXPECT_NE(text.find("1 step in 3.40 s of "), std::string::npos) << text;
   EXPECT_NE(text.find("(--max-profile-size)"), std::string::npos) << text;
-  EXPECT_NE(text.find("all are drawn from 2.00 s to 5.40 s"), std::string::npos) << text;
+  EXPECT_NE(text.find("all recorded ones are drawn from 2.00 s to 5.40 s"), std::string::npos) << text;
 }
 
 // `timeout -s KILL 1 program`: only the CPU time of `timeout` is known.

@@ -241,6 +241,27 @@ TEST(Verdict, LockOfAFile_IsALockWithoutACause) {
   EXPECT_THAT(verdict.reason, testing::HasSubstr("is locks, and its cause was not recorded"));
 }
 
+// Three threads share a lock that the main thread hardly waits for.
+TEST(Verdict, LockOfAFile_IsNoConvoyOfThreads) {
+  Maker maker;
+  const uint32_t lock = maker.Stack(maker.in_main, kOwn, "update", 33);
+  const uint32_t one = maker.Thread("one"), other = maker.Thread("other");
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Block(at + kMs, 79 * kMs, lock, BlockedIn::kFileLock);
+    maker.Wait(maker.main, kCondition, at, kMs, maker.in_main, 0xabc);
+    maker.Wait(one, kCondition, at, 50 * kMs, 0, 0xabc);
+    maker.Wait(other, kCondition, at, 50 * kMs, 0, 0xabc);
+  });
+  EXPECT_NE(maker.Make().cause, Cause::kLockConvoy);
+}
+
+TEST(Verdict, NativeWorkWithAFewLogs_IsNativeWork) {
+  Maker maker;
+  const uint32_t logs = maker.Stack(maker.in_main, "/usr/lib/python3.11/logging/__init__.py", "info", 1489);
+  maker.EachStep(5 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 5 * kMs, logs, maker.library); });
+  EXPECT_EQ(CauseName(maker.Make().cause), "operations");
+}
+
 TEST(Verdict, NativeWorkBesideALargeWait_SaysNotThatNoWaitIsLarge) {
   for (const int64_t blocked : {0, 30}) {
     Maker maker;
@@ -267,13 +288,14 @@ TEST(Verdict, EventLoopThatWaitsForItsExecutor_WaitsForItsThreads) {
       maker.Wait(maker.main, kPoll, at, 79 * kMs, select);
       maker.timeline.threads[maker.main].events.back().value = 1;
       maker.Wait(maker.main, kReceive, at + 79 * kMs, kMs, select);
+      maker.timeline.threads[maker.main].events.back().value = 1;
       maker.Run(pool, at, busy ? 78 * kMs : 10 * kMs, pack, maker.library);
     });
     if (!busy) {
-      maker.Expect(Cause::kNetwork, StepPart::kNetwork, 0.8);
+      EXPECT_THAT(maker.Make().reason, testing::HasSubstr("waits for any of several descriptors"));
       continue;
     }
-    maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.8);
+    maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.79);
     const Verdict verdict = maker.Make();
     const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
     ASSERT_NE(blocker, verdict.where.end());
@@ -291,9 +313,28 @@ TEST(Verdict, EventLoopBesideABusyThread_MayWaitForTheNetwork) {
     maker.Wait(maker.main, kPoll, at, 79 * kMs, select);
     maker.timeline.threads[maker.main].events.back().value = 1;
     maker.Wait(maker.main, kReceive, at + 79 * kMs, kMs, select);
+    maker.timeline.threads[maker.main].events.back().value = 500;
     maker.Run(other, at, 80 * kMs, count, maker.library);
   });
   maker.Expect(Cause::kNetwork, StepPart::kNetwork, 0.8);
+}
+
+// Only the time of the polls is shown as that of the workers.
+TEST(Verdict, EventLoopBesideOtherWaits_LeavesTheseAlone) {
+  Maker maker;
+  const uint32_t pool = maker.Thread("asyncio_0");
+  const uint32_t pack = maker.Stack(0, kOwn, "pack", 44);
+  const uint32_t select = maker.Stack(maker.in_main, "/usr/lib/python3.11/selectors.py", "EpollSelector.select", 468);
+  maker.EachStep(100 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kPoll, at, 60 * kMs, select);
+    maker.timeline.threads[maker.main].events.back().value = 1;
+    maker.Wait(maker.main, kReceive, at + 62 * kMs, 38 * kMs, maker.in_main);
+    maker.timeline.threads[maker.main].events.back().value = 500;
+    maker.Run(pool, at, 60 * kMs, pack, maker.library);
+    maker.Run(maker.main, at + 60 * kMs, 2 * kMs, maker.in_main, maker.library);
+  });
+  maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.6);
+  EXPECT_NEAR(maker.Make().ShareOf(StepPart::kNetwork), 0.38, 0.02);
 }
 
 // `make -j2`: pselect until a compiler ends.
