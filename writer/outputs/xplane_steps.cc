@@ -24,14 +24,18 @@ constexpr uint64_t kFewestPieces = 2'000, kMostPieces = 600'000;
 
 // From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
 // The time before and after the steps, where there is any, takes the place of these two.
-void AddOuterMarkers(int64_t duration_ps, std::vector<Step>& steps) {
+void AddOuterMarkers(const Timeline& timeline, std::vector<Step>& steps) {
   if (steps.size() < kMarkersBeforeTrimming) return;
   const Step first = steps.front(), last = steps.back();
+  const int64_t duration_ps = timeline.duration_ps;
+  constexpr const char* kNotSearched = "steps not searched here:";
+  const char* const before = timeline.steps_in_detail ? kNotSearched : "before the first step:";
+  const char* const after = timeline.steps_in_detail ? kNotSearched : "after the last step:";
   if (first.start_ps > 0) {
-    steps.insert(steps.begin(), {0, first.start_ps, first.number - 1, "before the first step:", first.thread});
+    steps.insert(steps.begin(), {0, first.start_ps, first.number - 1, before, first.thread});
   }
   if (last.end_ps < duration_ps) {
-    steps.push_back({last.end_ps, duration_ps, last.number + 1, "after the last step:", last.thread});
+    steps.push_back({last.end_ps, duration_ps, last.number + 1, after, last.thread});
   }
 }
 
@@ -195,7 +199,7 @@ std::vector<StepEvent> WithoutRunning(const std::vector<StepEvent>& events) {
 
 std::vector<StepEvent> StepEvents(const Timeline& timeline) {
   std::vector<Step> steps = UsableSteps(timeline);
-  AddOuterMarkers(timeline.duration_ps, steps);
+  AddOuterMarkers(timeline, steps);
   StepWriter writer(timeline);
   for (const Step& step : steps) writer.Add(step);
   std::vector<StepEvent>& events = writer.events();

@@ -284,6 +284,9 @@ TEST(Xspace, StepsThatTheReaderLeavesOut_HaveOuterMarkers) {
   EXPECT_EQ(titles.back(), "after the last step: 6");
   EXPECT_EQ(markers(6, 0, 600).size(), 6u);  // the capture cuts these
   EXPECT_EQ(markers(6, 0, 601).size(), 7u);
+  timeline.steps_in_detail = true;
+  EXPECT_EQ(markers(6, 10, 1000).front(), "steps not searched here: -1");
+  EXPECT_EQ(markers(6, 10, 1000).back(), "steps not searched here: 6");
 }
 
 TEST(Xspace, ProcessesBeyondTheLimit_ShareAPlane) {
