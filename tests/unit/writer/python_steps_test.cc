@@ -354,6 +354,24 @@ TEST_F(PythonStepsTest, LoopThatMoves_PeriodIsRightOrUnknown) {
   }
 }
 
+// A loop of microseconds with two lines, such as DataFrame.apply and its function: which of them a sample meets is
+// chance, and any two lines alternate so.
+TEST_F(PythonStepsTest, SamplesOfTwoLinesByChance_AreNoSteps) {
+  int shown = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    timeline_.python.threads.clear();
+    spent_.assign(1, {});
+    now_ = 0;
+    random_.seed(seed);
+    for (int i = 0; i < 300; ++i) {
+      Spend(10 * kMs, std::uniform_int_distribution<int>(0, 1)(random_) == 0 ? Line(11) : Line(12));
+    }
+    Sample(10 * kMs);
+    shown += Infer().steps.empty() ? 0 : 1;
+  }
+  EXPECT_LE(shown, 1);
+}
+
 TEST_F(PythonStepsTest, TornSamples_SameStepsByCalls) {
   for (int i = 0; i < 100; ++i) Turn(30 * kMs);
   Sample(10 * kMs, 0.5);

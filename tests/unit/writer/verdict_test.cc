@@ -1061,6 +1061,35 @@ TEST(Verdict, NativeStacksWithoutFiles_AreNotTakenForNativeCode) {
   EXPECT_THAT(verdict.limits, testing::Contains(testing::HasSubstr("files are not known")));
 }
 
+// work(), then a short loop in the module: the loop of the module is not what the program does.
+TEST(Verdict, SmallLoopBesideTheWork_IsNotTheMainLoop) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const auto in = [&](uint32_t parent, int line, uint32_t function) {
+    const uint32_t stack = maker.Stack(parent, kOwn, "main", line);
+    maker.timeline.python.stacks[stack].function = function;
+    return stack;
+  };
+  const uint32_t module = maker.timeline.python.stacks[maker.in_main].function;
+  const uint32_t call = in(0, 8, module), one = in(0, 10, module), other = in(0, 11, module);
+  const uint32_t work = maker.Stack(call, kOwn, "work", 5);
+  const uint32_t inner = in(call, 6, maker.timeline.python.stacks[work].function);
+  int64_t at = 0;
+  for (; at < 4000 * kMs; at += 100 * kMs) {
+    maker.Run(maker.main, at, 40 * kMs, work, maker.interpreter);
+    maker.Run(maker.main, at + 40 * kMs, 60 * kMs, inner, maker.interpreter);
+  }
+  for (; at < maker.timeline.duration_ps; at += 100 * kMs) {
+    maker.Run(maker.main, at, 40 * kMs, one, maker.interpreter);
+    maker.Run(maker.main, at + 40 * kMs, 60 * kMs, other, maker.interpreter);
+  }
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kLoop);
+  EXPECT_EQ(maker.timeline.strings.Get(verdict.loop.function), "work");
+  EXPECT_EQ(verdict.total_ps, 4000 * kMs);
+}
+
 // Without steps, the lines that repeat are the loop; the time before the loop does not count.
 TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   Maker maker;
