@@ -80,7 +80,7 @@ void AddVerdict(const Report& report, Writer* out) {
   if (report.steps.known) {
     out->Add({.section = "steps",
               .process = report.process,
-              .name = "median",
+              .name = report.steps.searched_from_s.has_value() ? "median of a part of the time" : "median",
               .calls = report.steps.count,
               .total_s = report.steps.median_s});
   }

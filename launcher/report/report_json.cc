@@ -168,6 +168,7 @@ OrderedJson RanksJson(const Report& report) {
                    {"verdict", OrNull(rank.verdict)},
                    {"steps", OrNull(rank.steps)},
                    {"median_s", OrNull(rank.median_s)},
+                   {"searched_s", OrNull(rank.searched_s)},
                    {"wait_s", OrNull(rank.wait_s)},
                    {"summary", OrNull(rank.summary)}});
   }

@@ -122,9 +122,7 @@ std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t mo
     const std::string& file = timeline.strings.Get(function.file);
     const std::string& name = timeline.strings.Get(function.name);
     const PythonOrigin origin = PythonOriginOf(file, name);
-    const bool is_known =
-        origin == PythonOrigin::kStarter || origin == PythonOrigin::kImport || origin == PythonOrigin::kImportTool;
-    if (frames > 0 && is_known) continue;
+    if (frames > 0 && (origin == PythonOrigin::kStarter || IsOfImportlib(origin))) continue;
     if (frames == most_frames) return text + " < ...";
     const int32_t line = python.stacks[stack].line;
     StrAppend(&text, frames == 0 ? "" : " < ", PrintableUtf8(TruncateUtf8(name, kLongestThreadName)), " (",

@@ -61,13 +61,6 @@ std::string ShortestDrawn(std::string_view what, int64_t shortest_ps, int64_t al
   return text;
 }
 
-// Of which part of the time all events are drawn; empty: of none.
-std::string DetailText(const Timeline& timeline) {
-  const TimeSpan& detail = timeline.full_detail;
-  if (detail.end_ps <= detail.start_ps) return "";
-  return StrCat("; all recorded ones are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
-}
-
 std::string EndText(const Timeline& timeline) {
   if (timeline.exit_signal != 0) {
     const char* name = sigabbrev_np(timeline.exit_signal);
@@ -344,7 +337,7 @@ Section NoteSection(const Timeline& timeline, size_t columns) {
                " in the totals but not drawn (--max-profile-size)",
                ShortestDrawn("; the shortest drawn takes ", timeline.shortest_shown_ps, timeline.all_shown_from_ps),
                ShortestDrawn(", on a GPU ", timeline.shortest_gpu_shown_ps, timeline.all_gpu_shown_from_ps),
-               DetailText(timeline)),
+               FullDetailText(timeline)),
         Style::kWarning);
   }
   // Workers of one program share one line.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared parts of the terminal's summary.
+// Shared parts of the terminal's summary and of the profile's notes.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_LINES_H_
@@ -38,6 +38,13 @@ inline std::string Plural(uint64_t count, std::string_view one, std::string_view
 // The rank that this timeline shows, between `before` and `behind`, if the run has several ranks; else nothing.
 inline std::string OfRank(const Timeline& timeline, std::string_view before, std::string_view behind = "") {
   return timeline.by_rank.size() > 1 && timeline.rank >= 0 ? StrCat(before, timeline.rank, behind) : "";
+}
+
+// `; all recorded ones are drawn from 2.8 s to 3.3 s`, behind how many events are not drawn; empty: of no time are all.
+inline std::string FullDetailText(const Timeline& timeline) {
+  const TimeSpan& detail = timeline.full_detail;
+  if (detail.end_ps <= detail.start_ps) return "";
+  return StrCat("; all recorded ones are drawn from ", HumanTime(detail.start_ps), " to ", HumanTime(detail.end_ps));
 }
 
 // Joins as many parts as fit into the columns, at least one.

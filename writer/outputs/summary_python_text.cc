@@ -72,8 +72,7 @@ std::vector<PythonLineTotal> ShownLines(const PythonSums& sums, const PythonTota
   const bool skip_imports = ImportingShare(totals) >= kLeastImporting;
   for (const PythonLineTotal& line : lines) {
     if (shown.size() == kShownLines || PartOf(line.self.wall_ps, totals.all.wall_ps) < kLeastShownShare) break;
-    const PythonOrigin origin = sums.OriginOf(line.function);
-    if (skip_imports && (origin == PythonOrigin::kImport || origin == PythonOrigin::kImportTool)) continue;
+    if (skip_imports && IsOfImportlib(sums.OriginOf(line.function))) continue;
     shown.push_back(line);
   }
   return shown;

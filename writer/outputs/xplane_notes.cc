@@ -6,6 +6,7 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/convert/input_wait.h"
+#include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xspace_skim.h"
@@ -121,12 +122,7 @@ std::string BudgetNote(const Timeline& timeline) {
     StrAppend(&text, ", on a GPU ",
               absl::StrFormat("%.3g us", static_cast<double>(timeline.shortest_gpu_shown_ps) / 1e6));
   }
-  const TimeSpan& detail = timeline.full_detail;
-  if (detail.end_ps > detail.start_ps) {
-    StrAppend(&text, "; all recorded ones are drawn from ", HumanTime(detail.start_ps), " to ",
-              HumanTime(detail.end_ps));
-  }
-  return text;
+  return text + FullDetailText(timeline);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ constexpr StarterRow kStarters[] = {
     {"/concurrent/futures/thread.py", "run"},
 };
 
-bool IsOfImportlib(std::string_view file) {
+bool IsFileOfImportlib(std::string_view file) {
   return file.starts_with("<frozen importlib.") || file.ends_with("/importlib/__init__.py") ||
          file.ends_with("/importlib/_bootstrap.py") || file.ends_with("/importlib/_bootstrap_external.py");
 }
@@ -61,7 +61,7 @@ bool Imports(std::string_view name) {
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name) {
   const bool frozen = file.starts_with("<frozen ");
   if (!frozen && !IsInstalled(file)) return PythonOrigin::kProgram;
-  if (IsOfImportlib(file)) return Imports(name) ? PythonOrigin::kImport : PythonOrigin::kImportTool;
+  if (IsFileOfImportlib(file)) return Imports(name) ? PythonOrigin::kImport : PythonOrigin::kImportTool;
   for (const StarterRow& row : kStarters) {
     if (file.ends_with(row.file) && (row.name.empty() || IsNamed(name, row.name))) return PythonOrigin::kStarter;
   }

@@ -20,6 +20,10 @@ enum class PythonOrigin : uint8_t {
   kImportTool,  // the rest of `importlib`: within an import, or called by itself, as py_compile does
 };
 
+inline bool IsOfImportlib(PythonOrigin origin) {
+  return origin == PythonOrigin::kImport || origin == PythonOrigin::kImportTool;
+}
+
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name);
 
 }  // namespace tbprof

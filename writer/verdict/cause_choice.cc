@@ -278,7 +278,7 @@ class Chooser {
 
   // Adds polls during which the program's own threads or processes are busy.
   void AddPolls() {
-    const Wanted polls = [](const AccountRow& row) { return IsPoll(row); };
+    const Wanted polls = IsPoll;
     const int64_t ps = Sum(polls);
     if (ShareOf(ps) < kLeastShare) return;
     const Blocker blocker = BlockerOf(polls, BlockerScope::kAll);
@@ -423,7 +423,7 @@ class Chooser {
 
   std::string ReasonOfTheUnknown() const {
     const double share = verdict_.ShareOf(StepPart::kRest);
-    const double polls = ShareOf(Sum([](const AccountRow& row) { return row.part == StepPart::kRest && IsPoll(row); }));
+    const double polls = ShareOf(Sum(IsPoll));
     if (polls * 2 < share) return StrCat(HumanPercent(share), " of the time is not explained by what was recorded");
     return StrCat(HumanPercent(polls), " waits for any of several descriptors, and for which was not recorded");
   }

@@ -159,6 +159,12 @@ class Maker {
     const std::string file = timeline.strings.Get(where.file);
     return file.substr(file.rfind('/') + 1) + ":" + std::to_string(where.line);
   }
+  void ExpectBlocker(const std::string& place) {
+    const Verdict verdict = Make();
+    const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
+    ASSERT_NE(blocker, verdict.where.end());
+    EXPECT_EQ(PlaceOf(*blocker), place);
+  }
   void Expect(Cause cause, StepPart part, double share) {
     const Verdict verdict = Make();
     EXPECT_EQ(CauseName(verdict.cause), CauseName(cause)) << verdict.reason;
@@ -296,10 +302,7 @@ TEST(Verdict, EventLoopThatWaitsForItsExecutor_WaitsForItsThreads) {
       continue;
     }
     maker.Expect(Cause::kWorkers, StepPart::kLocks, 0.79);
-    const Verdict verdict = maker.Make();
-    const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
-    ASSERT_NE(blocker, verdict.where.end());
-    EXPECT_EQ(maker.PlaceOf(*blocker), "train.py:44");
+    maker.ExpectBlocker("train.py:44");
   }
 }
 
@@ -1183,10 +1186,7 @@ TEST(Verdict, BootstrapOfASpawnedWorker_IsNoLineOfTheProgram) {
   const uint32_t spawned = maker.Stack(begins, "/usr/lib/python3.11/multiprocessing/spawn.py", "spawn_main", 122);
   const uint32_t inside = maker.Stack(spawned, "/venv/site-packages/numpy/linalg.py", "svd", 60);
   maker.Run(worker, 0, maker.timeline.duration_ps, inside, maker.library);
-  const Verdict verdict = maker.Make();
-  const auto blocker = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
-  ASSERT_NE(blocker, verdict.where.end());
-  EXPECT_EQ(maker.PlaceOf(*blocker), "linalg.py:60");
+  maker.ExpectBlocker("linalg.py:60");
 }
 
 // A worker of a server that nobody asks waits for requests with a time limit, again and again.
