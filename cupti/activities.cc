@@ -72,13 +72,34 @@ Activities g_activities;
 const Functions& Cupti() { return g_recorder.library.functions; }
 bool HasOption(uint32_t option) { return (g_recorder.session.segment.header->gpu_options & option) != 0; }
 
+// ---- what a kill would lose: ProcessSlot::gpu_held_since
+
+void BeginHeld(uint64_t ticks) {
+  uint64_t none = 0;
+  uint64_t* const since = &g_recorder.session.process->gpu_held_since;
+  if (__atomic_load_n(since, __ATOMIC_SEQ_CST) != 0 || !IsOurProcess()) return;
+  __atomic_compare_exchange_n(since, &none, ticks, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+// After buffers were returned. A buffer that is requested between the two lines either sees the 0 or is seen here.
+void UpdateHeld() {
+  __atomic_store_n(&g_recorder.session.process->gpu_held_since, g_recorder.buffers.OldestTicks(), __ATOMIC_SEQ_CST);
+  const uint64_t oldest = g_recorder.buffers.OldestTicks();
+  if (oldest != 0) BeginHeld(oldest);
+}
+
 // ---- CUPTI's callbacks
 
 void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = g_recorder.pace.Records(reinterpret_cast<uintptr_t>(__builtin_thread_pointer()));
   // Not held: the program records without registered buffers. Without tbprof CUPTI would drop these records.
   const bool refuse = !IsHeld() && g_recorder.library.version >= kVersionCuda129;
-  *buffer = refuse ? nullptr : g_recorder.buffers.Request();
+  *buffer = nullptr;
+  if (!refuse) {
+    const uint64_t now = ReadTicks(g_recorder.session.clock);
+    *buffer = g_recorder.buffers.Request(now);
+    if (*buffer != nullptr) BeginHeld(now);
+  }
   *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
 }
 
@@ -392,12 +413,14 @@ size_t DecodeFilled() {
     }
     g_recorder.buffers.Return(filled);
   }
+  UpdateHeld();
   return bytes;
 }
 
 void DiscardFilled() {
   Buffers::Filled filled;
   while (g_recorder.buffers.Take(&filled)) g_recorder.buffers.Return(filled);
+  UpdateHeld();
 }
 
 void FlushFinished() {

@@ -18,7 +18,7 @@ bool Buffers::Start(bool may_refuse) {
   return true;
 }
 
-uint8_t* Buffers::Request() {
+uint8_t* Buffers::Request(uint64_t ticks) {
   // Takes the lowest free buffer: a buffer that was used before has its pages in memory already.
   uint32_t at = __atomic_load_n(&hint_, __ATOMIC_RELAXED);
   if (at >= count_) at = 0;
@@ -28,6 +28,7 @@ uint8_t* Buffers::Request() {
         !__atomic_compare_exchange_n(&slots_[at].used, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
       continue;
     }
+    __atomic_store_n(&slots_[at].requested, ticks, __ATOMIC_SEQ_CST);
     __atomic_store_n(&hint_, at + 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&lent_, 1, __ATOMIC_RELAXED);
     return base_ + static_cast<size_t>(at) * kBufferBytes;
@@ -79,9 +80,19 @@ void Buffers::Return(const Filled& filled) {
   } else {
     __builtin_memset(filled.data, 0, filled.valid);
   }
+  __atomic_store_n(&slots_[index].requested, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&slots_[index].used, 0, __ATOMIC_RELEASE);
   uint32_t hint = __atomic_load_n(&hint_, __ATOMIC_RELAXED);
   if (index < hint) __atomic_store_n(&hint_, index, __ATOMIC_RELAXED);
+}
+
+uint64_t Buffers::OldestTicks() const {
+  uint64_t oldest = 0;
+  for (uint32_t i = 0; i < count_; ++i) {
+    const uint64_t requested = __atomic_load_n(&slots_[i].requested, __ATOMIC_SEQ_CST);
+    if (requested != 0 && (oldest == 0 || requested < oldest)) oldest = requested;
+  }
+  return oldest;
 }
 
 uint32_t Pace::Records(uint64_t thread) {

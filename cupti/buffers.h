@@ -24,8 +24,8 @@ class Buffers {
   // Reserves the address space. False: none is available.
   bool Start(bool may_refuse);
 
-  // A zeroed buffer; null: all are in use.
-  uint8_t* Request();
+  // A zeroed buffer; null: all are in use. `ticks`: now.
+  uint8_t* Request(uint64_t ticks);
   // Whether `buffer` is one of this pool, and not one of the program.
   bool Owns(const uint8_t* buffer) const { return buffer >= base_ && IndexOf(buffer) < count_; }
   // Queues a buffer with `valid` bytes of records. True: many bytes or many buffers are queued, so wake the reader.
@@ -39,6 +39,8 @@ class Buffers {
   bool Take(Filled* filled);
   // Zeroes the used part of the buffer and frees it.
   void Return(const Filled& filled);
+  // When the oldest buffer that was not returned yet was requested; 0: all were returned.
+  uint64_t OldestTicks() const;
 
   uint32_t refused() const { return __atomic_load_n(&refused_, __ATOMIC_RELAXED); }
   // Buffers that CUPTI has and may be filling.
@@ -51,6 +53,7 @@ class Buffers {
     uint32_t used;
     uint32_t next;  // in the queue: index + 1
     size_t valid;
+    uint64_t requested;  // in ticks; 0: free, or not known yet
   };
   uint32_t IndexOf(const uint8_t* buffer) const {
     const size_t index = static_cast<size_t>(buffer - base_) / kBufferBytes;

@@ -123,6 +123,10 @@ bool ClaimProcessSlot(uint32_t parent_serial, int64_t live_bytes, uint32_t* inde
     slot->inherited_bytes = live_bytes;
     slot->start_cost = 0;
     slot->ranges_open = 0;
+    slot->gpu_state = static_cast<uint32_t>(GpuState::kNone);
+    slot->gpu_flush_requested = slot->gpu_flush_done = 0;
+    slot->gpu_held_since = 0;
+    slot->torch_recording = static_cast<uint32_t>(TorchRecording::kNone);
     slot->late_frees = slot->late_freed_bytes = slot->late_allocations = slot->late_allocated_bytes = 0;
     __atomic_store_n(&slot->state, static_cast<uint32_t>(SlotState::kLive), __ATOMIC_RELEASE);
     *index = i;

@@ -19,7 +19,7 @@
 namespace tbprof {
 
 inline constexpr uint64_t kSegmentMagic = 0x31474553'52504254;  // "TBPRSEG1" as bytes
-inline constexpr uint32_t kAbiVersion = 13;
+inline constexpr uint32_t kAbiVersion = 14;
 
 inline constexpr uint32_t kSlotBytes = 32;
 inline constexpr uint32_t kChunkBytes = 64 * 1024;
@@ -160,7 +160,8 @@ struct ProcessSlot {
   uint32_t gpu_flush_done;
   uint32_t ranges_open;      // number of open ranges of the kind that opens a window (Triggers)
   uint32_t torch_recording;  // TorchRecording
-  uint8_t reserved[144];
+  uint64_t gpu_held_since;   // since then CUPTI may hold records that a kill would lose; 0: it holds none
+  uint8_t reserved[136];
 };
 static_assert(sizeof(ProcessSlot) == 256);
 

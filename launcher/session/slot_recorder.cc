@@ -210,6 +210,9 @@ void SlotRecorder::AppendProcessFact(MappedSegment* mapped, const ProcessSlot& s
     fact.dropped[i] = __atomic_load_n(&header->dropped[i], __ATOMIC_RELAXED);
   }
   frames->AppendFact(FrameType::kProcess, mapped->number, fact, end_ticks != 0 ? kFrameLasting : 0);
+  if (end_ticks == 0 || slot.gpu_state == static_cast<uint32_t>(GpuState::kNone)) return;
+  frames->AppendFact(FrameType::kGpuHeld, mapped->number, GpuHeldFact{slot.gpu_held_since, slot.serial, 0},
+                     kFrameLasting);
 }
 
 // Reads names that were set without a hook: by a system call or through /proc. A new thread inherits its creator's

@@ -324,14 +324,14 @@ TEST_F(Cuda, SpoolLimit_TotalsAreWhole) {
 
 // Records that CUPTI has not delivered are lost with the process, and the profile has the length of that time. The
 // program prints how many kernels had ended and when. With shorter kernels a buffer is full sooner; the device is never
-// idle when a buffer is flushed.
+// idle when a buffer is flushed. The calls of a thread beside are delivered at each flush, before older work.
 TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
   for (int i = 0; i < 20; ++i) {
     const int64_t kernel_ns = i % 2 == 0 ? 100'000 : 3'000'000;
-    auto running = StartUnderTbprof(
-        {"/bin/sh", "-c",
-         "echo $$ > pid; exec '" + Subject("train") + "' 1000000 " + std::to_string(kernel_ns) + " told"},
-        On("cuda13"));
+    auto running = StartUnderTbprof({"/bin/sh", "-c",
+                                     "echo $$ > pid; exec '" + Subject("train") + "' 1000000 " +
+                                         std::to_string(kernel_ns) + (i % 4 < 2 ? " told" : " beside")},
+                                    On("cuda13"));
     const std::string pid_file = running->path() + "/pid";
     const auto told = [&] {
       std::vector<std::pair<int64_t, int64_t>> kernels;
@@ -359,8 +359,9 @@ TEST_F(Cuda, Kill_LossIsAtMostTheReportedOne) {
       const auto& printed = process["gpu"]["lost_at_end_s"];
       if (printed.is_number()) lost_s = printed;
     }
-    ASSERT_GE(lost_s, 0) << "not a word";
-    EXPECT_TRUE(result.Printed("after the last GPU record")) << result.AllPrinted();
+    EXPECT_EQ(result.Printed("while CUPTI still held GPU records of its last"), lost_s >= 0) << result.AllPrinted();
+    // Null: nothing is lost.
+    lost_s = std::max(lost_s, 0.0);
     // The program ended after it printed its last line.
     const int64_t until = over.back().second - static_cast<int64_t>(lost_s * 1e9);
     int64_t before = 0;

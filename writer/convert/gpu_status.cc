@@ -54,8 +54,8 @@ class StatusReport {
   void ExplainGap(const Identity& identity, const std::vector<CuptiUseAt>& uses, PauseCause pause,
                   const CuptiGap& ticks, GpuGap* gap);
   void AddClock(const std::string& who, const GpuFacts& facts, const ProcessGpu& gpu);
-  void AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts, uint64_t end,
-                    ProcessGpu* gpu);
+  void AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts,
+                    const ProcessFacts& process, ProcessGpu* gpu);
   std::string_view WhyUnused(const Identity& identity, const ProcessFacts& process) const;
 
   const SpoolFacts& facts_;
@@ -175,7 +175,7 @@ void StatusReport::AddProcess(const Identity& identity, const GpuFacts& facts, c
   unknown_ += gpu.unknown;
   names_left_out_ += facts.names_left_out;
   missing_.insert(gpu.missing_kinds.begin(), gpu.missing_kinds.end());
-  AddLossAtEnd(who, identity, facts, known.end_ticks, &gpu);
+  AddLossAtEnd(who, identity, facts, known, &gpu);
 }
 
 void StatusReport::AddClock(const std::string& who, const GpuFacts& facts, const ProcessGpu& gpu) {
@@ -204,26 +204,35 @@ void StatusReport::AddClock(const std::string& who, const GpuFacts& facts, const
   }
 }
 
-// A killed process loses the data that CUPTI holds: for each thread, everything after its last record.
-void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts, uint64_t end,
-                                ProcessGpu* gpu) {
-  const auto activity = activity_.find(identity);
-  uint64_t last = activity == activity_.end() ? 0 : activity->second.last_call_ticks;
-  if (activity != activity_.end() && activity->second.lost_launch_ticks != 0) {
-    last = std::min(last, activity->second.lost_launch_ticks);
-  }
+// Since when work of a process that was killed may be missing, in ticks; 0: none is.
+uint64_t LossBegins(const GpuActivity& activity, const GpuFacts& facts, const ProcessFacts& process) {
   // With hooks, a call is known when it returns, and its device work only after tbprof's thread has checked its events.
   const bool by_hooks = !facts.by_hooks.empty();
-  if (by_hooks && last > activity->second.last_work_ticks) last = activity->second.last_work_ticks;
-  if (gpu->recording == GpuRecording::kUnavailable || gpu->ended_in_order || gpu->records == 0) return;
+  uint64_t since = activity.last_call_ticks;
+  if (by_hooks) since = std::min(since, activity.last_work_ticks);
+  // A buffer may be delivered before an older one, and calls before work that is not over. Spools of before wire format
+  // 14 do not have the first.
+  if (!by_hooks && process.gpu_held_since) since = *process.gpu_held_since;
+  const uint64_t launch = activity.lost_launch_ticks;
+  return launch != 0 && (since == 0 || launch < since) ? launch : since;
+}
+
+void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity, const GpuFacts& facts,
+                                const ProcessFacts& process, ProcessGpu* gpu) {
+  if (gpu->recording == GpuRecording::kUnavailable || gpu->ended_in_order) return;
+  const auto activity = activity_.find(identity);
+  const uint64_t since = LossBegins(activity == activity_.end() ? GpuActivity{} : activity->second, facts, process);
   // The launcher notices an end some ten milliseconds late, and the end of the command may be the end of the window.
   const auto late = static_cast<uint64_t>(kExitMs * 1e6 / facts_.clock.ns_per_tick());
-  if (end == 0 || end > window_.close + late || last == 0 || last >= end) return;
-  gpu->lost_at_end_ps = facts_.clock.DurationPs(end - last);
+  const uint64_t end = process.end_ticks;
+  if (end == 0 || end > window_.close + late || since == 0 || since >= end) return;
+  gpu->lost_at_end_ps = facts_.clock.DurationPs(end - since);
+  const int64_t ms = (gpu->lost_at_end_ps + kPsPerMs - 1) / kPsPerMs;
   timeline_->warnings.push_back(
-      StrCat(who, ": killed ", gpu->lost_at_end_ps / kPsPerMs,
-             by_hooks ? " ms after the last GPU work whose events had been looked at; what came later is lost"
-                      : " ms after the last GPU record that CUPTI had handed over; what it still held is lost"));
+      facts.by_hooks.empty()
+          ? StrCat(who, ": killed while CUPTI still held GPU records of its last ", ms, " ms, which are lost")
+          : StrCat(who, ": killed ", ms,
+                   " ms after the last GPU work whose events had been looked at; what came later is lost"));
 }
 
 void StatusReport::AddUnused(const std::map<Identity, uint32_t>& index) {

@@ -90,6 +90,7 @@ enum class FrameType : uint16_t {
   kCallCounts = 34,        // CallCountsFact; the latest of each thread counts
   kNotKept = 35,           // NotKeptFact, NotKeptRow[]: kinds of the records in all GapFacts so far
   kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]
+  kGpuHeld = 37,           // GpuHeldFact: what CUPTI held when a process ended
 };
 
 enum FrameFlag : uint16_t {
@@ -189,6 +190,12 @@ struct ExitFact {
   int32_t exit_code;    // -1: a signal ended it
   int32_t exit_signal;  // 0: it exited
   uint32_t flags;       // ExitFlag
+};
+// Only of a process that used CUDA.
+struct GpuHeldFact {
+  uint64_t since_ticks;  // ProcessSlot::gpu_held_since
+  uint32_t process_serial;
+  uint32_t reserved;
 };
 enum ExitFlag : uint32_t {
   kExitOutOfMemory = 1,  // ended by SIGKILL, and the memory cgroup counted an OOM kill since the last such end

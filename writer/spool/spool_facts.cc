@@ -130,6 +130,9 @@ class FactReader {
       case FrameType::kExit:
         TakeExit(frame);
         break;
+      case FrameType::kGpuHeld:
+        TakeGpuHeld(frame);
+        break;
       case FrameType::kMaps:
         TakeMaps(frame);
         break;
@@ -363,6 +366,13 @@ class FactReader {
     process.out_of_memory = (fact.flags & kExitOutOfMemory) != 0;
     if (process.end_ticks == 0 && fact.ticks < uint64_t{1} << 62) process.end_ticks = fact.ticks;
     Seen(fact.ticks);
+  }
+
+  void TakeGpuHeld(const Frame& frame) {
+    GpuHeldFact fact;
+    if (!frame.Read(&fact)) return;
+    const auto process = facts_->processes.find({frame.segment, fact.process_serial});
+    if (process != facts_->processes.end()) process->second.gpu_held_since = fact.since_ticks;
   }
 
   void TakeMaps(const Frame& frame) {

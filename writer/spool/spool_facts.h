@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,7 @@ struct ProcessFacts {
   int exit_code = -1;  // -1: not known, or a signal ended it
   int exit_signal = 0;
   bool out_of_memory = false;
+  std::optional<uint64_t> gpu_held_since;  // of its GpuHeldFact; 0: CUPTI held nothing when it ended
   std::string torch;         // text of ProcessInfoKey::kTorch: a first character and the rest; empty: not read
   std::string python;        // text of ProcessInfoKey::kPython, likewise
   std::string torch_shapes;  // why shapes are missing; empty: they are present, or were not requested

@@ -22,7 +22,7 @@ constexpr size_t kValid = 64;
 
 // Requests a buffer, as a thread of the program does inside a launch, and completes it as CUPTI does. False: no buffer.
 bool Launch(Buffers* buffers) {
-  uint8_t* const buffer = buffers->Request();
+  uint8_t* const buffer = buffers->Request(1);
   if (buffer == nullptr) return false;
   buffers->Complete(buffer, kValid);
   return true;

@@ -430,6 +430,30 @@ TEST_F(DrainTest, PeakBetweenTwoReads_IsRecorded) {
   EXPECT_EQ(told.back(), 2000);
 }
 
+// Read when the process has ended, and only of a process that used CUDA.
+TEST_F(DrainTest, WhatCuptiHeld_IsKeptAtTheEnd) {
+  Drain& drain = Start();
+  FakeTarget target(1);
+  for (uint32_t i = 0; i < 3; ++i) target.StartProcess(i, i + 1, 100 + static_cast<int32_t>(i));
+  ProcessSlot* const processes = target.segment().process_slots;
+  processes[0].gpu_state = processes[1].gpu_state = static_cast<uint32_t>(GpuState::kRecording);
+  processes[0].gpu_held_since = 5;
+  drain.Add(target.Hand(), SegmentFact{});
+  ASSERT_TRUE(drain.Flush(10000));
+  processes[0].gpu_held_since = 77;
+  for (uint32_t serial = 1; serial <= 3; ++serial) drain.ProcessEnded(1, serial, 0);
+  ASSERT_TRUE(drain.Flush(10000));
+  drain.Stop();
+  auto reader = SpoolReader::Open(file_.path());
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  SpoolFacts facts;
+  (void)ReadSpoolFacts(
+      reader->get(), 0, [](uint64_t) {}, &facts);
+  EXPECT_EQ(facts.processes.at({1, 1}).gpu_held_since, 77u);
+  EXPECT_EQ(facts.processes.at({1, 2}).gpu_held_since, 0u);
+  EXPECT_EQ(facts.processes.at({1, 3}).gpu_held_since, std::nullopt);
+}
+
 TEST_F(DrainTest, ExitedThreads_SlotsAreReused) {
   Drain& drain = Start();
   FakeTarget target(1);

@@ -19,8 +19,8 @@
 namespace tbprof {
 namespace {
 
-TEST(Layout, SizesAndOffsets_EqualThoseOfAbi13) {
-  static_assert(kAbiVersion == 13, "a new ABI: write down its numbers here");
+TEST(Layout, SizesAndOffsets_EqualThoseOfAbi14) {
+  static_assert(kAbiVersion == 14, "a new ABI: write down its numbers here");
   EXPECT_EQ(memcmp(&kSegmentMagic, "TBPRSEG1", 8), 0);
   EXPECT_EQ(sizeof(SegmentHeader), 448u);
   EXPECT_EQ(sizeof(Operation), 48u);
@@ -42,6 +42,7 @@ TEST(Layout, SizesAndOffsets_EqualThoseOfAbi13) {
   EXPECT_EQ(offsetof(SegmentHeader, dropped), 352u);
   EXPECT_EQ(offsetof(ProcessSlot, ranges_open), 104u);
   EXPECT_EQ(offsetof(ProcessSlot, torch_recording), 108u);
+  EXPECT_EQ(offsetof(ProcessSlot, gpu_held_since), 112u);
   EXPECT_EQ(kTriggersOffset, 1024u);
   EXPECT_EQ(sizeof(Triggers), 2112u);
   EXPECT_EQ(offsetof(Triggers, reported), 16u);

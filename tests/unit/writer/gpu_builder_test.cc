@@ -613,7 +613,7 @@ TEST(GpuBuilder, PausesAndKill_AreGapsAndWarnings) {
   EXPECT_EQ(gpu.dropped, 15u);
   EXPECT_THAT(timeline.warnings,
               testing::Contains(HasSubstr("missing for 10.0 ms from 19 ms (program: the program uses CUPTI itself)")));
-  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("killed 850 ms after the last GPU record")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GPU records of its last 850 ms, which are lost")));
   EXPECT_EQ(gpu.lost_at_end_ps, 850'000'000'000);
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
@@ -755,6 +755,36 @@ TEST(GpuBuilder, KilledWithCallsButNoWork_LossCountsFromTheFirstLaunchWithout) {
   spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 900 * kMs)).End(1000 * kMs);
   const Timeline timeline = Build(spool);
   EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, 300'000'000'000);
+}
+
+// What CUPTI held when the process ended: a buffer may be older than those that were delivered.
+TEST(GpuBuilder, KilledWithWhatCuptiHeldKnown_LossCountsFromItsOldestBuffer) {
+  struct Case {
+    uint64_t held_ms;
+    bool launch_without_work;
+    int64_t lost_ms;  // of an end at 900 ms; -1: none
+  };
+  for (const Case& c : {Case{600, false, 300}, {600, true, 300}, {850, true, 101}, {0, true, 101}, {0, false, -1}}) {
+    SpoolMaker spool = GpuProcess();
+    spool.Api(kLaunchCallback, kMainTid, Gpu(700 * kMs), kMs, 10);
+    spool.Kernel(0, 7, kGemm, Gpu(710 * kMs), Gpu(720 * kMs), 10);
+    if (c.launch_without_work) spool.Api(kLaunchCallback, kMainTid, Gpu(799 * kMs), kMs, 11);
+    spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+    spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 900 * kMs));
+    const Timeline timeline = Build(spool.GpuHeld(1, c.held_ms * kMs).End(1000 * kMs));
+    EXPECT_EQ(timeline.processes[0].gpu.lost_at_end_ps, c.lost_ms < 0 ? -1 : c.lost_ms * 1'000'000'000)
+        << c.held_ms << " " << c.launch_without_work;
+    EXPECT_EQ(timeline.warnings.empty(), c.lost_ms < 0) << testing::PrintToString(timeline.warnings);
+  }
+}
+
+// Killed before the first buffer was taken.
+TEST(GpuBuilder, KilledWithoutAnyRecord_LossIsReported) {
+  SpoolMaker spool = GpuProcess();
+  spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
+  spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 90 * kMs));
+  const Timeline timeline = Build(spool.GpuHeld(1, 40 * kMs).End(1000 * kMs));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GPU records of its last 50 ms, which are lost")));
 }
 
 // An old launch without work does not count for the kill: CUPTI dropped its record, or an empty graph has no work.

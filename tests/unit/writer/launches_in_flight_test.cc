@@ -35,16 +35,6 @@ TEST(LaunchesInFlight, LaunchesWithoutWork_EarliestOfTheLastTime) {
   EXPECT_EQ(calls.EarliestTicks(2000), 0u);
 }
 
-// The buffer with steps 20 to 39 was not delivered, that with step 40 was.
-TEST(LaunchesInFlight, HoleBeforeTheLastCalls_TheLaunchBeforeIt) {
-  LaunchesInFlight calls;
-  AddSteps(0, 20, &calls);
-  AddSteps(40, 41, &calls);
-  EXPECT_EQ(calls.EarliestTicks(0), uint64_t{1000} + 19 * 7 + 5);
-  calls.Launch(41 * 7 + 1, 3000);
-  EXPECT_EQ(calls.EarliestTicks(0), uint64_t{1000} + 19 * 7 + 5) << "it is before the launch without work";
-}
-
 TEST(LaunchesInFlight, ThreadsThatAreDeliveredOneAfterTheOther_NoHole) {
   LaunchesInFlight calls;
   for (uint32_t thread = 0; thread < 2; ++thread) {

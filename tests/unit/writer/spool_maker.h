@@ -74,6 +74,10 @@ class SpoolMaker {
     frames_.AppendFact(FrameType::kClock, 0, pair);
     return *this;
   }
+  SpoolMaker& GpuHeld(uint32_t process, uint64_t since) {
+    frames_.AppendFact(FrameType::kGpuHeld, 1, GpuHeldFact{since, process, 0});
+    return *this;
+  }
   SpoolMaker& Window(uint32_t number, WindowEvent event, uint64_t ticks) {
     const WindowFact fact{ticks, number, event, kFamilyAll, 0};
     frames_.AppendFact(FrameType::kWindow, 0, fact);
