@@ -81,6 +81,12 @@ void BeginHeld(uint64_t ticks) {
   __atomic_compare_exchange_n(since, &none, ticks, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+// Whether the calling thread's next buffer is to have nothing but CUPTI's notes of tbprof's own flushes.
+bool IsForFlushes() {
+  return g_recorder.library.version >= kVersionCuda130 &&
+         __atomic_load_n(&g_recorder.own_thread, __ATOMIC_RELAXED) == __builtin_thread_pointer();
+}
+
 // After buffers were returned. A buffer that is requested between the two lines either sees the 0 or is seen here.
 void UpdateHeld() {
   __atomic_store_n(&g_recorder.session.process->gpu_held_since, g_recorder.buffers.OldestTicks(), __ATOMIC_SEQ_CST);
@@ -96,9 +102,9 @@ void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
   const bool refuse = !IsHeld() && g_recorder.library.version >= kVersionCuda129;
   *buffer = nullptr;
   if (!refuse) {
-    const uint64_t now = ReadTicks(g_recorder.session.clock);
-    *buffer = g_recorder.buffers.Request(now);
-    if (*buffer != nullptr) BeginHeld(now);
+    const uint64_t since = IsForFlushes() ? 0 : ReadTicks(g_recorder.session.clock);
+    *buffer = g_recorder.buffers.Request(since);
+    if (*buffer != nullptr && since != 0) BeginHeld(since);
   }
   *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
 }
@@ -114,7 +120,10 @@ void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t size, si
     }
     return;
   }
-  if (g_recorder.buffers.Complete(buffer, valid)) FutexWake(&g_recorder.session.process->gpu_flush_requested);
+  const bool wanted = g_recorder.buffers.Complete(buffer, valid);
+  // What a flush completes is taken right after it.
+  if (wanted || !__atomic_load_n(&g_recorder.flushing, __ATOMIC_RELAXED))
+    FutexWake(&g_recorder.session.process->gpu_flush_requested);
 }
 
 // 0: unknown.

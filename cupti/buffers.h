@@ -24,7 +24,7 @@ class Buffers {
   // Reserves the address space. False: none is available.
   bool Start(bool may_refuse);
 
-  // A zeroed buffer; null: all are in use. `ticks`: now.
+  // A zeroed buffer; null: all are in use. `ticks`: now; 0: OldestTicks does not count it.
   uint8_t* Request(uint64_t ticks);
   // Whether `buffer` is one of this pool, and not one of the program.
   bool Owns(const uint8_t* buffer) const { return buffer >= base_ && IndexOf(buffer) < count_; }

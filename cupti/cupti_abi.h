@@ -59,7 +59,8 @@ inline constexpr uint32_t kFlushForced = 1;
 inline constexpr uint32_t kVersionCuda111 = 14;
 inline constexpr uint32_t kVersionCuda116 = 16;
 inline constexpr uint32_t kVersionCuda118 = 17;
-inline constexpr uint32_t kVersionCuda129 = 27;  // since then a refused buffer drops records and never crashes
+inline constexpr uint32_t kVersionCuda129 = 27;      // since then a refused buffer drops records and never crashes
+inline constexpr uint32_t kVersionCuda130 = 130000;  // since then each thread that makes records has its own buffer
 
 // Every record begins with its kind. Records are aligned to 8 bytes.
 struct Activity {

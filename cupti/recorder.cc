@@ -93,7 +93,12 @@ bool MayFlush() {
 bool Flush(uint32_t flags) {
   RecordClock();
   if (g_recorder.by_hooks) return CollectWork() > 0;
-  if (MayFlush()) ReportFlush(g_recorder.library.functions.flush_all(flags));
+  if (MayFlush()) {
+    __atomic_store_n(&g_recorder.flushing, true, __ATOMIC_RELAXED);
+    const Result result = g_recorder.library.functions.flush_all(flags);
+    __atomic_store_n(&g_recorder.flushing, false, __ATOMIC_RELAXED);
+    ReportFlush(result);
+  }
   const size_t bytes = DecodeFilled();
   RecordClock();
   ReportLosses();
@@ -384,6 +389,7 @@ void* Start(void*) {
     return nullptr;
   }
   g_recorder.writer = writer;
+  __atomic_store_n(&g_recorder.own_thread, __builtin_thread_pointer(), __ATOMIC_RELAXED);
   for (uint32_t i = 0; i < g_recorder.pending_count; ++i) {
     const Recorder::Pending& pending = g_recorder.pending[i];
     ReportAt(pending.ticks, pending.key, pending.text.get(), pending.text.length());

@@ -41,6 +41,8 @@ struct Recorder {
   uint64_t started_ns;
   Restarts restarts;
   uint64_t hooks_clock_offset;
+  const void* own_thread;    // thread pointer of tbprof's own thread
+  bool flushing;             // atomic: tbprof's own thread is in a flush
   uint32_t phase;            // Phase, atomic
   uint32_t abandoned;        // atomic: a thread of the program detaches, as tbprof's own thread has ended
   uint32_t pending_written;  // atomic: tbprof's own thread has written `pending`, or cannot write
