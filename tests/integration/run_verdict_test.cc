@@ -74,6 +74,21 @@ TEST(RunVerdict, LoopThatWaitsForAThread_NamesItAndItsLine) {
   EXPECT_TRUE(result.profile->HasWarning("verdict: ")) << "not on the overview page";
 }
 
+// Without Python: the function of the program itself is named, if stacks may be sampled here.
+TEST(RunVerdict, ProgramInC_NamesItsFunction) {
+  RunOptions options;
+  options.tbprof = {"--summary=short"};
+  const RunResult result = RunUnderTbprof({Program("burns"), "plain", "1500"}, options);
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  ExpectWhole(result);
+  if (result.summary["native"]["processes"][0]["state"] == "refused") return;
+  EXPECT_TRUE(result.Printed("running at Heavy")) << result.AllPrinted();
+  const auto& where = result.summary["verdict"]["where"];
+  ASSERT_FALSE(where.empty()) << result.AllPrinted();
+  EXPECT_EQ(where[0]["function"], "Heavy");
+  EXPECT_TRUE(where[0]["file"].is_null());
+}
+
 TEST(RunVerdict, ProgramThatDoesNothing_IsUnknownWithAReason) {
   RunOptions options;
   options.tbprof = {"--summary=short"};

@@ -184,7 +184,9 @@ std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
                                           details.loop_lines ? LoopPlace(timeline) : "", ": ",
                                           CauseTitle(verdict.cause, verdict.advice));
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
-  if (details.place && !others_wait && where != nullptr) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
+  // A place with less than half of it would read as if it were all.
+  const bool is_most = where != nullptr && where->share * 2 >= verdict.share;
+  if (details.place && !others_wait && is_most) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
   return text;
 }
 
@@ -193,11 +195,15 @@ std::string VerdictBlocker(const Timeline& timeline) {
   if (const Where* const other = FirstOf(verdict, WhereRole::kWaitedFor); other != nullptr) {
     // The activity of another rank at its place is unknown.
     const std::string running = other->rank >= 0 ? "mostly" : "running";
+    const std::string place = PlaceOf(timeline, *other);
     return StrCat(ThreadText(timeline, *other), ", ", other->doing.empty() ? running : StrCat("in ", other->doing),
-                  " at ", PlaceOf(timeline, *other));
+                  place.empty() ? "" : " at ", place);
   }
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
-  if (where == nullptr) return verdict.cause == Cause::kUnknown ? "not known" : "no single line of Python";
+  if (where == nullptr) {
+    if (verdict.cause == Cause::kUnknown) return "not known";
+    return timeline.python.threads.empty() ? "no single function" : "no single line of Python";
+  }
   std::string text =
       StrCat(HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ",
              PlaceOf(timeline, *where));

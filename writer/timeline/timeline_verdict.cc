@@ -75,7 +75,7 @@ std::string_view NextStep(Cause cause, Advice advice) {
     case Advice::kTakeTurns:
       return "use processes: its threads take turns with the GIL";
     case Advice::kBesideAWait:
-      return "let that line compute less, or use more CPUs or a GPU; look at what the split's waits are for";
+      return "let that code compute less, or use more CPUs or a GPU; look at what the split's waits are for";
     case Advice::kOwnProcesses:
       return "make the blocker's line faster; start more of them if CPUs are idle";
     case Advice::kFewChildren:

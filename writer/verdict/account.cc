@@ -10,8 +10,8 @@ void Account::AddWait(StepPart part, const WaitSlice& wait, int64_t ps) {
   Add({part, tags_.TagOf(wait.stack), static_cast<int>(wait.kind), frame, wait.type, wait.call_site, ps});
 }
 
-void Account::AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing) {
-  Add({part, tags_.TagOf(stack), doing, tags_.OwnFrameOf(stack), 0, 0, ps});
+void Account::AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing, StringId function) {
+  Add({part, tags_.TagOf(stack), doing, tags_.OwnFrameOf(stack), 0, function, ps});
 }
 
 void Account::Add(AccountRow row) {

@@ -29,7 +29,7 @@ struct AccountRow {
   int doing = kRunning;    // WaitClass, kRunning or kBlocked
   uint32_t frame = 0;      // the program's own frame: index into PythonTimeline::stacks; 0: unknown
   uint16_t type = 0;       // event type of a wait
-  StringId call_site = 0;  // call site of a wait that has no frame
+  StringId call_site = 0;  // of a row without a frame: call site of a wait, or the native function that runs
   int64_t ps = 0;
 };
 
@@ -38,7 +38,8 @@ class Account {
   explicit Account(const PythonTags& tags) : tags_(tags) {}
 
   void AddWait(StepPart part, const WaitSlice& wait, int64_t ps);
-  void AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing = kRunning);
+  // `function`: of native code, if there is no Python stack.
+  void AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing = kRunning, StringId function = 0);
 
   const std::array<int64_t, kStepParts>& parts() const { return parts_; }
 

@@ -90,14 +90,19 @@ bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thre
                              [&](const Event& event) { return event.python != 0 && fills(event.python); });
 }
 
+// An own frame, or without one a native function.
+using Place = std::pair<uint32_t, StringId>;
+Place PlaceIn(const AccountRow& row) { return {row.frame, row.frame == 0 ? row.call_site : 0}; }
+
 struct Candidate {
   double score = 0, busy = 0;
   double works = 0, reads = 0;  // shares of the waits in which it is on a CPU, or reads
   std::vector<AccountRow> rows;
 };
 
-Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
-                const std::vector<WaitSlice>& waits, const std::vector<TimeSpan>& spans) {
+Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
+                const std::vector<TimeSpan>& spans) {
   const int64_t total = LengthOf(spans);
   const ThreadTime time(timeline, classes, thread, spans);
   Candidate candidate;
@@ -113,6 +118,10 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   for (const auto& [stack, running] : time.running()) {
     account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
     working += running.on_cpu_ps;
+  }
+  for (const NativePlace& place : natives.In(thread, time.gaps())) {
+    account.AddRunning(StepPart::kRest, 0, place.ps, kRunning, place.function);
+    working += place.ps;
   }
   if (total <= 0) return candidate;
   candidate.busy = static_cast<double>(waiting + working) / static_cast<double>(total);
@@ -138,8 +147,9 @@ bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor) {
   return false;
 }
 
-Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
-                    const std::vector<WaitSlice>& waits, BlockerScope scope) {
+Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                    const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
+                    BlockerScope scope) {
   Blocker blocker;
   std::vector<TimeSpan> spans;
   for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
@@ -150,18 +160,19 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
   bool mostly_reads = false;
   Blocker computes;  // the busiest of the other processes
   size_t judged = 0;
-  std::vector<std::pair<uint32_t, double>> scores;  // by own frame of the first row
+  std::vector<std::pair<Place, double>> scores;  // by the first row
   for (uint32_t i = 0; i < timeline.threads.size() && judged < kMostCandidates; ++i) {
     const Thread& other = timeline.threads[i];
     if (i == thread || other.is_line) continue;
     const bool same = other.process == process;
-    if (!same && (scope == BlockerScope::kThreads || !IsWithin(timeline, other.process, process))) continue;
+    if (same ? scope == BlockerScope::kDescendants : scope == BlockerScope::kThreads) continue;
+    if (!same && !IsWithin(timeline, other.process, process)) continue;
     if (other.end_ps > 0 && other.end_ps <= spans.front().start_ps) continue;
     if (other.start_ps >= spans.back().end_ps) continue;
     ++judged;
-    Candidate candidate = Judge(timeline, tags, classes, i, waits, spans);
+    Candidate candidate = Judge(timeline, tags, classes, natives, i, waits, spans);
     if (candidate.rows.empty()) continue;
-    scores.emplace_back(candidate.rows.front().frame, candidate.busy);
+    scores.emplace_back(PlaceIn(candidate.rows.front()), candidate.busy);
     if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
     if (!same && candidate.works > most_work) {
       most_work = candidate.works;
@@ -174,9 +185,9 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
   }
   if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);
   if (blocker.found) {
-    const uint32_t frame = blocker.rows.front().frame;
+    const Place place = PlaceIn(blocker.rows.front());
     blocker.alike = static_cast<size_t>(std::ranges::count_if(
-        scores, [&](const auto& score) { return score.first == frame && score.second >= kLeastBusy / 2; }));
+        scores, [&](const auto& score) { return score.first == place && score.second >= kLeastBusy / 2; }));
   }
   return blocker;
 }

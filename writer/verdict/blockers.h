@@ -15,11 +15,13 @@
 #include <vector>
 
 #include "writer/verdict/account.h"
+#include "writer/verdict/native_places.h"
 
 namespace tbprof {
 
 enum class BlockerScope : uint8_t {
   kThreads,        // threads of the same process
+  kDescendants,    // threads of its descendants
   kAll,            // also threads of its descendants
   kBehindReaders,  // kAll; a process that computes is preferred to a thread that may only read what it sends
 };
@@ -34,8 +36,9 @@ struct Blocker {
 };
 
 // `waits`: the waits of `thread`, in order of time.
-Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
-                    const std::vector<WaitSlice>& waits, BlockerScope scope);
+Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                    const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
+                    BlockerScope scope);
 
 // Whether `process` is `ancestor` or one of its descendants.
 bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,6 +13,8 @@
 #include "writer/base/text.h"
 #include "writer/verdict/advice_choice.h"
 #include "writer/verdict/blockers.h"
+#include "writer/verdict/cause_candidate.h"
+#include "writer/verdict/gpu_causes.h"
 #include "writer/verdict/job_crowd.h"
 #include "writer/verdict/place_of_row.h"
 #include "writer/verdict/wait_parts.h"
@@ -38,13 +39,7 @@ constexpr double kOwnDemand = 1.5;
 // kLeastInput: share of the steps' time in waits for processes that prepare data. kMostlyInput: their share of the
 // job's CPU time.
 constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
-constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
-constexpr int64_t kTinyKernelPs = 20'000'000;
-constexpr double kKernelsOfStep = 20;
 constexpr size_t kMostWhere = 5;
-// Two calls with at most this time between them count as one sequence.
-constexpr int64_t kBetweenCallsPs = 50'000'000;
-constexpr uint64_t kLittle = 4096;
 // Least number of waits of another thread for the same lock: fewer are chance.
 constexpr size_t kFewestWaitsOfOthers = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
@@ -54,23 +49,6 @@ constexpr double kMostlyGil = 0.3;
 // Smaller shares of the workers' time in waits for the GIL and for locks are not named.
 constexpr double kLeastOfWorkers = 0.2;
 
-using Wanted = std::function<bool(const AccountRow&)>;
-
-struct Candidate {
-  Cause cause;
-  StepPart part;
-  int64_t ps;
-  Wanted rows;
-  bool moves = false;  // its time is shown as `part`, whatever it was
-};
-
-bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {
-  return std::ranges::find(tags, row.tag) != tags.end();
-}
-bool IsDoing(const AccountRow& row, std::initializer_list<WaitClass> kinds) {
-  return std::ranges::any_of(kinds, [&](WaitClass kind) { return row.doing == static_cast<int>(kind); });
-}
-
 class Chooser {
  public:
   Chooser(const CauseInputs& inputs, Verdict* verdict)
@@ -79,8 +57,8 @@ class Chooser {
   void Choose() {
     Collect();
     AddBusiest();
-    const Candidate* best = nullptr;
-    for (const Candidate& candidate : candidates_) {
+    const CauseCandidate* best = nullptr;
+    for (const CauseCandidate& candidate : candidates_) {
       const double share = ShareOf(candidate.ps);
       const double least = LeastOf(candidate.cause);
       if (!IsProblem(candidate.cause) || share < least) continue;
@@ -126,14 +104,14 @@ class Chooser {
   }
   static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
 
-  double UnknownShareBeside(const Candidate& best) const {
+  double UnknownShareBeside(const CauseCandidate& best) const {
     const int64_t of_best = best.moves ? account_.PartsOf(best.rows)[static_cast<size_t>(StepPart::kRest)] : 0;
     return ShareOf(verdict_.part_ps[static_cast<size_t>(StepPart::kRest)] - of_best);
   }
 
   // Moves the candidate's time to `part` in the split. Waiting for a lock while another thread prepares data is a wait
   // for input. Waiting for threads that have no CPU is starvation.
-  void MoveTo(StepPart part, const Candidate& candidate) {
+  void MoveTo(StepPart part, const CauseCandidate& candidate) {
     const std::array<int64_t, kStepParts> moved = account_.PartsOf(candidate.rows);
     for (size_t i = 0; i < kStepParts; ++i) {
       const int64_t ps = std::clamp<int64_t>(moved[i], 0, verdict_.part_ps[i]);
@@ -260,9 +238,10 @@ class Chooser {
     Add(of_pool ? Cause::kWorkers : Cause::kPrefetchThread, of_pool ? StepPart::kLocks : StepPart::kInput, results);
     Add(Cause::kWorkers, StepPart::kLocks,
         [](const AccountRow& row) { return row.part == StepPart::kLocks && row.tag == PythonTag::kWorkers; });
-    // Waits for a condition or an event during which another thread is known to be busy.
-    const Wanted waits = [](const AccountRow& row) {
-      return row.part == StepPart::kLocks && row.tag == PythonTag::kThread;
+    // Waits for a condition, an event or a thread during which another thread is known to be busy.
+    const bool is_native = in_.natives.Has(in_.span.thread);
+    const Wanted waits = [this, is_native](const AccountRow& row) {
+      return row.part == StepPart::kLocks && (row.tag == PythonTag::kThread || (is_native && IsForOthers(row)));
     };
     if (ShareOf(Sum(waits)) < kLeastShare) return;
     const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
@@ -271,6 +250,10 @@ class Chooser {
       const Cause of_threads = has_steps ? Cause::kPrefetchThread : Cause::kWorkers;
       Add(blocker.other_process ? of_processes : of_threads, StepPart::kLocks, waits);
     }
+  }
+
+  bool IsForOthers(const AccountRow& row) const {
+    return IsDoing(row, {WaitClass::kLock}) && !in_.classes.IsOwned(row.type);
   }
 
   // A wait for any of several descriptors, and nothing that was read after it shows for which.
@@ -327,64 +310,9 @@ class Chooser {
   }
 
   void AddGpu() {
-    if (!in_.gpu.any()) return;
-    const double steps = static_cast<double>(std::max<uint64_t>(verdict_.steps, 1));
-    size_t syncs = 0;
-    int64_t waited_ps = 0, idle_waited_ps = 0;
-    for (const WaitSlice& wait : in_.time.waits()) {
-      if (!IsSync(wait.kind)) continue;
-      ++syncs;
-      waited_ps += wait.end_ps - wait.start_ps;
-      // While a copy waits, the CPU may prepare it.
-      if (wait.kind != WaitClass::kGpuWait) continue;
-      std::array<int64_t, kStepParts> parts{};
-      in_.gpu.Add(wait.start_ps, wait.end_ps, &parts);
-      idle_waited_ps += parts[static_cast<size_t>(StepPart::kLaunch)];
-    }
-    // Most of the waiting is for work that the GPU has not begun: it is not the GPU that computes.
-    const bool begins_late = !in_.gpu.is_cut() && idle_waited_ps > waited_ps / 2;
-    const double idle = 1 - ShareOf(in_.gpu.busy_ps());
-    const double mean_kernel =
-        in_.gpu.kernels() == 0 ? 0 : static_cast<double>(in_.gpu.kernel_ps()) / static_cast<double>(in_.gpu.kernels());
-    const bool per_step = verdict_.steps > 0;
-    const bool often = !per_step || static_cast<double>(syncs) >= kSyncsOfStep * steps;
-    if (idle >= kIdleGpu && (often || begins_late)) {
-      // Includes the host's time between consecutive calls, as for launches.
-      candidates_.push_back(
-          {Cause::kSync, StepPart::kKernels, BackToBackPs(IsSync), [](const AccountRow& row) {
-             return IsDoing(row, {WaitClass::kGpuWait, WaitClass::kGpuCopy, WaitClass::kGpuCopyAsync});
-           }});
-    }
-    // Copies of single numbers to the host belong to the synchronization.
-    if (in_.gpu.pageable_bytes() > kLittle * in_.gpu.pageable_copies()) {
-      Add(Cause::kPageableCopy, StepPart::kCopies, [](const AccountRow& row) { return row.part == StepPart::kCopies; });
-    }
-    if (idle >= kIdleGpu && mean_kernel < static_cast<double>(kTinyKernelPs) &&
-        static_cast<double>(in_.gpu.kernels()) >= kKernelsOfStep * steps) {
-      // Includes the host's time between consecutive launches: the GPU is idle during all of it.
-      candidates_.push_back({Cause::kTinyKernels, StepPart::kLaunch, BackToBackPs(IsLaunch), [](const AccountRow& row) {
-                               return IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther}) ||
-                                      (row.doing == kRunning &&
-                                       (row.part == StepPart::kPython || row.part == StepPart::kOperations));
-                             }});
-    }
-    facts_of_gpu_ = absl::StrFormat("GPU busy %s of the time, %s kernels of %s", HumanPercent(1 - idle),
-                                    HumanCount(in_.gpu.kernels()), HumanTime(static_cast<int64_t>(mean_kernel)));
-  }
-
-  static bool IsSync(WaitClass kind) { return kind == WaitClass::kGpuWait || kind == WaitClass::kGpuCopy; }
-  static bool IsLaunch(WaitClass kind) { return kind == WaitClass::kGpuLaunch; }
-
-  // Time in the calls of one kind, plus the time to the next such call where that is at most kBetweenCallsPs.
-  int64_t BackToBackPs(bool (*is_wanted)(WaitClass)) const {
-    int64_t sum = 0, last_end = INT64_MIN / 2;
-    for (const WaitSlice& wait : in_.time.waits()) {
-      if (!is_wanted(wait.kind)) continue;
-      const int64_t between = wait.start_ps - last_end;
-      sum += wait.end_ps - wait.start_ps + (between <= kBetweenCallsPs ? between : 0);
-      last_end = wait.end_ps;
-    }
-    return sum;
+    GpuCauses gpu = FindGpuCauses(in_, verdict_.steps, verdict_.total_ps);
+    for (CauseCandidate& candidate : gpu.candidates) candidates_.push_back(std::move(candidate));
+    facts_of_gpu_ = std::move(gpu.fact);
   }
 
   // The longest of the parts that are waits, whatever the cause.
@@ -398,9 +326,9 @@ class Chooser {
     return most;
   }
 
-  const Candidate* OwnWork() const {
-    const Candidate* best = nullptr;
-    for (const Candidate& candidate : candidates_) {
+  const CauseCandidate* OwnWork() const {
+    const CauseCandidate* best = nullptr;
+    for (const CauseCandidate& candidate : candidates_) {
       const bool own = candidate.cause == Cause::kKernels || candidate.cause == Cause::kOperations ||
                        candidate.cause == Cause::kPython;
       if (own && (best == nullptr || candidate.ps > best->ps)) best = &candidate;
@@ -448,6 +376,17 @@ class Chooser {
     return true;
   }
 
+  // Of native code without names, the thread that runs it is named.
+  bool AddThread(uint32_t thread, const AccountRow& row, int64_t of_ps) {
+    if (row.doing != kRunning || !in_.natives.Has(thread) || of_ps <= 0) return false;
+    Where where;
+    where.role = WhereRole::kWaitedFor;
+    where.thread = thread;
+    where.share = std::min(1.0, static_cast<double>(row.ps) / static_cast<double>(of_ps));
+    verdict_.where.push_back(std::move(where));
+    return true;
+  }
+
   // The place that other ranks show when they wait for this rank.
   void AddBusiest() {
     for (const AccountRow& row :
@@ -472,12 +411,12 @@ class Chooser {
   Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
     // A thread of a training that reads prepares data: what other processes compute meanwhile may be something else.
     const bool all = scope == BlockerScope::kAll && !HasSteps();
-    return FindBlocker(timeline_, in_.tags, in_.classes, in_.span.thread, WaitsOf(wanted),
+    return FindBlocker(timeline_, in_.tags, in_.classes, in_.natives, in_.span.thread, WaitsOf(wanted),
                        all ? BlockerScope::kBehindReaders : scope);
   }
 
   // What holds the threads up for which the main thread waits: more of them would not help.
-  void AddFactOfWorkers(const Candidate& best) {
+  void AddFactOfWorkers(const CauseCandidate& best) {
     std::vector<TimeSpan> spans;
     for (const WaitSlice& wait : WaitsOf(best.rows)) spans.push_back({wait.start_ps, wait.end_ps});
     const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.classes, in_.span.thread, Merged(std::move(spans)));
@@ -490,7 +429,7 @@ class Chooser {
     verdict_.facts.insert(verdict_.facts.begin(), StrCat("its threads wait", waits));
   }
 
-  void AddWhere(const Candidate& best) {
+  void AddWhere(const CauseCandidate& best) {
     if (best.cause == Cause::kStraggler) return AddWhereOfStraggler();
     for (const AccountRow& row : account_.RowsOf(best.rows)) {
       if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.02) break;
@@ -498,11 +437,13 @@ class Chooser {
     }
     const bool waits = best.cause == Cause::kGil || best.cause == Cause::kPrefetchThread ||
                        best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy ||
-                       best.cause == Cause::kWorkers || best.moves;
+                       best.cause == Cause::kWorkers || best.cause == Cause::kChild || best.moves;
     if (!waits) return;
     const bool anybody = best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.moves ||
                          best.part == StepPart::kInput;
-    const BlockerScope scope = anybody ? BlockerScope::kAll : BlockerScope::kThreads;
+    const BlockerScope scope = best.cause == Cause::kChild ? BlockerScope::kDescendants
+                               : anybody                   ? BlockerScope::kAll
+                                                           : BlockerScope::kThreads;
     const Blocker blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
     blocked_by_process_ = blocker.other_process;
@@ -515,9 +456,9 @@ class Chooser {
     bool is_named = false;
     for (const AccountRow& row : blocker.rows) {
       if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
-      if (!AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum)) continue;
+      if (!AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum) && !AddThread(blocker.thread, row, sum)) continue;
       is_named = true;
-      if (row.frame != 0) verdict_.where.back().alike = blocker.alike - 1;
+      if (row.frame != 0 || row.doing == kRunning) verdict_.where.back().alike = blocker.alike - 1;
     }
     if (!is_named) return;
     has_blocker_ = true;
@@ -549,7 +490,7 @@ class Chooser {
                                              HumanPercent(stragglers_.others_wait)));
   }
 
-  void AddFacts(const Candidate& best) {
+  void AddFacts(const CauseCandidate& best) {
     // The CPU usage shows whether CPUs are idle: more workers help only then.
     const bool of_cpus = best.part == StepPart::kStarvation || best.cause == Cause::kSlowLoader;
     if (of_cpus && !facts_of_cpu_.empty()) verdict_.facts.push_back(facts_of_cpu_);
@@ -575,7 +516,7 @@ class Chooser {
   const Timeline& timeline_;
   const Account& account_;
   Verdict& verdict_;
-  std::vector<Candidate> candidates_;
+  std::vector<CauseCandidate> candidates_;
   Stragglers stragglers_;
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;

@@ -21,6 +21,7 @@ struct CauseInputs {
   const Timeline& timeline;
   const PythonTags& tags;
   const WaitClasses& classes;
+  const NativePlaces& natives;
   const StepSpan& span;
   const ThreadTime& time;
   const GpuTime& gpu;

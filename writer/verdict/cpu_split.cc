@@ -29,16 +29,6 @@ using ByClass = std::array<int64_t, kNativeClasses>;
 
 bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-bool IsInterpreter(std::string_view module) {
-  return module.starts_with("python") || module.starts_with("libpython") || module.starts_with("pypy");
-}
-// Modules whose time belongs to the caller.
-bool IsHelper(std::string_view module) {
-  return module.starts_with("libc.so") || module.starts_with("libc-2") || module.starts_with("libpthread") ||
-         module.starts_with("libm.so") || module.starts_with("libm-2") || module.starts_with("linux-vdso") ||
-         module.starts_with("ld-linux") || module.starts_with("libtbprof");
-}
-
 // The part of the step for running time whose Python stack has this tag.
 StepPart PartOfRunning(PythonTag tag) {
   switch (tag) {
@@ -157,7 +147,39 @@ void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& 
   }
 }
 
+// Adds running time that has this Python stack. Without one, the native samples divide it by function.
+class RunningRows {
+ public:
+  RunningRows(const NativePlaces& natives, uint32_t thread, const ThreadTime& time, Account* account)
+      : places_(natives.In(thread, time.gaps())), account_(account) {
+    for (const NativePlace& place : places_) sum_ += place.ps;
+  }
+  void Add(StepPart part, uint32_t stack, int64_t ps) {
+    int64_t left = ps;
+    for (size_t i = 0; stack == 0 && i < places_.size(); ++i) {
+      const int64_t here = Part(ps, static_cast<double>(places_[i].ps) / static_cast<double>(sum_));
+      account_->AddRunning(part, stack, here, kRunning, places_[i].function);
+      left -= here;
+    }
+    account_->AddRunning(part, stack, left);
+  }
+
+ private:
+  const std::vector<NativePlace> places_;
+  int64_t sum_ = 0;
+  Account* const account_;
+};
+
 }  // namespace
+
+bool IsInterpreter(std::string_view module) {
+  return module.starts_with("python") || module.starts_with("libpython") || module.starts_with("pypy");
+}
+bool IsHelper(std::string_view module) {
+  return module.starts_with("libc.so") || module.starts_with("libc-2") || module.starts_with("libpthread") ||
+         module.starts_with("libm.so") || module.starts_with("libm-2") || module.starts_with("linux-vdso") ||
+         module.starts_with("ld-linux") || module.starts_with("libtbprof");
+}
 
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
   UsageInSpans usage;
@@ -201,8 +223,9 @@ std::vector<NativeClass> NativeClassesOf(const Timeline& timeline) {
   return classes;
 }
 
-void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const ThreadTime& time,
-                  const UsageInSpans& usage, Account* account, std::vector<std::string>* limits) {
+void SplitRunning(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, uint32_t thread,
+                  const ThreadTime& time, const UsageInSpans& usage, Account* account,
+                  std::vector<std::string>* limits) {
   const int64_t gap = time.gap_ps();
   if (gap <= 0) return;
   int64_t on_sampled = 0;
@@ -250,18 +273,19 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
                           usage.major_faults * kMajorFaultPs;
   const double faulting =
       system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
+  RunningRows into(natives, thread, time, account);
   for (const auto& [stack, running] : rows) {
     const int64_t ran = Part(running.on_cpu_ps, scale);
     const StepPart known = PartOfRunning(tags.TagOf(stack));
     if (known != StepPart::kRest) {
-      account->AddRunning(known, stack, ran);
+      into.Add(known, stack, ran);
       continue;
     }
     const int64_t collecting = std::min(ran, Part(running.collecting_ps, scale));
-    account->AddRunning(StepPart::kGarbageCollection, stack, collecting);
+    into.Add(StepPart::kGarbageCollection, stack, collecting);
     const int64_t rest = ran - collecting;
     if (!sampled) {
-      account->AddRunning(StepPart::kRest, stack, rest);
+      into.Add(StepPart::kRest, stack, rest);
       continue;
     }
     const auto found = points.of_frame.find(tags.OwnFrameOf(stack));
@@ -272,10 +296,10 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thr
     const int64_t faulted = Part(in_kernel, faulting);
     const int64_t collected = collecting > 0 ? 0 : Part(in_user, ShareOf(by, NativeClass::kGarbageCollection));
     const int64_t python = Part(in_user, ShareOf(by, NativeClass::kPython));
-    account->AddRunning(StepPart::kReclaim, stack, faulted);
-    account->AddRunning(StepPart::kGarbageCollection, stack, collected);
-    account->AddRunning(StepPart::kPython, stack, python);
-    account->AddRunning(StepPart::kOperations, stack, rest - faulted - collected - python);
+    into.Add(StepPart::kReclaim, stack, faulted);
+    into.Add(StepPart::kGarbageCollection, stack, collected);
+    into.Add(StepPart::kPython, stack, python);
+    into.Add(StepPart::kOperations, stack, rest - faulted - collected - python);
   }
 }
 

@@ -11,9 +11,11 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "writer/verdict/account.h"
+#include "writer/verdict/native_places.h"
 
 namespace tbprof {
 
@@ -25,14 +27,19 @@ struct UsageInSpans {
 };
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
 
+// Modules of native code: the Python interpreter, and libraries whose time belongs to the caller (libc and the like).
+bool IsInterpreter(std::string_view module);
+bool IsHelper(std::string_view module);
+
 enum class NativeClass : uint8_t { kPython, kOperations, kGarbageCollection };
 inline constexpr size_t kNativeClasses = 3;
 // The class of each native stack.
 std::vector<NativeClass> NativeClassesOf(const Timeline& timeline);
 
 // Divides ThreadTime::running among the parts of `account`. Appends to `limits` the facts that were unknown.
-void SplitRunning(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const ThreadTime& time,
-                  const UsageInSpans& usage, Account* account, std::vector<std::string>* limits);
+void SplitRunning(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, uint32_t thread,
+                  const ThreadTime& time, const UsageInSpans& usage, Account* account,
+                  std::vector<std::string>* limits);
 
 }  // namespace tbprof
 

@@ -86,7 +86,10 @@ uint32_t StackAt(const PythonThread* python, int64_t at_ps) {
 }  // namespace
 
 WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
-  for (const EventType& type : timeline.types) of_type_.push_back(ClassOf(type));
+  for (const EventType& type : timeline.types) {
+    of_type_.push_back(ClassOf(type));
+    are_owned_.push_back(StartsWithAny(type.name, {"pthread_mutex_", "pthread_rwlock_", "pthread_spin_"}));
+  }
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
   has_peers_ = std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; });

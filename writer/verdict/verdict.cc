@@ -105,6 +105,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
   const uint32_t process = timeline.threads[span.thread].process;
   const WaitClasses classes(timeline);
+  const NativePlaces natives(timeline);
   const ThreadTime time(timeline, classes, span.thread, span.spans);
   const GpuTime gpu(timeline, process, span.spans);
   if (gpu.is_cut()) {
@@ -113,14 +114,14 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const UsageInSpans usage = UsageOf(timeline, span.thread, span.spans);
   Account account(tags);
   AddWaits(tags, time, gpu, &account);
-  SplitRunning(timeline, tags, span.thread, time, usage, &account, &verdict.limits);
+  SplitRunning(timeline, tags, natives, span.thread, time, usage, &account, &verdict.limits);
   int64_t sum = 0;
   for (size_t i = 0; i < kStepParts; ++i) {
     verdict.part_ps[i] = account.parts()[i];
     sum += verdict.part_ps[i];
   }
   verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
-  ChooseCause({timeline, tags, classes, span, time, gpu, usage, account}, &verdict);
+  ChooseCause({timeline, tags, classes, natives, span, time, gpu, usage, account}, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
   }

@@ -38,6 +38,12 @@ extern "C" __attribute__((noinline, noipa)) int tbprof_test_patch_me(int value) 
 // Names in Rust's own mangling stay mangled.
 extern "C" __attribute__((noinline, noipa)) int _RNvC6tbprof4main(int value) { return value + 3; }
 
+TEST(Demangle, HashOfRust_IsDropped) {
+  EXPECT_EQ(Demangle("_ZN2rs4main17h6af98f44df74ee35E"), "rs::main");
+  EXPECT_EQ(Demangle("_ZN2rs4hashEv"), "rs::hash()");
+  EXPECT_EQ(Demangle("h6af98f44df74ee35"), "h6af98f44df74ee35");
+}
+
 // Demangled, the name has half a million characters: f(A<int, int>, A<A<int, int>, A<int, int> >, ...).
 #define TBPROF_LONG_NAME                                                                       \
   "_Z1f1AIiiES_IS0_S0_ES_IS1_S1_ES_IS2_S2_ES_IS3_S3_ES_IS4_S4_ES_IS5_S5_ES_IS6_S6_ES_IS7_S7_E" \

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verdict on programs without Python: functions take the place of lines.
+#include <cstdint>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "writer/outputs/summary_verdict.h"
+#include "writer/verdict/verdict.h"
+
+namespace tbprof {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int64_t kMs = 1'000'000'000;
+
+// A process `app` with a main thread, and ten seconds of time.
+class NativeVerdict : public testing::Test {
+ protected:
+  enum Type : uint16_t { kCondition, kMutex, kChildEnd };
+
+  NativeVerdict() {
+    timeline_.duration_ps = 10'000 * kMs;
+    timeline_.waits_recorded = true;
+    timeline_.types = {{"pthread_cond_wait", EventFamily::kLock},
+                       {"pthread_mutex_lock", EventFamily::kLock},
+                       {"waitpid", EventFamily::kProcess}};
+    timeline_.python.functions.resize(1);
+    timeline_.python.stacks.resize(1);
+    timeline_.native.stacks.resize(1);
+    AddProcess("/opt/app", 100, -1);
+    timeline_.processes[0].is_command = true;
+    main_ = AddThread(0, "", true);
+    root_ = Frame("app", "main", 0);
+    train_ = Frame("app", "train(float const*)", root_);
+    libc_ = Frame("libc.so.6", "memcpy", train_);
+  }
+
+  void AddProcess(const std::string& executable, int pid, int parent) {
+    Process process;
+    process.pid = pid;
+    process.parent = parent;
+    process.executable = executable;
+    process.name = executable.substr(executable.rfind('/') + 1);
+    timeline_.processes.push_back(process);
+    timeline_.native.processes.push_back({.process = static_cast<uint32_t>(timeline_.processes.size() - 1)});
+  }
+  uint32_t AddThread(uint32_t process, const std::string& name, bool is_main = false) {
+    Thread thread;
+    thread.process = process;
+    thread.name = name;
+    thread.is_main = is_main;
+    thread.end_ps = timeline_.duration_ps;
+    timeline_.threads.push_back(thread);
+    const auto index = static_cast<uint32_t>(timeline_.threads.size() - 1);
+    timeline_.native.threads.push_back({.thread = index});
+    timeline_.usage.push_back({.thread = index, .points = {{}}});
+    return index;
+  }
+  uint32_t Frame(const std::string& module, const std::string& function, uint32_t parent) {
+    timeline_.native.stacks.push_back(
+        {parent, timeline_.strings.Intern(function), timeline_.strings.Intern(module), 0, false});
+    return static_cast<uint32_t>(timeline_.native.stacks.size() - 1);
+  }
+  void Run(uint32_t thread, int64_t start, int64_t length, uint32_t stack) {
+    std::vector<UsagePoint>& points = timeline_.usage[thread].points;
+    const int64_t used = points.back().cpu_ps;
+    points.push_back({start, used});
+    points.push_back({start + length, used + length});
+    for (int64_t at = start; at < start + length; at += 10 * kMs) {
+      timeline_.native.threads[thread].points.push_back({at, 10'000, stack});
+    }
+  }
+  void Wait(uint32_t thread, Type type, int64_t start, int64_t length, uint64_t object = 7) {
+    Event event;
+    event.type = type;
+    event.start_ps = start;
+    event.duration_ps = length;
+    event.object = object;
+    event.call_site = timeline_.strings.Intern("wait_for_batch");
+    timeline_.threads[thread].events.push_back(event);
+  }
+  void Make() { timeline_.verdict = MakeVerdict(timeline_); }
+  std::string Sentence() const { return VerdictSentence(timeline_); }
+
+  Timeline timeline_;
+  uint32_t main_ = 0, root_ = 0, train_ = 0, libc_ = 0;
+};
+
+TEST_F(NativeVerdict, ProgramThatComputes_NamesItsOwnFunction) {
+  const uint32_t other = Frame("app", "evaluate()", root_);
+  const uint32_t jump = Frame("app", "_init", train_);
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Run(main_, at * kMs, 600 * kMs, libc_);
+    Run(main_, (at + 600) * kMs, 200 * kMs, jump);
+    Run(main_, (at + 800) * kMs, 200 * kMs, other);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
+  EXPECT_EQ(VerdictBlocker(timeline_), "80 % running at train");
+  EXPECT_THAT(VerdictSentence(timeline_, {.place = true}), HasSubstr("native code computes, at train"));
+}
+
+TEST_F(NativeVerdict, ManyFunctions_NoneIsNamedInTheSentence) {
+  for (int64_t i = 0; i < 10; ++i) {
+    Run(main_, i * 1000 * kMs, 1000 * kMs, Frame("app", "part_" + std::to_string(i), root_));
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
+  EXPECT_EQ(VerdictSentence(timeline_, {.place = true}).find(", at "), std::string::npos);
+  EXPECT_THAT(VerdictBlocker(timeline_), HasSubstr("10 % running at part_"));
+}
+
+TEST_F(NativeVerdict, FunctionsWithoutNames_NoPlace) {
+  Run(main_, 0, 10'000 * kMs, Frame("app", "[app]", 0));
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
+  EXPECT_EQ(VerdictBlocker(timeline_), "no single function");
+}
+
+TEST_F(NativeVerdict, LibraryOfTheProgram_CountsIfNoFrameIsOfTheExecutable) {
+  const uint32_t library = Frame("libengine.so", "engine::loop()", 0);
+  Run(main_, 0, 10'000 * kMs, Frame("libc.so.6", "memset", library));
+  Make();
+  EXPECT_EQ(VerdictBlocker(timeline_), "100 % running at engine::loop");
+}
+
+// Two threads work in turn, on their own and beside the main thread, which waits for them.
+TEST_F(NativeVerdict, WaitForAThread_NamesItAndItsFunction) {
+  const uint32_t parse = Frame("app", "parse_record", Frame("libc.so.6", "start_thread", 0));
+  const uint32_t worker = AddThread(0, "parser"), like = AddThread(0, "parser 2");
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Wait(main_, kCondition, at * kMs, 700 * kMs);
+    Run(main_, (at + 700) * kMs, 300 * kMs, train_);
+    Run(worker, at * kMs, 690 * kMs, parse);
+    Run(like, at * kMs, 400 * kMs, parse);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers);
+  EXPECT_NEAR(timeline_.verdict.share, 0.7, 0.01);
+  EXPECT_EQ(VerdictBlocker(timeline_), "thread parser and 1 alike, running at parse_record");
+}
+
+// A wait in which no thread is busy has no cause that was recorded.
+TEST_F(NativeVerdict, WaitForNobody_IsUnknown) {
+  AddThread(0, "idle");
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Wait(main_, kCondition, at * kMs, 700 * kMs);
+    Run(main_, (at + 700) * kMs, 300 * kMs, train_);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kUnknown) << Sentence();
+}
+
+TEST_F(NativeVerdict, ContendedLock_IsNotAWaitForWorkers) {
+  const uint32_t update = Frame("app", "update_shared", root_);
+  const uint32_t other = AddThread(0, "other");
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Wait(main_, kMutex, at * kMs, 500 * kMs);
+    Run(other, at * kMs, 500 * kMs, update);
+    Run(main_, (at + 500) * kMs, 500 * kMs, update);
+    Wait(other, kMutex, (at + 500) * kMs, 500 * kMs);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kLockConvoy) << Sentence();
+  EXPECT_EQ(VerdictBlocker(timeline_), "thread other, running at update_shared");
+}
+
+// Of a child without names of functions, the process is named. A busy thread beside the wait is not what it is for.
+TEST_F(NativeVerdict, WaitForAChild_NamesTheBusiestDescendant) {
+  AddProcess("/usr/bin/sort", 200, 0);
+  const uint32_t child = AddThread(1, "", true), beside = AddThread(0, "beside");
+  Wait(main_, kChildEnd, 0, 10'000 * kMs);
+  Run(child, 0, 6'000 * kMs, Frame("sort", "[sort]", 0));
+  Run(beside, 0, 10'000 * kMs, train_);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kChild);
+  EXPECT_EQ(VerdictBlocker(timeline_), "process 200 (sort), running");
+}
+
+// Python's own samples have lines: functions of native code do not take their place.
+TEST_F(NativeVerdict, ProcessWithPython_HasNoNativePlaces) {
+  timeline_.python.threads.push_back({.thread = main_});
+  Run(main_, 0, 10'000 * kMs, libc_);
+  Make();
+  EXPECT_EQ(VerdictBlocker(timeline_), "no single line of Python");
+}
+
+}  // namespace
+}  // namespace tbprof

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A cause that may be the verdict, with the rows of the account that show it.
+//
+// Process: converter.
+#ifndef TBPROF_WRITER_VERDICT_CAUSE_CANDIDATE_H_
+#define TBPROF_WRITER_VERDICT_CAUSE_CANDIDATE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+
+#include "writer/verdict/account.h"
+
+namespace tbprof {
+
+using Wanted = std::function<bool(const AccountRow&)>;
+
+struct CauseCandidate {
+  Cause cause;
+  StepPart part;
+  int64_t ps;
+  Wanted rows;
+  bool moves = false;  // its time is shown as `part`, whatever it was
+};
+
+inline bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {
+  return std::ranges::find(tags, row.tag) != tags.end();
+}
+inline bool IsDoing(const AccountRow& row, std::initializer_list<WaitClass> kinds) {
+  return std::ranges::any_of(kinds, [&](WaitClass kind) { return row.doing == static_cast<int>(kind); });
+}
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_CAUSE_CANDIDATE_H_

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/native_places.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "writer/base/text.h"
+#include "writer/verdict/cpu_split.h"
+
+namespace tbprof {
+namespace {
+
+enum class Nearness : uint8_t { kNone, kLibrary, kOwn };
+
+// `_init` stands for all code of an executable before its first function: jumps to functions of libraries.
+bool IsOfStart(std::string_view function) { return function == "_start" || function == "_init"; }
+
+}  // namespace
+
+NativePlaces::NativePlaces(const Timeline& timeline)
+    : timeline_(timeline), own_(timeline.native.stacks.size(), 0), with_python_(timeline.processes.size(), false) {
+  for (const PythonThread& thread : timeline.python.threads)
+    with_python_[timeline.threads[thread.thread].process] = true;
+  std::set<std::string_view> executables;
+  for (const Process& process : timeline.processes) executables.insert(BaseName(process.executable));
+  const std::vector<NativeStack>& stacks = timeline.native.stacks;
+  std::vector<Nearness> nearness(stacks.size(), Nearness::kNone);
+  for (uint32_t i = 1; i < stacks.size(); ++i) {
+    const NativeStack& frame = stacks[i];
+    if (frame.parent < i) {
+      own_[i] = own_[frame.parent];
+      nearness[i] = nearness[frame.parent];
+    }
+    const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
+    // A function without a name has that of its module: `[sort]`.
+    if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;
+    if (IsHelper(module) || IsInterpreter(module)) continue;
+    const Nearness here = executables.contains(module) ? Nearness::kOwn : Nearness::kLibrary;
+    if (here < nearness[i]) continue;
+    own_[i] = frame.function;
+    nearness[i] = here;
+  }
+}
+
+bool NativePlaces::Has(uint32_t thread) const {
+  return !with_python_[timeline_.threads[thread].process] && timeline_.native.OfThread(thread) != nullptr;
+}
+
+std::vector<NativePlace> NativePlaces::In(uint32_t thread, const std::vector<TimeSpan>& spans) const {
+  std::vector<NativePlace> places;
+  if (!Has(thread)) return places;
+  std::map<StringId, int64_t> sums;
+  size_t at = 0;
+  for (const NativePoint& point : timeline_.native.OfThread(thread)->points) {
+    ForCommon(spans, &at, point.at_ps, point.at_ps + 1,
+              [&](int64_t, int64_t) { sums[point.stack < own_.size() ? own_[point.stack] : 0] += PeriodPs(point); });
+  }
+  for (const auto& [function, ps] : sums) places.push_back({function, ps});
+  std::ranges::stable_sort(places, [](const NativePlace& a, const NativePlace& b) { return a.ps > b.ps; });
+  return places;
+}
+
+}  // namespace tbprof

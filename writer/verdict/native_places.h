@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the threads of a program without Python run: the program's own native functions, by sampled stacks.
+//
+// A sample counts for its innermost function in the program's executable, whatever libraries it called; else for the
+// innermost one outside of libc and the like.
+//
+// Process: converter. Pure function of the timeline.
+#ifndef TBPROF_WRITER_VERDICT_NATIVE_PLACES_H_
+#define TBPROF_WRITER_VERDICT_NATIVE_PLACES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "writer/verdict/step_span.h"
+
+namespace tbprof {
+
+struct NativePlace {
+  StringId function = 0;  // 0: of functions without a name
+  int64_t ps = 0;         // CPU time
+};
+
+class NativePlaces {
+ public:
+  // Must outlive this.
+  explicit NativePlaces(const Timeline& timeline);
+
+  // The thread has native samples, and its process has no Python that was sampled.
+  bool Has(uint32_t thread) const;
+  // The sampled time within `spans` (sorted, apart), longest first. Empty if Has is false.
+  std::vector<NativePlace> In(uint32_t thread, const std::vector<TimeSpan>& spans) const;
+
+ private:
+  const Timeline& timeline_;
+  std::vector<StringId> own_;      // by stack
+  std::vector<bool> with_python_;  // by process
+};
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_NATIVE_PLACES_H_
