@@ -2,6 +2,9 @@
 #include "writer/verdict/blockers.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace tbprof {
@@ -51,6 +54,9 @@ bool IsIdle(const WaitSlice& wait) {
   return false;
 }
 
+// A shell that waits for what it has started, or a program behind a pipe.
+bool PassesOn(const WaitSlice& wait) { return wait.kind == WaitClass::kChild || wait.kind == WaitClass::kPipe; }
+
 // The thread passes on what another process has made.
 bool IsCourier(const PythonTags& tags, const WaitSlice& wait) {
   return (wait.kind == WaitClass::kPipe || wait.kind == WaitClass::kSocket || wait.kind == WaitClass::kFileRead) &&
@@ -90,9 +96,17 @@ bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thre
                              [&](const Event& event) { return event.python != 0 && fills(event.python); });
 }
 
-// An own frame, or without one a native function.
-using Place = std::pair<uint32_t, StringId>;
-Place PlaceIn(const AccountRow& row) { return {row.frame, row.frame == 0 ? row.call_site : 0}; }
+// What threads that do the same have in common: their program, and an own frame or without one a native function.
+using Work = std::tuple<std::string_view, uint32_t, StringId>;
+Work WorkOf(const Timeline& timeline, uint32_t thread, const AccountRow& row) {
+  return {timeline.processes[timeline.threads[thread].process].name, row.frame, row.frame == 0 ? row.call_site : 0};
+}
+
+struct Group {
+  size_t threads = 0, alike = 0;  // `alike`: of `threads`, those that count beside a blocker
+  double busy = 0;                // the sum of their shares of the waits
+  Blocker busiest;
+};
 
 struct Candidate {
   double score = 0, busy = 0;
@@ -102,7 +116,7 @@ struct Candidate {
 
 Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                 const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
-                const std::vector<TimeSpan>& spans) {
+                const std::vector<TimeSpan>& spans, BlockerScope scope) {
   const int64_t total = LengthOf(spans);
   const ThreadTime time(timeline, classes, thread, spans);
   Candidate candidate;
@@ -110,6 +124,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   int64_t waiting = 0, working = 0, reading = 0;
   for (const WaitSlice& slice : time.waits()) {
     if (IsIdle(slice) || IsCourier(tags, slice)) continue;
+    if (scope == BlockerScope::kDescendants && PassesOn(slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
     waiting += slice.end_ps - slice.start_ps;
@@ -136,6 +151,17 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   return candidate;
 }
 
+// Of children that are started one after the other, each takes a small part of the waits.
+Blocker BusiestGroup(const std::map<Work, Group>& groups) {
+  const auto most = std::ranges::max_element(groups, {}, [](const auto& entry) { return entry.second.busy; });
+  if (most == groups.end() || most->second.busy < kLeastBusy) return {};
+  Blocker blocker = most->second.busiest;
+  blocker.alike = most->second.threads;
+  blocker.busy = std::min(most->second.busy, 1.0);
+  blocker.together = true;
+  return blocker;
+}
+
 }  // namespace
 
 bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor) {
@@ -160,7 +186,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
   bool mostly_reads = false;
   Blocker computes;  // the busiest of the other processes
   size_t judged = 0;
-  std::vector<std::pair<Place, double>> scores;  // by the first row
+  std::map<Work, Group> groups;
   for (uint32_t i = 0; i < timeline.threads.size() && judged < kMostCandidates; ++i) {
     const Thread& other = timeline.threads[i];
     if (i == thread || other.is_line) continue;
@@ -170,10 +196,16 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     if (other.end_ps > 0 && other.end_ps <= spans.front().start_ps) continue;
     if (other.start_ps >= spans.back().end_ps) continue;
     ++judged;
-    Candidate candidate = Judge(timeline, tags, classes, natives, i, waits, spans);
+    Candidate candidate = Judge(timeline, tags, classes, natives, i, waits, spans, scope);
     if (candidate.rows.empty()) continue;
-    scores.emplace_back(PlaceIn(candidate.rows.front()), candidate.busy);
     if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
+    Group& group = groups[WorkOf(timeline, i, candidate.rows.front())];
+    ++group.threads;
+    group.alike += candidate.busy >= kLeastBusy / 2;
+    group.busy += candidate.busy;
+    if (candidate.busy > group.busiest.busy) {
+      group.busiest = {true, i, !same, std::min(candidate.busy, 1.0), 1, candidate.rows};
+    }
     if (!same && candidate.works > most_work) {
       most_work = candidate.works;
       computes = {true, i, true, std::min(candidate.busy, 1.0), 1, candidate.rows};
@@ -184,11 +216,8 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
   }
   if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);
-  if (blocker.found) {
-    const Place place = PlaceIn(blocker.rows.front());
-    blocker.alike = static_cast<size_t>(std::ranges::count_if(
-        scores, [&](const auto& score) { return score.first == place && score.second >= kLeastBusy / 2; }));
-  }
+  if (!blocker.found && scope == BlockerScope::kDescendants) return BusiestGroup(groups);
+  if (blocker.found) blocker.alike = groups[WorkOf(timeline, blocker.thread, blocker.rows.front())].alike;
   return blocker;
 }
 

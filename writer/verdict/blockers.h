@@ -33,6 +33,7 @@ struct Blocker {
   double busy = 0;               // share of the time of the waits
   size_t alike = 1;              // number of threads that do the same
   std::vector<AccountRow> rows;  // activity during the waits, longest first
+  bool together = false;         // `busy` is the sum of them all
 };
 
 // `waits`: the waits of `thread`, in order of time.

@@ -462,10 +462,18 @@ class Chooser {
     }
     if (!is_named) return;
     has_blocker_ = true;
+    verdict_.facts.push_back(FactOfBlocker(blocker));
+  }
+
+  static std::string FactOfBlocker(const Blocker& blocker) {
     const size_t more = blocker.alike - 1;
-    verdict_.facts.push_back(absl::StrFormat(
-        "that %s works, sleeps or reads for %s of the wait%s", blocker.other_process ? "process" : "thread",
-        HumanPercent(blocker.busy), more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more")));
+    if (blocker.together && more > 0) {
+      return absl::StrFormat("these %d processes work, sleep or read for %s of the wait", blocker.alike,
+                             HumanPercent(blocker.busy));
+    }
+    return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s",
+                           blocker.other_process ? "process" : "thread", HumanPercent(blocker.busy),
+                           more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
   }
 
   void AddWhereOfStraggler() {

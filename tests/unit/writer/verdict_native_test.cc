@@ -180,6 +180,25 @@ TEST_F(NativeVerdict, WaitForAChild_NamesTheBusiestDescendant) {
   EXPECT_EQ(VerdictBlocker(timeline_), "process 200 (sort), running");
 }
 
+// A shell waits for what it has started. Of its children none works for a quarter of the wait, but those of one program
+// do together.
+TEST_F(NativeVerdict, WaitForManyChildren_NamesTheProgramThatTakesMost) {
+  AddProcess("/bin/sh", 200, 0);
+  Wait(main_, kChildEnd, 0, 10'000 * kMs);
+  Wait(AddThread(1, "", true), kChildEnd, 0, 10'000 * kMs);
+  for (int i = 0; i < 5; ++i) {
+    AddProcess("/usr/bin/cc1", 300 + i, 1);
+    Run(AddThread(static_cast<uint32_t>(2 + 2 * i), "", true), i * 2000 * kMs, 1500 * kMs, Frame("cc1", "parse", 0));
+    AddProcess("/usr/bin/as", 400 + i, 1);
+    Run(AddThread(static_cast<uint32_t>(3 + 2 * i), "", true), (i * 2000 + 1500) * kMs, 500 * kMs,
+        Frame("as", "[as]", 0));
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kChild);
+  EXPECT_THAT(VerdictBlocker(timeline_), testing::MatchesRegex("process 30. \\(cc1\\) and 4 alike, running at parse"));
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("these 5 processes work, sleep or read for 75 %")));
+}
+
 // Python's own samples have lines: functions of native code do not take their place.
 TEST_F(NativeVerdict, ProcessWithPython_HasNoNativePlaces) {
   timeline_.python.threads.push_back({.thread = main_});
