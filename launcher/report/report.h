@@ -83,6 +83,7 @@ struct ThreadRows {
   double seconds = 0;  // Python: wall time of the samples; native: CPU time
   double on_cpu_s = 0;
   std::vector<Row> rows;
+  std::vector<Row> callers;  // native: functions with what they call, largest first; empty: not known for this window
 };
 using PythonThreads = ThreadRows<PythonRow>;
 using NativeThreads = ThreadRows<NativeRow>;

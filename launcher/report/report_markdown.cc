@@ -103,6 +103,7 @@ std::vector<Part> NativeParts(const Report& report) {
               "| self | CPU time | function |\n|---|---|---|\n",
               {}};
     for (const NativeRow& row : threads.rows) {
+      if (row.self_s <= 0) continue;
       part.rows.push_back(
           StrCat("| ", Percent(row.share), " | ", HumanSeconds(row.self_s), " | ", Code(NativeName(row)), " |"));
     }

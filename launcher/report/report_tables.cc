@@ -17,6 +17,9 @@ constexpr uint64_t kLeastSamplesInSteps = 10;
 // Threads other than main threads that run for a smaller share of their time count as idle.
 constexpr double kLeastBusy = 0.05;
 constexpr size_t kMostOfThreads = 50;
+// Functions that contain (nearly) everything, or little, are no answer.
+constexpr double kEverything = 0.99, kLeastOfCaller = 0.05;
+constexpr size_t kMostCallers = 4;
 
 double ShareOf(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
@@ -104,6 +107,14 @@ std::vector<NativeThreads> ReadNative(const Fields& root) {
       const double self = row.Seconds("self_cpu_s");
       threads.rows.push_back({row.Text("function"), row.Text("module"), row.Count("self_samples").value_or(0), self,
                               row.Seconds("total_cpu_s"), ShareOf(self, threads.seconds)});
+    }
+    for (const Fields& row : part.Objects("top_total")) {
+      const double total = row.Seconds("total_cpu_s"), self = row.Seconds("self_cpu_s");
+      const double share = ShareOf(total, threads.seconds);
+      if (share >= kEverything || share < kLeastOfCaller || self >= total) continue;
+      threads.callers.push_back(
+          {row.Text("function"), row.Text("module"), row.Count("total_samples").value_or(0), self, total, share});
+      if (threads.callers.size() == kMostCallers) break;
     }
     out.push_back(std::move(threads));
   }

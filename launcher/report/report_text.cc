@@ -92,15 +92,23 @@ Table NativeTable(const Report& report) {
                       HumanSeconds(threads.seconds), " of CPU time)"),
                &table);
     const size_t most = first ? kRows - 1 : 2;
-    for (size_t row = 0; row < threads.rows.size(); ++row) {
-      if (row >= most) {
-        table.left_out += threads.rows.size() - row;
-        break;
+    size_t shown = 0;
+    for (const NativeRow& function : threads.rows) {
+      if (function.self_s <= 0) continue;
+      if (++shown > most) {
+        ++table.left_out;
+        continue;
       }
-      const NativeRow& function = threads.rows[row];
       table.lines.push_back(Row(absl::StrFormat("%10s%10s  ", Percent(function.share), HumanSeconds(function.self_s)),
                                 NativeName(function)));
     }
+    std::string callers;
+    for (const NativeRow& function : threads.callers) {
+      StrAppend(&callers, callers.empty() ? "" : ", ", Percent(function.share), " ", NativeName(function));
+    }
+    // With Python, most of these are the interpreter's.
+    if (first && report.python.empty() && !callers.empty())
+      AddLine(StrCat("      with what they call: ", callers), &table);
   }
   return table;
 }

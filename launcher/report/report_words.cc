@@ -85,8 +85,8 @@ std::string ThreadsText(const ThreadRows<Row>& threads) {
                      : threads.threads.empty() ? "threads"
                                                : StrCat("thread ", threads.threads);
   if (threads.thread_count > 1) {
-    name =
-        StrCat(threads.thread_count, threads.main ? " main threads" : " threads ", threads.main ? "" : threads.threads);
+    name = StrCat(threads.thread_count, threads.main ? " main threads" : " threads");
+    if (!threads.main && !threads.threads.empty()) StrAppend(&name, " ", threads.threads);
   }
   return StrCat(threads.process, threads.forked ? " (fork children)" : "", ", ", name, ", ",
                 threads.in_steps ? "in steps" : "whole profile");

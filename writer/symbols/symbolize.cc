@@ -148,8 +148,8 @@ class SymbolIndex {
     for (int tries = 0; tries < 4 && after != entries_.begin(); ++tries) {
       --after;
       const uint64_t at = address - after->address;
-      // Functions in assembler often have no size: such a function extends to the next one.
-      const bool covers = after->size != 0 ? at < after->size : tries == 0 && at < kMaxUnsized;
+      // Functions in assembler often have no size: such a function extends to the next one, or to its section's end.
+      const bool covers = at < after->size && (after->has_size || tries == 0);
       if (!covers) continue;
       *in_debug_file = after->debug_file;
       *name_offset = after->name_offset;
@@ -164,7 +164,8 @@ class SymbolIndex {
   struct Entry {
     uint64_t address;
     uint64_t name_offset;  // in the file
-    uint32_t size;
+    uint32_t size;         // of one without a size: the most that it can have
+    bool has_size;
     uint8_t rank;  // among several names for an address, the lowest rank is used
     bool debug_file;
   };
@@ -183,11 +184,20 @@ class SymbolIndex {
           !from.Read(offset, batch.data(), batch.size() * sizeof(Elf64_Sym))) {
         return;
       }
-      for (const Elf64_Sym& symbol : batch) AddSymbol(symbol, names, code, debug_file);
+      for (const Elf64_Sym& symbol : batch) AddSymbol(symbol, names, sections, code, debug_file);
     }
   }
 
-  void AddSymbol(const Elf64_Sym& symbol, const ElfFile::Section& names, const ElfFile& code, bool debug_file) {
+  static uint64_t MostBytes(const Elf64_Sym& symbol, const std::vector<ElfFile::Section>& sections) {
+    if (symbol.st_size > 0) return symbol.st_size;
+    if (symbol.st_shndx >= sections.size()) return kMaxUnsized;
+    const ElfFile::Section& section = sections[symbol.st_shndx];
+    const uint64_t at = symbol.st_value - section.address;
+    return at < section.size ? std::min(kMaxUnsized, section.size - at) : kMaxUnsized;
+  }
+
+  void AddSymbol(const Elf64_Sym& symbol, const ElfFile::Section& names, const std::vector<ElfFile::Section>& sections,
+                 const ElfFile& code, bool debug_file) {
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     // Labels without a size are boundaries (etext) or marks of the assembler, not functions.
     const bool label = type == STT_NOTYPE && symbol.st_size > 0;
@@ -200,7 +210,8 @@ class SymbolIndex {
     Entry entry;
     entry.address = symbol.st_value;
     if (__builtin_add_overflow(names.offset, uint64_t{symbol.st_name}, &entry.name_offset)) return;
-    entry.size = static_cast<uint32_t>(std::min<uint64_t>(symbol.st_size, UINT32_MAX));
+    entry.size = static_cast<uint32_t>(std::min<uint64_t>(MostBytes(symbol, sections), UINT32_MAX));
+    entry.has_size = symbol.st_size > 0;
     entry.rank = static_cast<uint8_t>((label ? 8 : 0) + (symbol.st_size == 0 ? 4 : 0) +
                                       (binding == STB_GLOBAL ? 0
                                        : binding == STB_WEAK ? 1

@@ -14,7 +14,7 @@ namespace {
 
 enum class Nearness : uint8_t { kNone, kLibrary, kOwn };
 
-// `_init` stands for all code of an executable before its first function: jumps to functions of libraries.
+// The frames that every program has.
 bool IsOfStart(std::string_view function) { return function == "_start" || function == "_init"; }
 
 }  // namespace

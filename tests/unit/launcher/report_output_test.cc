@@ -83,6 +83,24 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   EXPECT_EQ(lines[4], "next: start more of these threads");
 }
 
+// Without Python, the callers of the functions that use the CPU are functions of the program.
+TEST(ReportText, NativeFunctions_WithoutPythonHaveCallers) {
+  Report report = Made();
+  NativeThreads& threads = report.native.at(0);
+  threads.threads.clear();
+  threads.main = false;
+  threads.thread_count = 2;
+  threads.rows = {{"sin", "libm.so.6", 90, 0.9, 0.9, 0.9}, {"main", "app", 0, 0, 1, 0}};
+  threads.callers = {{"heavy(double)", "app", 70, 0, 0.7, 0.7}, {"light(double)", "app", 20, 0, 0.2, 0.2}};
+  EXPECT_THAT(ReportAsText(report), Not(HasSubstr("with what they call")));
+  report.python.clear();
+  const std::string text = ReportAsText(report);
+  EXPECT_THAT(text, HasSubstr("      with what they call: 70 % heavy (app), 20 % light (app)\n"));
+  EXPECT_THAT(text, HasSubstr("sin (libm.so.6)"));
+  EXPECT_THAT(text, Not(HasSubstr("main (app)"))) << "it runs nothing itself";
+  EXPECT_THAT(text, HasSubstr("2 threads, "));
+}
+
 TEST(ReportText, Tables_NameRankThreadsAndWindow) {
   const std::string text = ReportAsText(Made());
   EXPECT_THAT(text,

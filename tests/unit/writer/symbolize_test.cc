@@ -101,6 +101,24 @@ TEST(SymbolizeTest, Functions_AreNamed) {
   EXPECT_EQ(FindOwn(Address(&StaticFunction)).module, OwnName());
 }
 
+// `_init` has no size and is the last function of its section; jumps to libraries follow, in sections without symbols.
+TEST(SymbolizeTest, FunctionWithoutASize_EndsWithItsSection) {
+  auto file = ElfFile::Open(std::filesystem::read_symlink("/proc/self/exe"));
+  ASSERT_NE(file, nullptr);
+  const uint64_t bias = OwnModules().modules()[0].load_bias;
+  const ElfFile::Section* const init = file->FindSection(".init");
+  ASSERT_NE(init, nullptr);
+  EXPECT_EQ(FindOwn(bias + init->address).function, "_init");
+  size_t tables = 0;
+  for (const char* name : {".plt", ".plt.got", ".plt.sec"}) {
+    const ElfFile::Section* const table = file->FindSection(name);
+    if (table == nullptr) continue;
+    ++tables;
+    EXPECT_EQ(FindOwn(bias + table->address + table->size / 2).function, "") << name;
+  }
+  EXPECT_GT(tables, 0u);
+}
+
 TEST(SymbolizeTest, LongNames_AreBounded) {
   const std::string name = FindOwn(Address(&LongName)).function;
   EXPECT_GT(name.size(), 10U);
