@@ -85,7 +85,7 @@ def check(kind, words, rows):
     else:
         broken.append(f'unknown check: {kind}')
 
-print('#include <cstddef>\n#include "wire/rendezvous.h"\n#include "wire/chunk.h"\n#include "writer/spool/spool.h"\n'
+print('#include <cstddef>\n#include "wire/rendezvous.h"\n#include "wire/chunk.h"\n#include "writer/spool/frames.h"\n'
       'using namespace tbprof;')
 seen = set()
 for document in documents:
@@ -106,7 +106,7 @@ for document in documents:
         check(opened.group(1), words, rows)
 
 # Every struct that travels has a table.
-for header in ('wire/layout.h', 'wire/records.h', 'wire/rendezvous.h', 'writer/spool/spool.h'):
+for header in ('wire/layout.h', 'wire/records.h', 'wire/rendezvous.h', 'writer/spool/frames.h'):
     for name in re.findall(r'^struct (\w+) \{', (root / header).read_text(), re.M):
         if name not in seen and name not in ('SegmentLayout', 'SessionVariable', 'Frame', 'SpoolExtent'):
             broken.append(f'{header}: struct {name} has no table')

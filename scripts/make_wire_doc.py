@@ -22,9 +22,9 @@ CHAPTERS = (
     ("Rendezvous", "wire/rendezvous.h", ("SessionVariable",)),
     ("Segment", "wire/layout.h", ("SegmentLayout",)),
     ("Records", "wire/records.h", ()),
-    ("Spool", "writer/spool/spool.h", ("Frame", "SpoolExtent")),
+    ("Spool", "writer/spool/frames.h", ()),
 )
-CONSTANTS = ("wire/layout.h", "wire/rendezvous.h", "wire/records.h", "wire/chunk.h", "writer/spool/spool.h")
+CONSTANTS = ("wire/layout.h", "wire/rendezvous.h", "wire/records.h", "wire/chunk.h", "writer/spool/frames.h")
 SIZES = {"char": 1, "uint8_t": 1, "uint16_t": 2, "uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8}
 
 constants = {}  # name: value
@@ -263,7 +263,7 @@ def page():
         yield from render(headers[path], left_out)
         if path == "wire/rendezvous.h":
             yield from variable_table()
-        if path == "writer/spool/spool.h":
+        if path == "writer/spool/frames.h":
             yield from session_table()
 
 

@@ -82,7 +82,8 @@ TEST(RunVerdict, ProgramInC_NamesItsFunction) {
   ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   ExpectWhole(result);
   if (result.summary["native"]["processes"][0]["state"] == "refused") return;
-  EXPECT_TRUE(result.Printed("running at Heavy")) << result.AllPrinted();
+  // On a busy machine it waits for a CPU there.
+  EXPECT_TRUE(result.Printed(" at Heavy")) << result.AllPrinted();
   const auto& where = result.summary["verdict"]["where"];
   ASSERT_FALSE(where.empty()) << result.AllPrinted();
   EXPECT_EQ(where[0]["function"], "Heavy");

@@ -74,7 +74,7 @@ class FactReader {
 
   void Take(const Frame& frame) {
     if (TakePython(frame) || facts_->native.Take(frame) || facts_->cores.Take(frame)) return;
-    if (facts_->cpu_limits.Take(frame) || IsOfThreadLines(frame) || TakeCounts(frame)) return;
+    if (facts_->cpu_limits.Take(frame) || IsOfThreadLines(frame) || TakeCounts(frame) || TakeEnd(frame)) return;
     switch (frame.type) {
       case FrameType::kSession:
         facts_->session_json = std::string(frame.payload);
@@ -127,12 +127,6 @@ class FactReader {
         if (frame.Read(&gap) && facts_->gaps.size() < kMaxGaps) facts_->gaps.push_back(gap);
         break;
       }
-      case FrameType::kExit:
-        TakeExit(frame);
-        break;
-      case FrameType::kGpuHeld:
-        TakeGpuHeld(frame);
-        break;
       case FrameType::kMaps:
         TakeMaps(frame);
         break;
@@ -366,6 +360,12 @@ class FactReader {
     process.out_of_memory = (fact.flags & kExitOutOfMemory) != 0;
     if (process.end_ticks == 0 && fact.ticks < uint64_t{1} << 62) process.end_ticks = fact.ticks;
     Seen(fact.ticks);
+  }
+
+  bool TakeEnd(const Frame& frame) {
+    if (frame.type == FrameType::kExit) TakeExit(frame);
+    if (frame.type == FrameType::kGpuHeld) TakeGpuHeld(frame);
+    return frame.type == FrameType::kExit || frame.type == FrameType::kGpuHeld;
   }
 
   void TakeGpuHeld(const Frame& frame) {

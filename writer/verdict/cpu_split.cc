@@ -118,35 +118,6 @@ bool SplitBlocked(const PythonTags& tags, const BlockedSamples& samples, int64_t
   return true;
 }
 
-// Divides the time off the CPU by the lines at which samples saw the thread off the CPU.
-void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, const BlockedSamples& samples,
-                 int64_t starved, int64_t blocked, const UsageInSpans& usage, Account* account) {
-  if (SplitBlocked(tags, samples, blocked, account)) blocked = 0;
-  int64_t on = 0, off = 0, seen = 0;
-  for (const auto& [stack, running] : rows) {
-    on += running.on_cpu_ps;
-    off += running.off_cpu_ps;
-    if (stack != 0) seen += running.on_cpu_ps;
-  }
-  const int64_t all = off > 0 ? off : std::max<int64_t>(on, 1);
-  // A thread that loses its CPU for less than a sampling interval is seen on the CPU.
-  const auto starved_share = [&](uint32_t stack, const RunningTime& running, double share) {
-    if (seen == 0) return share;
-    return stack == 0 ? 0 : static_cast<double>(running.on_cpu_ps) / static_cast<double>(seen);
-  };
-  const double from_disk =
-      blocked > 0 ? std::min(1.0, usage.major_faults * kDiskFaultPs / static_cast<double>(blocked)) : 0;
-  for (const auto& [stack, running] : rows) {
-    const int64_t weight = off > 0 ? running.off_cpu_ps : running.on_cpu_ps;
-    const double share = static_cast<double>(weight) / static_cast<double>(all);
-    account->AddRunning(StepPart::kStarvation, stack, Part(starved, starved_share(stack, running, share)));
-    const StepPart known = PartOfRunning(tags.TagOf(stack));
-    const int64_t reclaimed = known == StepPart::kRest ? Part(blocked, share * from_disk) : 0;
-    account->AddRunning(StepPart::kReclaim, stack, reclaimed);
-    account->AddRunning(known, stack, Part(blocked, share) - reclaimed);
-  }
-}
-
 // Adds running time that has this Python stack. Without one, the native samples divide it by function.
 class RunningRows {
  public:
@@ -169,6 +140,35 @@ class RunningRows {
   int64_t sum_ = 0;
   Account* const account_;
 };
+
+// Divides the time off the CPU by the lines at which samples saw the thread off the CPU.
+void SplitOffCpu(const PythonTags& tags, const std::map<uint32_t, RunningTime>& rows, const BlockedSamples& samples,
+                 int64_t starved, int64_t blocked, const UsageInSpans& usage, RunningRows* into, Account* account) {
+  if (SplitBlocked(tags, samples, blocked, account)) blocked = 0;
+  int64_t on = 0, off = 0, seen = 0;
+  for (const auto& [stack, running] : rows) {
+    on += running.on_cpu_ps;
+    off += running.off_cpu_ps;
+    if (stack != 0) seen += running.on_cpu_ps;
+  }
+  const int64_t all = off > 0 ? off : std::max<int64_t>(on, 1);
+  // A thread that loses its CPU for less than a sampling interval is seen on the CPU.
+  const auto starved_share = [&](uint32_t stack, const RunningTime& running, double share) {
+    if (seen == 0) return share;
+    return stack == 0 ? 0 : static_cast<double>(running.on_cpu_ps) / static_cast<double>(seen);
+  };
+  const double from_disk =
+      blocked > 0 ? std::min(1.0, usage.major_faults * kDiskFaultPs / static_cast<double>(blocked)) : 0;
+  for (const auto& [stack, running] : rows) {
+    const int64_t weight = off > 0 ? running.off_cpu_ps : running.on_cpu_ps;
+    const double share = static_cast<double>(weight) / static_cast<double>(all);
+    into->Add(StepPart::kStarvation, stack, Part(starved, starved_share(stack, running, share)));
+    const StepPart known = PartOfRunning(tags.TagOf(stack));
+    const int64_t reclaimed = known == StepPart::kRest ? Part(blocked, share * from_disk) : 0;
+    into->Add(StepPart::kReclaim, stack, reclaimed);
+    account->AddRunning(known, stack, Part(blocked, share) - reclaimed);
+  }
+}
 
 }  // namespace
 
@@ -250,7 +250,8 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
   // Without recorded waits, a sample that is blocked on a lock may be blocked on a lock of the program itself.
   const BlockedSamples samples =
       timeline.waits_recorded ? BlockedSamplesIn(timeline, thread, time.gaps()) : BlockedSamples();
-  SplitOffCpu(tags, rows, samples, starved, blocked, usage, account);
+  RunningRows into(natives, thread, time, account);
+  SplitOffCpu(tags, rows, samples, starved, blocked, usage, &into, account);
   const double scale = on_sampled > 0 ? static_cast<double>(on) / static_cast<double>(on_sampled) : 0;
   int64_t divided = 0;
   for (const auto& [stack, running] : rows) {
@@ -273,7 +274,6 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
                           usage.major_faults * kMajorFaultPs;
   const double faulting =
       system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
-  RunningRows into(natives, thread, time, account);
   for (const auto& [stack, running] : rows) {
     const int64_t ran = Part(running.on_cpu_ps, scale);
     const StepPart known = PartOfRunning(tags.TagOf(stack));

@@ -103,6 +103,15 @@ TEST_F(NativeVerdict, ProgramThatComputes_NamesItsOwnFunction) {
   EXPECT_THAT(VerdictSentence(timeline_, {.place = true}), HasSubstr("native code computes, at train"));
 }
 
+TEST_F(NativeVerdict, WaitsForACpu_HaveTheFunctionThatRan) {
+  for (int64_t at = 0; at < 10'000; at += 1000) Run(main_, at * kMs, 400 * kMs, train_);
+  for (UsagePoint& point : timeline_.usage[main_].points) point.run_delay_ps = point.cpu_ps * 3 / 2;
+  timeline_.usage[main_].points.push_back({timeline_.duration_ps, 4000 * kMs, 6000 * kMs});
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kCpuContention) << Sentence();
+  EXPECT_EQ(VerdictBlocker(timeline_), "60 % in the queue for a CPU at train");
+}
+
 TEST_F(NativeVerdict, ManyFunctions_NoneIsNamedInTheSentence) {
   for (int64_t i = 0; i < 10; ++i) {
     Run(main_, i * 1000 * kMs, 1000 * kMs, Frame("app", "part_" + std::to_string(i), root_));
