@@ -36,6 +36,8 @@ constexpr double kLeastFromCalls = 0.5;
 // Ratio of the time outside of the steps to the time in them. Above it, a single line that is called repeatedly for a
 // short time may be any helper.
 constexpr double kMostOutsideOfOneLine = 1;
+// Least share of the time for which a loop is proposed as the step.
+constexpr double kLeastAdvised = 0.1;
 // Factor for the remaining doubt if a training framework is loaded and the steps only compute.
 constexpr double kDoubtOfATraining = 0.75;
 
@@ -159,8 +161,10 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   if (doubt == StepDoubt::kNone && source->found.confidence >= kLeastShown) return true;
   if (!unknown->empty()) return false;
   *unknown = doubt != StepDoubt::kNone ? std::string(TextOf(doubt)) : TooUnsure(source->found);
-  // The choice of a loop does not make unsure turns right.
-  if (!steps.lines.empty() && steps.found.confidence >= kLeastShown) *unknown += AdviceFor(steps.lines.front());
+  // The choice of a loop does not make unsure turns right, and a loop of the set-up is not the step.
+  const bool is_little = doubt == StepDoubt::kSmallPart && evidence.covered < kLeastAdvised;
+  if (!steps.lines.empty() && steps.found.confidence >= kLeastShown && !is_little)
+    *unknown += AdviceFor(steps.lines.front());
   return false;
 }
 

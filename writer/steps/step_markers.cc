@@ -19,6 +19,10 @@ constexpr size_t kFewestMarkedSteps = 3;
 // If ranges called `forward` and `backward` are beside a range called `step`, it is the optimizer's, not the whole
 // step.
 constexpr double kLeastCoverage = 0.8;
+// A few steps that last so many times the median, or so small a part of it, are warm-up, a pause, or the end of the
+// last step: they would hide the others. Many such steps are what the program does.
+constexpr double kTimesMedian = 10, kMostOutliers = 0.1;
+constexpr size_t kFewestForMedian = 10;
 constexpr double kNamedConfidence = 1, kGuessedConfidence = 0.9;
 constexpr char kUsualNames[] =
     R"(^(ProfilerStep#|((global|training|train)[ _]?)?(step|iteration|iter|batch))[ _#:=]*\d*$)";
@@ -93,6 +97,22 @@ bool CoverTheirTime(const std::vector<Step>& steps) {
   return static_cast<double>(covered) >= kLeastCoverage * static_cast<double>(whole);
 }
 
+void MarkOutliers(std::vector<Step>* steps) {
+  if (steps->size() < kFewestForMedian) return;
+  std::vector<int64_t> lengths;
+  for (const Step& step : *steps) lengths.push_back(step.end_ps - step.start_ps);
+  const auto middle = lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2);
+  std::nth_element(lengths.begin(), middle, lengths.end());
+  const auto median = static_cast<double>(*middle);
+  const auto is_outlier = [median](const Step& step) {
+    const auto length = static_cast<double>(step.end_ps - step.start_ps);
+    return length > median * kTimesMedian || length * kTimesMedian < median;
+  };
+  const auto outliers = static_cast<double>(std::ranges::count_if(*steps, is_outlier));
+  if (outliers > kMostOutliers * static_cast<double>(steps->size())) return;
+  for (Step& step : *steps) step.is_regular = !is_outlier(step);
+}
+
 }  // namespace
 
 absl::Status CheckStepMarker(const std::string& expression) {
@@ -153,6 +173,7 @@ MarkedSteps StepsOfKernels(const Timeline& timeline, uint32_t process, const Ste
     if (steps.size() > found.steps.size()) found.steps = std::move(steps);
   }
   if (found.steps.empty()) return found;
+  MarkOutliers(&found.steps);
   found.source = StrCat("kernel `", found.steps[0].name, "`");
   found.confidence = kNamedConfidence;
   return found;
@@ -185,6 +206,7 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
   for (const Step& step : found.steps) ++names[step.name];
   const auto usual =
       std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  MarkOutliers(&found.steps);
   found.source = StrCat("annotation `", usual->first, "`");
   found.confidence = expression.empty() ? kGuessedConfidence : kNamedConfidence;
   return found;

@@ -48,7 +48,8 @@ std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<siz
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause, Advice advice) {
-  return advice == Advice::kOwnProcesses ? "waits for its worker processes" : TextOf(cause).title;
+  if (advice == Advice::kOwnProcesses) return "waits for its worker processes";
+  return advice == Advice::kStdin ? "waits for its standard input" : TextOf(cause).title;
 }
 bool IsProblem(Cause cause) { return TextOf(cause).problem; }
 
@@ -78,6 +79,8 @@ std::string_view NextStep(Cause cause, Advice advice) {
       return "let that code compute less, or use more CPUs or a GPU; look at what the split's waits are for";
     case Advice::kOwnProcesses:
       return "make the blocker's line faster; start more of them if CPUs are idle";
+    case Advice::kStdin:
+      return "make the program that writes to it faster, or read ahead in another thread";
     case Advice::kFewChildren:
       return "look at what the child does (its threads are in the profile), or do other work until it answers";
   }

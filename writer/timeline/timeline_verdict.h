@@ -56,6 +56,7 @@ enum class Advice : uint8_t {
   kTakeTurns,     // its threads wait for the GIL
   kBesideAWait,   // native code, and a wait whose cause is not known
   kOwnProcesses,  // processes of the program, not of a data loader
+  kStdin,         // what it waits for is written by whoever started it
 };
 
 enum class Cause : uint8_t {

@@ -33,6 +33,7 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
     case Cause::kNetwork:
       return OfCall(timeline, inputs.rows);
     case Cause::kChild: {
+      if (inputs.of_stdin) return Advice::kStdin;
       const auto children = std::ranges::count(timeline.processes, static_cast<int>(inputs.process), &Process::parent);
       const bool one_a_step = inputs.steps > 0 && static_cast<uint64_t>(children) >= inputs.steps;
       return children <= kFewChildren && !one_a_step ? Advice::kFewChildren : Advice::kOfCause;

@@ -22,6 +22,7 @@ struct AdviceInputs {
   bool has_blocker = false;      // and it has a place
   bool workers_want_gil = false;
   bool has_large_wait = false;  // of any cause
+  bool of_stdin = false;        // most of the time is in reads of standard input
 };
 
 Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs);

@@ -11,6 +11,8 @@ namespace tbprof {
 namespace {
 
 constexpr double kLeastBusy = 0.25;
+// A child or a thread of a pool that is busy for less of the waits may take turns with others.
+constexpr double kMostlyBusy = 0.6;
 // A call that returns in this interval (3 ms before to 0.5 ms after the end of a wait) may have ended the wait.
 constexpr int64_t kJustBeforePs = 3'000'000'000, kJustBehindPs = 500'000'000;
 // Least share of waits that end together with a call of the candidate, after the share expected by chance is
@@ -23,6 +25,8 @@ constexpr double kWithoutLink = 0.2;
 constexpr double kMostlyReads = 0.5, kComputes = 0.5;
 constexpr size_t kMostCandidates = 512;
 constexpr size_t kMostRows = 4;
+
+bool IsOfOneProcess(BlockerScope scope) { return scope == BlockerScope::kThreads || scope == BlockerScope::kPool; }
 
 bool IsIdle(const WaitSlice& wait) {
   switch (wait.kind) {
@@ -131,8 +135,10 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
     if (slice.kind == WaitClass::kPipe || slice.kind == WaitClass::kFileRead) reading += slice.end_ps - slice.start_ps;
   }
   for (const auto& [stack, running] : time.running()) {
-    account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
-    working += running.on_cpu_ps;
+    // A thread of a pool that has no CPU, or gets its pages, is at work nevertheless.
+    const int64_t at_work = running.on_cpu_ps + (scope == BlockerScope::kPool ? running.off_cpu_ps : 0);
+    account.AddRunning(StepPart::kRest, stack, at_work);
+    working += at_work;
   }
   for (const NativePlace& place : natives.In(thread, time.gaps())) {
     account.AddRunning(StepPart::kRest, 0, place.ps, kRunning, place.function);
@@ -151,7 +157,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   return candidate;
 }
 
-// Of children that are started one after the other, each takes a small part of the waits.
+// Of children that are started one after the other, and of threads of a pool, each takes a small part of the waits.
 Blocker BusiestGroup(const std::map<Work, Group>& groups) {
   const auto most = std::ranges::max_element(groups, {}, [](const auto& entry) { return entry.second.busy; });
   if (most == groups.end() || most->second.busy < kLeastBusy) return {};
@@ -191,13 +197,14 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     const Thread& other = timeline.threads[i];
     if (i == thread || other.is_line) continue;
     const bool same = other.process == process;
-    if (same ? scope == BlockerScope::kDescendants : scope == BlockerScope::kThreads) continue;
+    if (same ? scope == BlockerScope::kDescendants : IsOfOneProcess(scope)) continue;
     if (!same && !IsWithin(timeline, other.process, process)) continue;
     if (other.end_ps > 0 && other.end_ps <= spans.front().start_ps) continue;
     if (other.start_ps >= spans.back().end_ps) continue;
     ++judged;
     Candidate candidate = Judge(timeline, tags, classes, natives, i, waits, spans, scope);
     if (candidate.rows.empty()) continue;
+    if (scope == BlockerScope::kPool && candidate.rows.front().frame == 0) continue;
     if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
     Group& group = groups[WorkOf(timeline, i, candidate.rows.front())];
     ++group.threads;
@@ -216,7 +223,8 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
   }
   if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);
-  if (!blocker.found && scope == BlockerScope::kDescendants) return BusiestGroup(groups);
+  const bool in_turn = scope == BlockerScope::kDescendants || scope == BlockerScope::kPool;
+  if (in_turn && (!blocker.found || blocker.busy < kMostlyBusy)) return BusiestGroup(groups);
   if (blocker.found) blocker.alike = groups[WorkOf(timeline, blocker.thread, blocker.rows.front())].alike;
   return blocker;
 }

@@ -21,7 +21,8 @@ namespace tbprof {
 
 enum class BlockerScope : uint8_t {
   kThreads,        // threads of the same process
-  kDescendants,    // threads of its descendants
+  kPool,           // kThreads that run Python; those that do the same in turn count together
+  kDescendants,    // threads of its descendants, likewise
   kAll,            // also threads of its descendants
   kBehindReaders,  // kAll; a process that computes is preferred to a thread that may only read what it sends
 };

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 
 #include "writer/verdict/account.h"
+#include "writer/verdict/blockers.h"
 
 namespace tbprof {
 
@@ -22,7 +24,8 @@ struct CauseCandidate {
   StepPart part;
   int64_t ps;
   Wanted rows;
-  bool moves = false;  // its time is shown as `part`, whatever it was
+  bool moves = false;                                // its time is shown as `part`, whatever it was
+  std::optional<BlockerScope> scope = std::nullopt;  // who may be waited for; nothing: as the cause says
 };
 
 inline bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {

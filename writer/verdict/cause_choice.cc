@@ -16,6 +16,7 @@
 #include "writer/verdict/cause_candidate.h"
 #include "writer/verdict/gpu_causes.h"
 #include "writer/verdict/job_crowd.h"
+#include "writer/verdict/library_waits.h"
 #include "writer/verdict/place_of_row.h"
 #include "writer/verdict/wait_parts.h"
 #include "writer/verdict/worker_waits.h"
@@ -40,6 +41,7 @@ constexpr double kOwnDemand = 1.5;
 // job's CPU time.
 constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr size_t kMostWhere = 5;
+constexpr uint64_t kStdin = 0;  // its descriptor
 // Least number of waits of another thread for the same lock: fewer are chance.
 constexpr size_t kFewestWaitsOfOthers = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
@@ -79,10 +81,10 @@ class Chooser {
     if (best->cause == Cause::kOversubscription) MoveTo(StepPart::kStarvation, *best);
     AddWhere(*best);
     AddFacts(*best);
-    verdict_.advice =
-        ChooseAdvice(timeline_, {verdict_.cause, account_.RowsOf(best->rows),
-                                 timeline_.threads[in_.span.thread].process, verdict_.steps, has_blocker_,
-                                 gil_share_of_workers_ >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare});
+    verdict_.advice = ChooseAdvice(
+        timeline_, {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process,
+                    verdict_.steps, has_blocker_, gil_share_of_workers_ >= kMostlyGil,
+                    ShareOf(LargestWaitPs()) >= kLeastShare, IsOfStdin(WaitsOf(best->rows))});
   }
 
  private:
@@ -98,9 +100,9 @@ class Chooser {
     for (const AccountRow& row : account_.RowsOf(wanted)) sum += row.ps;
     return sum;
   }
-  void Add(Cause cause, StepPart part, Wanted wanted) {
+  void Add(Cause cause, StepPart part, Wanted wanted, std::optional<BlockerScope> scope = {}) {
     const int64_t ps = Sum(wanted);
-    if (ps > 0) candidates_.push_back({cause, part, ps, std::move(wanted)});
+    if (ps > 0) candidates_.push_back({cause, part, ps, std::move(wanted), /*moves=*/false, scope});
   }
   static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
 
@@ -127,6 +129,7 @@ class Chooser {
     Add(Cause::kGil, StepPart::kGil, [](const AccountRow& row) { return row.part == StepPart::kGil; });
     AddInput();
     AddPolls();
+    AddLibraryWaits();
     AddConvoy();
     Add(Cause::kRecompilation, StepPart::kCompile,
         [](const AccountRow& row) { return row.part == StepPart::kCompile; });
@@ -143,7 +146,9 @@ class Chooser {
       Add(Cause::kCollectives, StepPart::kCollectives,
           [](const AccountRow& row) { return row.part == StepPart::kCollectives; });
     }
-    Add(Cause::kChild, StepPart::kChild, [](const AccountRow& row) { return row.part == StepPart::kChild; });
+    Add(
+        Cause::kChild, StepPart::kChild, [](const AccountRow& row) { return row.part == StepPart::kChild; },
+        BlockerScope::kDescendants);
     Add(Cause::kNetwork, StepPart::kNetwork,
         [](const AccountRow& row) { return row.part == StepPart::kNetwork && !IsSpecial(row); });
     Add(Cause::kDisk, StepPart::kDisk, [](const AccountRow& row) {
@@ -269,6 +274,26 @@ class Chooser {
     const bool is_child = blocker.other_process && !IsOfMultiprocessing(timeline_, in_.tags, blocker.thread);
     candidates_.push_back({is_child ? Cause::kChild : Cause::kWorkers, is_child ? StepPart::kChild : StepPart::kLocks,
                            ps, polls, /*moves=*/true});
+  }
+
+  static bool IsInLibrary(const AccountRow& row) {
+    return row.part == StepPart::kOperations && (row.doing == kBlocked || IsDoing(row, {WaitClass::kPool}));
+  }
+
+  // Adds waits in a native library during which a thread of Python is busy, and few threads compute.
+  void AddLibraryWaits() {
+    const Wanted waits = IsInLibrary;
+    const int64_t ps = Sum(waits);
+    if (ShareOf(ps) < kLeastShare) return;
+    library_waits_ = LibraryWaits(timeline_, in_.span.thread, in_.time.gaps());
+    const Blocker blocker = BlockerOf(waits, BlockerScope::kPool);
+    const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
+    if (!runs_python || blocker.busy < kBusyInPolls) return;
+    if (ComputingBeside(timeline_, in_.span.thread, WaitsOf(waits)) * 2 > blocker.busy) return;
+    const bool of_input = HasSteps();
+    candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,
+                           of_input ? StepPart::kInput : StepPart::kLocks, ps, waits, /*moves=*/true,
+                           BlockerScope::kPool});
   }
 
   // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.
@@ -405,7 +430,20 @@ class Chooser {
       row.part = PartOfWait(in_.tags, wait);
       if (wanted(row)) waits.push_back(wait);
     }
+    AccountRow in_library;
+    in_library.doing = kBlocked;
+    in_library.part = StepPart::kOperations;
+    if (wanted(in_library)) waits.insert(waits.end(), library_waits_.begin(), library_waits_.end());
     return waits;
+  }
+
+  static bool IsOfStdin(const std::vector<WaitSlice>& waits) {
+    int64_t all = 0, of_stdin = 0;
+    for (const WaitSlice& wait : waits) {
+      all += wait.end_ps - wait.start_ps;
+      if (wait.kind == WaitClass::kPipe && wait.object == kStdin) of_stdin += wait.end_ps - wait.start_ps;
+    }
+    return of_stdin * 2 > all;
   }
 
   Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
@@ -441,9 +479,7 @@ class Chooser {
     if (!waits) return;
     const bool anybody = best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.moves ||
                          best.part == StepPart::kInput;
-    const BlockerScope scope = best.cause == Cause::kChild ? BlockerScope::kDescendants
-                               : anybody                   ? BlockerScope::kAll
-                                                           : BlockerScope::kThreads;
+    const BlockerScope scope = best.scope.value_or(anybody ? BlockerScope::kAll : BlockerScope::kThreads);
     const Blocker blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
     blocked_by_process_ = blocker.other_process;
@@ -468,8 +504,8 @@ class Chooser {
   static std::string FactOfBlocker(const Blocker& blocker) {
     const size_t more = blocker.alike - 1;
     if (blocker.together && more > 0) {
-      return absl::StrFormat("these %d processes work, sleep or read for %s of the wait", blocker.alike,
-                             HumanPercent(blocker.busy));
+      return absl::StrFormat("these %d %s work, sleep or read for %s of the wait", blocker.alike,
+                             blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
     }
     return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s",
                            blocker.other_process ? "process" : "thread", HumanPercent(blocker.busy),
@@ -526,6 +562,7 @@ class Chooser {
   Verdict& verdict_;
   std::vector<CauseCandidate> candidates_;
   Stragglers stragglers_;
+  std::vector<WaitSlice> library_waits_;
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;

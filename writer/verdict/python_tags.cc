@@ -38,6 +38,7 @@ constexpr Known kKnown[] = {
     {"/multiprocessing/connection.py", "recv", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "recv_bytes", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "_recv", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "_send", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "wait", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "poll", PythonTag::kProcessGet},
     {"/multiprocessing/managers.py", "_callmethod", PythonTag::kProcessGet},
@@ -96,7 +97,9 @@ constexpr Known kKnown[] = {
     {"/jax/_src/interpreters/mlir.py", "", PythonTag::kCompile},
     {"/jax/_src/interpreters/partial_eval.py", "", PythonTag::kCompile},
     {"/jax/_src/compilation_cache.py", "", PythonTag::kCompile},
-    {"/jax/_src/stages.py", "", PythonTag::kCompile},
+    {"/jax/_src/stages.py", "compile", PythonTag::kCompile},
+    {"/jax/_src/stages.py", "lower", PythonTag::kCompile},
+    {"/jax/_src/stages.py", "trace", PythonTag::kCompile},
     {"/jax/_src/pjit.py", "_infer_params", PythonTag::kCompile},
     {"/jax/_src/pjit.py", "_infer_params_internal", PythonTag::kCompile},
     {"/jax/_src/pjit.py", "_trace_for_jit", PythonTag::kCompile},
@@ -106,11 +109,16 @@ constexpr Known kKnown[] = {
     {"/jax/_src/interpreters/pxla.py", "lower_sharding_computation", PythonTag::kCompile},
     {"/torch/_dynamo/convert_frame.py", "", PythonTag::kCompile},
     {"/torch/_dynamo/output_graph.py", "", PythonTag::kCompile},
+    // They call what was compiled.
+    {"/torch/_inductor/compile_fx.py", "run", PythonTag::kNone},
+    {"/torch/_inductor/compile_fx.py", "wrapper", PythonTag::kNone},
     {"/torch/_inductor/compile_fx.py", "", PythonTag::kCompile},
     {"/triton/compiler/", "", PythonTag::kCompile},
     {"/numba/core/compiler.py", "", PythonTag::kCompile},
     {"/numba/core/dispatcher.py", "compile", PythonTag::kCompile},
-    {"/tensorflow/python/eager/polymorphic_function/tracing_compilation.py", "", PythonTag::kCompile},
+    // Other functions of that file are on the stack of each call.
+    {"/tensorflow/python/eager/polymorphic_function/tracing_compilation.py", "_create_concrete_function",
+     PythonTag::kCompile},
 };
 
 bool IsPath(std::string_view file, std::string_view path) {

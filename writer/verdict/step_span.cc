@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
 #include "writer/verdict/blockers.h"
 
 namespace tbprof {
@@ -25,6 +27,10 @@ constexpr uint32_t kMostDepth = 64;
 // A program that only waits for another uses the CPU for at most a third of its time, most of it for its imports; the
 // other uses twice as much, and at least this long.
 constexpr int64_t kIdle = 3, kTimesTheCpu = 2, kLeastWorkPs = 300'000'000'000;
+
+// Beside imports, so small and short a part of the thread's time is no work: a program that failed at once.
+constexpr double kLeastBesideImports = 0.05;
+constexpr int64_t kShortBesideImportsPs = 500'000'000'000;
 
 constexpr int64_t kShortestDetailPs = 2'000'000'000'000;
 
@@ -329,6 +335,13 @@ StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t
       return SpanOfThread(timeline, tags, command);
     }
     span.reason = "the main thread did nothing but import";
+    return span;
+  }
+  const int64_t works_ps = LengthOf(span.spans), whole_ps = whole.end_ps - whole.start_ps;
+  if (works_ps < kShortBesideImportsPs &&
+      static_cast<double>(works_ps) < kLeastBesideImports * static_cast<double>(whole_ps)) {
+    span.spans.clear();
+    span.reason = StrCat("beside imports, the main thread worked for ", HumanTime(works_ps));
     return span;
   }
   span.basis = VerdictBasis::kMainThread;

@@ -27,6 +27,7 @@ TEST(PythonOrigin, OtherFunctionsOfTheSameFiles_AreALibrarys) {
   EXPECT_EQ(PythonOriginOf("/usr/lib/python3.11/threading.py", "Thread.dry_run"), PythonOrigin::kLibrary);
   EXPECT_EQ(PythonOriginOf("/e/lib/python3.11/site-packages/numpy/core.py", "dot"), PythonOrigin::kLibrary);
   EXPECT_EQ(PythonOriginOf("<frozen os>", "walk"), PythonOrigin::kLibrary);
+  EXPECT_EQ(PythonOriginOf("/tmp/torchinductor_me/vu/cvuz44.py", "Runner.call"), PythonOrigin::kLibrary);
 }
 
 TEST(PythonOrigin, Importlib_IsAnImport) {

@@ -73,6 +73,29 @@ TEST_F(StepMarkersTest, TwoRanges_AreTooFewUnlessNamed) {
   EXPECT_EQ(Find("iteration").steps.size(), 2u);
 }
 
+TEST_F(StepMarkersTest, FewMuchLongerOrShorterSteps_AreIrregular) {
+  int64_t at = 0;
+  for (int i = 0; i < 40; ++i) {
+    const int64_t length = i == 0 ? 5000 : i == 20 ? 900 : i == 39 ? 2 : 100;
+    Range("step " + std::to_string(i), at, at + length);
+    at += length;
+  }
+  const MarkedSteps found = Find();
+  ASSERT_EQ(found.steps.size(), 40u);
+  for (size_t i = 0; i < 40; ++i) EXPECT_EQ(found.steps[i].is_regular, i != 0 && i != 39) << i;
+}
+
+// Each fifth step is long: so is the program.
+TEST_F(StepMarkersTest, ManyMuchLongerSteps_AreRegular) {
+  int64_t at = 0;
+  for (int i = 0; i < 40; ++i) {
+    const int64_t length = i % 5 == 0 ? 5000 : 100;
+    Range("step " + std::to_string(i), at, at + length);
+    at += length;
+  }
+  for (const Step& step : Find().steps) EXPECT_TRUE(step.is_regular);
+}
+
 TEST_F(StepMarkersTest, NestedRanges_OuterWholeOnesAreSteps) {
   Range("step 1", 0, 100, Event::kClippedAtStart);
   Range("step 2", 100, 200);

@@ -563,6 +563,11 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
       {Cause::kCheckpoint, StepPart::kDisk, kSync, "/x/site-packages/torch/serialization.py", "save"},
       {Cause::kCheckpoint, StepPart::kDisk, kSync, "/home/me/io.py", "save_checkpoint"},
       {Cause::kRecompilation, StepPart::kCompile, kSemaphore, "/x/site-packages/jax/_src/compiler.py", "compile"},
+      {Cause::kRecompilation, StepPart::kCompile, kSemaphore,
+       "/x/site-packages/tensorflow/python/eager/polymorphic_function/tracing_compilation.py",
+       "_create_concrete_function"},
+      {Cause::kSlowLoader, StepPart::kInput, kReceive, "/usr/lib/python3.12/multiprocessing/connection.py",
+       "Connection._send"},
   };
   for (const Plain& row : rows) {
     Maker maker;
@@ -570,6 +575,21 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
     maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, row.type, at, 60 * kMs, stack); });
     SCOPED_TRACE(std::string(row.file) + " " + std::string(CauseName(row.cause)));
     maker.Expect(row.cause, row.part, 0.6);
+  }
+}
+
+// These are on the stack of each call of what was compiled.
+TEST(Verdict, CallOfCompiledCode_IsNoCompilation) {
+  const std::pair<const char*, const char*> calls[] = {
+      {"/x/site-packages/tensorflow/python/eager/polymorphic_function/tracing_compilation.py", "call_function"},
+      {"/x/site-packages/torch/_inductor/compile_fx.py", "align_inputs_from_check_idxs.<locals>.run"},
+      {"/x/site-packages/jax/_src/stages.py", "Compiled.call"}};
+  for (const auto& [file, function] : calls) {
+    Maker maker;
+    const uint32_t stack = maker.Stack(maker.in_main, file, function, 125);
+    maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, stack, maker.library); });
+    SCOPED_TRACE(function);
+    maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
   }
 }
 
@@ -1372,6 +1392,60 @@ TEST(Verdict, ImportBetweenSteps_IsNotOfTheTimeFromTheFirstToTheLast) {
   EXPECT_EQ(verdict.basis, VerdictBasis::kTraining);
   // One gap is import, and the last is behind the last step.
   EXPECT_EQ(verdict.total_ps, (kSteps - 1) * kStep);
+}
+
+// The reader of a pipeline waits for a program that it has not started.
+TEST(Verdict, ReadsOfStandardInput_AreNotAWaitForAChild) {
+  for (const uint64_t descriptor : {0, 5}) {
+    Maker maker;
+    maker.timeline.blocked.push_back({.thread = maker.main});
+    maker.EachStep(60 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kPread, at, 60 * kMs, maker.in_main, descriptor);
+      maker.timeline.blocked[0].runs.push_back(
+          {at + kMs, at + 59 * kMs, 6, static_cast<int32_t>(descriptor), BlockedIn::kPipe});
+    });
+    maker.Expect(Cause::kChild, StepPart::kChild, 0.6);
+    EXPECT_EQ(maker.Make().advice, descriptor == 0 ? Advice::kStdin : Advice::kFewChildren);
+  }
+}
+
+// TensorFlow waits in its own locks while its threads call functions of the program, each in turn.
+TEST(Verdict, WaitInALibraryForFunctionsOfTheProgram_NamesThem) {
+  for (const bool computes : {false, true}) {
+    Maker maker;
+    const uint32_t load = maker.Stack(0, "/home/me/data.py", "load", 8);
+    const uint32_t threads[] = {maker.Thread("pool"), maker.Thread("pool"), maker.Thread("pool")};
+    const uint32_t native = maker.Thread("intra_op");
+    std::erase_if(maker.timeline.python.threads, [&](const PythonThread& of) { return of.thread == native; });
+    int step = 0;
+    maker.EachStep(90 * kMs, [&](int64_t at) {
+      maker.Block(at, 90 * kMs, maker.in_main, BlockedIn::kFutex);
+      maker.Run(threads[step++ % 3], at, 80 * kMs, load, maker.library);
+      if (!computes) return;
+      std::vector<UsagePoint>& points = maker.timeline.usage[native].points;
+      points.push_back({at, points.back().cpu_ps});
+      points.push_back({at + 90 * kMs, points.back().cpu_ps + 90 * kMs});
+    });
+    if (computes) {
+      maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
+      continue;
+    }
+    maker.Expect(Cause::kPrefetchThread, StepPart::kInput, 0.9);
+    maker.ExpectBlocker("data.py:8");
+    EXPECT_THAT(maker.Make().facts, testing::Contains(testing::HasSubstr("these 3 threads work, sleep or read for")));
+  }
+}
+
+// A program that fails at once has hardly worked.
+TEST(Verdict, LittleBesideImports_IsNoWork) {
+  OnePass maker;
+  std::vector<PythonRun>& runs = maker.timeline.python.threads[maker.main].runs;
+  ASSERT_EQ(runs.size(), 7u);
+  runs[3].stack = runs[0].stack;  // 2.5 to 3.5 s are import, too
+  runs[5].to_ps = runs[5].last_ps = runs[6].first_ps = runs[6].from_ps = 3800 * kMs;
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kNone);
+  EXPECT_EQ(verdict.reason, "beside imports, the main thread worked for 100 ms");
 }
 
 TEST(Verdict, ImportsAlone_AreNoWork) {
