@@ -114,7 +114,8 @@ struct Group {
 
 struct Candidate {
   double score = 0, busy = 0;
-  double works = 0, reads = 0;  // shares of the waits in which it is on a CPU, or reads
+  // Shares of the waits in which it is on a CPU, reads, or waits in an event loop for what others send.
+  double works = 0, reads = 0, polls = 0;
   std::vector<AccountRow> rows;
 };
 
@@ -125,18 +126,19 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   const ThreadTime time(timeline, classes, thread, spans);
   Candidate candidate;
   Account account(tags);
-  int64_t waiting = 0, working = 0, reading = 0;
+  int64_t waiting = 0, for_gil = 0, working = 0, reading = 0, polling = 0;
   for (const WaitSlice& slice : time.waits()) {
     if (IsIdle(slice) || IsCourier(tags, slice)) continue;
     if (scope == BlockerScope::kDescendants && PassesOn(slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
-    waiting += slice.end_ps - slice.start_ps;
+    (slice.kind == WaitClass::kGil ? for_gil : waiting) += slice.end_ps - slice.start_ps;
+    if (slice.is_poll) polling += slice.end_ps - slice.start_ps;
     if (slice.kind == WaitClass::kPipe || slice.kind == WaitClass::kFileRead) reading += slice.end_ps - slice.start_ps;
   }
   for (const auto& [stack, running] : time.running()) {
     // A thread of a pool that has no CPU, or gets its pages, is at work nevertheless.
-    const int64_t at_work = running.on_cpu_ps + (scope == BlockerScope::kPool ? running.off_cpu_ps : 0);
+    const int64_t at_work = scope == BlockerScope::kPool ? running.on_cpu_ps + running.off_cpu_ps : running.cpu_ps;
     account.AddRunning(StepPart::kRest, stack, at_work);
     working += at_work;
   }
@@ -145,13 +147,16 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
     working += place.ps;
   }
   if (total <= 0) return candidate;
-  candidate.busy = static_cast<double>(waiting + working) / static_cast<double>(total);
+  candidate.busy = static_cast<double>(waiting + for_gil + working) / static_cast<double>(total);
   candidate.works = static_cast<double>(working) / static_cast<double>(total);
   candidate.reads = static_cast<double>(reading) / static_cast<double>(total);
+  candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
   const bool linked =
       EndsTogether(waits, time.waits(), total) >= kMoreThanChance || FillsQueues(timeline, tags, thread);
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
-  candidate.score = (static_cast<double>(working) + static_cast<double>(waiting) * (linked ? 1.5 : kWithoutLink)) /
+  // Whoever holds the GIL meanwhile computes.
+  candidate.score = (static_cast<double>(working) + static_cast<double>(for_gil) * kWithoutLink +
+                     static_cast<double>(waiting) * (linked ? 1.5 : kWithoutLink)) /
                     static_cast<double>(total);
   candidate.rows = account.RowsOf([](const AccountRow&) { return true; });
   return candidate;
@@ -219,7 +224,8 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     }
     if (candidate.score <= best || candidate.busy < kLeastBusy || candidate.score < kLeastBusy) continue;
     best = candidate.score;
-    mostly_reads = same && candidate.reads >= kMostlyReads;
+    const bool serves = candidate.polls >= kLeastBusy && candidate.works < kLeastBusy;
+    mostly_reads = serves || (same && candidate.reads >= kMostlyReads);
     blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
   }
   if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);

@@ -196,6 +196,7 @@ void ThreadTime::AddRunning(const PythonThread& python) {
     RunningTime& time = running_[run.stack];
     const auto on = static_cast<int64_t>(static_cast<double>(common) * on_cpu);
     time.on_cpu_ps += on;
+    time.cpu_ps += std::min(on, run.cpu_ps);
     time.collecting_ps += static_cast<int64_t>(static_cast<double>(common) * run.collecting / run.samples);
     time.off_cpu_ps += common - on;
     sampled += common;

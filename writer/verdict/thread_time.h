@@ -56,6 +56,7 @@ struct WaitSlice {
 
 struct RunningTime {
   int64_t on_cpu_ps = 0, off_cpu_ps = 0, collecting_ps = 0;
+  int64_t cpu_ps = 0;  // part of on_cpu_ps, at most what the kernel counted: a thread may have run for a moment only
 };
 
 // Maps each event type to its class; for some types the call site decides. One object serves all threads.

@@ -109,6 +109,7 @@ class Maker {
     run.samples = static_cast<uint32_t>(std::max<int64_t>(length / (10 * kMs), 1));
     run.on_cpu = native != 0 ? run.samples : 0;
     run.collecting = collects ? run.samples : 0;
+    run.cpu_ps = native != 0 ? length : 0;
     timeline.python.threads[thread].runs.push_back(run);
     if (native == 0) return;
     timeline.usage[thread].points.push_back({start, cpu_[thread]});
@@ -1194,6 +1195,39 @@ TEST(Verdict, ThreadThatReadsAPipe_IsNotTheBlockerIfAProcessComputes) {
 }
 
 // A worker that was spawned begins in `python -c 'from multiprocessing.spawn import spawn_main; ...'`.
+// The main thread of a worker waits in its event loop for what the program sends, and for the GIL, which the thread
+// that does the work has. It runs for a moment in each sample.
+TEST(Verdict, EventLoopOfAWorkerThatWaitsForTheGil_IsNotTheBlocker) {
+  for (const bool for_gil : {true, false}) {
+    Maker maker;
+    maker.timeline.steps.clear();
+    maker.timeline.step_source = StepSource::kWholeCapture;
+    const uint32_t child = maker.Process(4711, 0);
+    const uint32_t loop = maker.Thread("", true, child), works = maker.Thread("Default-Threads", false, child);
+    const uint32_t waits =
+        maker.Stack(maker.in_main, "/usr/lib/python3.12/concurrent/futures/_base.py", "Future.result", 449);
+    const uint32_t select = maker.Stack(0, "/usr/lib/python3.12/selectors.py", "EpollSelector.select", 468);
+    const uint32_t feat = maker.Stack(0, "/home/me/work.py", "feat", 6);
+    maker.timeline.blocked.push_back({.thread = loop});
+    for (int64_t at = 0; at < maker.timeline.duration_ps; at += 100 * kMs) {
+      maker.Wait(maker.main, kSemaphore, at, 90 * kMs, waits);
+      maker.Run(maker.main, at + 90 * kMs, 10 * kMs, maker.in_main, maker.library);
+      maker.Run(works, at, 60 * kMs, feat, maker.library);
+      if (for_gil) {
+        maker.Wait(loop, kCondition, at, 50 * kMs, select, 0, "take_gil (ceval_gil.c:1)");
+      } else {
+        maker.Wait(loop, kPoll, at, 97 * kMs, select);
+        maker.timeline.threads[loop].events.back().value = 1;
+        maker.Wait(loop, kReceive, at + 97 * kMs, kMs, select, 9);
+      }
+      maker.Run(loop, at + (for_gil ? 50 : 98) * kMs, (for_gil ? 50 : 2) * kMs, select, maker.interpreter);
+      if (for_gil) maker.timeline.python.threads[loop].runs.back().cpu_ps = kMs;
+    }
+    SCOPED_TRACE(for_gil);
+    maker.ExpectBlocker("work.py:6");
+  }
+}
+
 TEST(Verdict, BootstrapOfASpawnedWorker_IsNoLineOfTheProgram) {
   Maker maker;
   maker.timeline.steps.clear();
