@@ -14,6 +14,7 @@ constexpr uint32_t kMaxCallbacks = 2048;
 constexpr const char* kUnifiedMemory = "unified memory";
 constexpr uint32_t kMostFlushes = 20;
 constexpr uint64_t kBetweenFlushesNs = 1'000'000, kForFinishedNs = 2'500'000;
+constexpr uint64_t kBetweenWakesNs = 10'000'000;
 
 // DEVICE, CONTEXT, STREAM and NAME come first: records of the other kinds refer to their records.
 struct Wanted {
@@ -66,6 +67,7 @@ struct Activities {
   Result unified_memory_refusal;  // CUPTI's last result if it was not ready; else kSuccess
   size_t unread_bytes;            // not reported yet
   Result unread_result;
+  uint64_t woken_ns;  // atomic: when a completed buffer last woke tbprof's own thread
 };
 Activities g_activities;
 
@@ -81,9 +83,9 @@ void BeginHeld(uint64_t ticks) {
   __atomic_compare_exchange_n(since, &none, ticks, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-// Whether the calling thread's next buffer is to have nothing but CUPTI's notes of tbprof's own flushes.
+// Whether the calling thread requests a buffer for CUPTI's notes of a flush of tbprof's own.
 bool IsForFlushes() {
-  return g_recorder.library.version >= kVersionCuda130 &&
+  return g_recorder.library.version >= kVersionCuda130 && __atomic_load_n(&g_recorder.flushing, __ATOMIC_RELAXED) &&
          __atomic_load_n(&g_recorder.own_thread, __ATOMIC_RELAXED) == __builtin_thread_pointer();
 }
 
@@ -109,6 +111,15 @@ void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
   *size = *buffer == nullptr ? 0 : Buffers::kBufferBytes;
 }
 
+// What a flush completes is taken right after it. Threads whose buffers have a few records each complete many.
+bool MayWake() {
+  if (__atomic_load_n(&g_recorder.flushing, __ATOMIC_RELAXED)) return false;
+  const uint64_t now = ReadMonotonic();
+  uint64_t last = __atomic_load_n(&g_activities.woken_ns, __ATOMIC_RELAXED);
+  return now - last >= kBetweenWakesNs &&
+         __atomic_compare_exchange_n(&g_activities.woken_ns, &last, now, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid) {
   if (buffer == nullptr) return;
   if (!g_recorder.buffers.Owns(buffer)) {
@@ -121,9 +132,7 @@ void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t size, si
     return;
   }
   const bool wanted = g_recorder.buffers.Complete(buffer, valid);
-  // What a flush completes is taken right after it.
-  if (wanted || !__atomic_load_n(&g_recorder.flushing, __ATOMIC_RELAXED))
-    FutexWake(&g_recorder.session.process->gpu_flush_requested);
+  if (wanted || MayWake()) FutexWake(&g_recorder.session.process->gpu_flush_requested);
 }
 
 // 0: unknown.

@@ -107,8 +107,9 @@ Table NativeTable(const Report& report) {
       StrAppend(&callers, callers.empty() ? "" : ", ", Percent(function.share), " ", NativeName(function));
     }
     // With Python, most of these are the interpreter's.
-    if (first && report.python.empty() && !callers.empty())
-      AddLine(StrCat("      with what they call: ", callers), &table);
+    const bool has_python =
+        std::ranges::find(report.python, threads.process, &PythonThreads::process) != report.python.end();
+    if (first && !has_python && !callers.empty()) AddLine(StrCat("      with what they call: ", callers), &table);
   }
   return table;
 }

@@ -81,7 +81,10 @@ TEST(RunVerdict, ProgramInC_NamesItsFunction) {
   const RunResult result = RunUnderTbprof({Program("burns"), "plain", "1500"}, options);
   ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   ExpectWhole(result);
-  if (result.summary["native"]["processes"][0]["state"] == "refused") return;
+  if (result.summary["native"]["processes"][0]["state"] == "refused") {
+    EXPECT_TRUE(result.summary["verdict"]["where"].empty());
+    return;
+  }
   // On a busy machine it waits for a CPU there.
   EXPECT_TRUE(result.Printed(" at Heavy")) << result.AllPrinted();
   const auto& where = result.summary["verdict"]["where"];

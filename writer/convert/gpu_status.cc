@@ -230,7 +230,7 @@ void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity
   const int64_t ms = (gpu->lost_at_end_ps + kPsPerMs - 1) / kPsPerMs;
   timeline_->warnings.push_back(
       facts.by_hooks.empty()
-          ? StrCat(who, ": killed while CUPTI still held GPU records of its last ", ms, " ms, which are lost")
+          ? StrCat(who, ": killed while CUPTI still held GPU records of up to its last ", ms, " ms, which are lost")
           : StrCat(who, ": killed ", ms,
                    " ms after the last GPU work whose events had been looked at; what came later is lost"));
 }

@@ -202,7 +202,11 @@ std::string VerdictBlocker(const Timeline& timeline) {
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
   if (where == nullptr) {
     if (verdict.cause == Cause::kUnknown) return "not known";
-    return timeline.python.threads.empty() ? "no single function" : "no single line of Python";
+    const bool has_python = std::ranges::any_of(timeline.python.threads, [&](const PythonThread& thread) {
+      return verdict.thread < timeline.threads.size() &&
+             timeline.threads[thread.thread].process == timeline.threads[verdict.thread].process;
+    });
+    return has_python ? "no single line of Python" : "no single function";
   }
   std::string text =
       StrCat(HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ",

@@ -156,8 +156,7 @@ struct ProcessGpu {
   uint64_t unknown = 0;
   uint64_t unread_bytes = 0;    // bytes of CUPTI's buffers that CUPTI could not parse
   bool ended_in_order = false;  // the process did, or recording had stopped before
-  int64_t lost_at_end_ps =
-      -1;  // of the last so much time before a kill, records may be missing; -1: none are, or it is not known
+  int64_t lost_at_end_ps = -1;  // time before a kill in which records may be missing; -1: none are, or it is not known
 };
 
 // E.g. `MemcpyHToD`: the names that TensorBoard's converters classify as transfers.

@@ -2,10 +2,16 @@
 #include "writer/verdict/blockers.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
+
+#include "absl/strings/str_format.h"
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
@@ -106,9 +112,13 @@ Work WorkOf(const Timeline& timeline, uint32_t thread, const AccountRow& row) {
   return {timeline.processes[timeline.threads[thread].process].name, row.frame, row.frame == 0 ? row.call_site : 0};
 }
 
+// Threads with the same work.
 struct Group {
-  size_t threads = 0, alike = 0;  // `alike`: of `threads`, those that count beside a blocker
-  double busy = 0;                // the sum of their shares of the waits
+  size_t alike = 0;              // those that are busy for a share of the waits that counts
+  size_t at_work = 0;            // those that work in the waits at all
+  std::set<uint32_t> processes;  // of `at_work`
+  std::vector<TimeSpan> work;    // the times in which any of them works
+  double busiest_works = 0;      // share of the waits
   Blocker busiest;
 };
 
@@ -117,7 +127,49 @@ struct Candidate {
   // Shares of the waits in which it is on a CPU, reads, or waits in an event loop for what others send.
   double works = 0, reads = 0, polls = 0;
   std::vector<AccountRow> rows;
+  std::vector<TimeSpan> work;  // only for scopes in which threads take turns
 };
+
+bool TakesTurns(BlockerScope scope) { return scope == BlockerScope::kDescendants || scope == BlockerScope::kPool; }
+
+// Own frames at which a thread often runs. It is at work there, too, while it lacks a CPU or gets its pages.
+std::set<uint32_t> FramesThatRun(const PythonThread& python, const PythonTags& tags) {
+  std::map<uint32_t, std::pair<uint64_t, uint64_t>> samples;  // all, on a CPU
+  for (const PythonRun& run : python.runs) {
+    auto& [all, on_cpu] = samples[tags.OwnFrameOf(run.stack)];
+    all += run.samples;
+    on_cpu += run.on_cpu;
+  }
+  std::set<uint32_t> frames;
+  for (const auto& [frame, of_frame] : samples) {
+    if (frame != 0 && of_frame.second * 4 >= of_frame.first) frames.insert(frame);
+  }
+  return frames;
+}
+
+// The times of the gaps in which the thread works.
+std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives,
+                                   uint32_t thread, const std::vector<TimeSpan>& gaps, BlockerScope scope) {
+  std::vector<TimeSpan> work;
+  size_t at = 0;
+  const auto add = [&](int64_t start, int64_t end) {
+    ForCommon(gaps, &at, start, end, [&](int64_t from, int64_t to) { work.push_back({from, to}); });
+  };
+  if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) {
+    const std::set<uint32_t> frames = FramesThatRun(*python, tags);
+    for (const PythonRun& run : python->runs) {
+      const bool mostly = run.cpu_ps * 2 >= run.to_ps - run.from_ps;
+      if (scope == BlockerScope::kPool ? frames.contains(tags.OwnFrameOf(run.stack)) : mostly) {
+        add(run.from_ps, run.to_ps);
+      }
+    }
+  } else if (natives.Has(thread)) {
+    for (const NativePoint& point : timeline.native.OfThread(thread)->points) {
+      add(point.at_ps - PeriodPs(point), point.at_ps);
+    }
+  }
+  return work;
+}
 
 Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                 const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
@@ -137,8 +189,10 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
     if (slice.kind == WaitClass::kPipe || slice.kind == WaitClass::kFileRead) reading += slice.end_ps - slice.start_ps;
   }
   for (const auto& [stack, running] : time.running()) {
-    // A thread of a pool that has no CPU, or gets its pages, is at work nevertheless.
-    const int64_t at_work = scope == BlockerScope::kPool ? running.on_cpu_ps + running.off_cpu_ps : running.cpu_ps;
+    // At a line at which it often runs, a thread of a pool that has no CPU, or gets its pages, is at work nevertheless.
+    const int64_t wall = running.on_cpu_ps + running.off_cpu_ps;
+    const bool at_work_throughout = scope == BlockerScope::kPool && running.on_cpu_ps * 4 >= wall;
+    const int64_t at_work = at_work_throughout ? wall : running.cpu_ps;
     account.AddRunning(StepPart::kRest, stack, at_work);
     working += at_work;
   }
@@ -154,23 +208,53 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   const bool linked =
       EndsTogether(waits, time.waits(), total) >= kMoreThanChance || FillsQueues(timeline, tags, thread);
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
-  // Whoever holds the GIL meanwhile computes.
+  // A wait for the GIL counts little: whoever has the GIL meanwhile computes.
   candidate.score = (static_cast<double>(working) + static_cast<double>(for_gil) * kWithoutLink +
                      static_cast<double>(waiting) * (linked ? 1.5 : kWithoutLink)) /
                     static_cast<double>(total);
   candidate.rows = account.RowsOf([](const AccountRow&) { return true; });
+  if (TakesTurns(scope)) candidate.work = WorkOfThread(timeline, tags, natives, thread, time.gaps(), scope);
   return candidate;
 }
 
 // Of children that are started one after the other, and of threads of a pool, each takes a small part of the waits.
-Blocker BusiestGroup(const std::map<Work, Group>& groups) {
-  const auto most = std::ranges::max_element(groups, {}, [](const auto& entry) { return entry.second.busy; });
-  if (most == groups.end() || most->second.busy < kLeastBusy) return {};
-  Blocker blocker = most->second.busiest;
-  blocker.alike = most->second.threads;
-  blocker.busy = std::min(most->second.busy, 1.0);
-  blocker.together = true;
-  return blocker;
+// The part of a group is that in which any of them works: concurrent ones do not count twice.
+Blocker BusiestGroup(std::map<Work, Group>* groups, int64_t total_ps) {
+  Blocker best;
+  for (auto& [work, group] : *groups) {
+    if (group.at_work < 2 || total_ps <= 0) continue;
+    const double busy = static_cast<double>(LengthOf(Merged(std::move(group.work)))) / static_cast<double>(total_ps);
+    if (busy < kLeastBusy || busy <= best.busy) continue;
+    best = group.busiest;
+    best.busy = std::min(busy, 1.0);
+    best.alike = best.other_process ? group.processes.size() : group.at_work;
+    best.together = true;
+  }
+  return best;
+}
+
+// The threads that may be waited for. If there are too many, those that used most CPU time.
+std::vector<uint32_t> ThreadsToJudge(const Timeline& timeline, uint32_t thread, TimeSpan waits, BlockerScope scope) {
+  std::vector<uint32_t> threads;
+  const uint32_t process = timeline.threads[thread].process;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& other = timeline.threads[i];
+    if (i == thread || other.is_line) continue;
+    const bool same = other.process == process;
+    if (same ? scope == BlockerScope::kDescendants : IsOfOneProcess(scope)) continue;
+    if (!same && !IsWithin(timeline, other.process, process)) continue;
+    if (other.end_ps > 0 && other.end_ps <= waits.start_ps) continue;
+    if (other.start_ps < waits.end_ps) threads.push_back(i);
+  }
+  if (threads.size() <= kMostCandidates) return threads;
+  const auto used_ps = [&](uint32_t of) {
+    const ThreadUsage* const usage = timeline.UsageOfThread(of);
+    return usage == nullptr || usage->points.empty() ? 0 : usage->points.back().cpu_ps;
+  };
+  std::ranges::nth_element(threads, threads.begin() + kMostCandidates, std::greater<>(), used_ps);
+  threads.resize(kMostCandidates);
+  std::ranges::sort(threads);
+  return threads;
 }
 
 }  // namespace
@@ -196,27 +280,23 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
   double best = 0, most_work = kComputes;
   bool mostly_reads = false;
   Blocker computes;  // the busiest of the other processes
-  size_t judged = 0;
   std::map<Work, Group> groups;
-  for (uint32_t i = 0; i < timeline.threads.size() && judged < kMostCandidates; ++i) {
-    const Thread& other = timeline.threads[i];
-    if (i == thread || other.is_line) continue;
-    const bool same = other.process == process;
-    if (same ? scope == BlockerScope::kDescendants : IsOfOneProcess(scope)) continue;
-    if (!same && !IsWithin(timeline, other.process, process)) continue;
-    if (other.end_ps > 0 && other.end_ps <= spans.front().start_ps) continue;
-    if (other.start_ps >= spans.back().end_ps) continue;
-    ++judged;
+  for (const uint32_t i : ThreadsToJudge(timeline, thread, {spans.front().start_ps, spans.back().end_ps}, scope)) {
+    const bool same = timeline.threads[i].process == process;
     Candidate candidate = Judge(timeline, tags, classes, natives, i, waits, spans, scope);
     if (candidate.rows.empty()) continue;
-    if (scope == BlockerScope::kPool && candidate.rows.front().frame == 0) continue;
+    if (scope == BlockerScope::kPool && candidate.rows.front().frame == 0 && !natives.Has(i)) continue;
     if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
     Group& group = groups[WorkOf(timeline, i, candidate.rows.front())];
-    ++group.threads;
     group.alike += candidate.busy >= kLeastBusy / 2;
-    group.busy += candidate.busy;
-    if (candidate.busy > group.busiest.busy) {
-      group.busiest = {true, i, !same, std::min(candidate.busy, 1.0), 1, candidate.rows};
+    if (!candidate.work.empty()) {
+      ++group.at_work;
+      group.processes.insert(timeline.threads[i].process);
+      group.work.insert(group.work.end(), candidate.work.begin(), candidate.work.end());
+      if (candidate.works > group.busiest_works) {
+        group.busiest_works = candidate.works;
+        group.busiest = {true, i, !same, std::min(candidate.busy, 1.0), 1, candidate.rows};
+      }
     }
     if (!same && candidate.works > most_work) {
       most_work = candidate.works;
@@ -229,10 +309,23 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
   }
   if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);
-  const bool in_turn = scope == BlockerScope::kDescendants || scope == BlockerScope::kPool;
-  if (in_turn && (!blocker.found || blocker.busy < kMostlyBusy)) return BusiestGroup(groups);
+  if (TakesTurns(scope) && (!blocker.found || blocker.busy < kMostlyBusy)) {
+    Blocker together = BusiestGroup(&groups, LengthOf(spans));
+    if (together.found && (!blocker.found || together.busy > blocker.busy)) return together;
+  }
   if (blocker.found) blocker.alike = groups[WorkOf(timeline, blocker.thread, blocker.rows.front())].alike;
   return blocker;
+}
+
+std::string FactOfBlocker(const Blocker& blocker) {
+  const size_t more = blocker.alike - 1;
+  if (blocker.together && more > 0) {
+    return absl::StrFormat("these %d %s work, sleep or read for %s of the wait", blocker.alike,
+                           blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
+  }
+  return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s",
+                         blocker.other_process ? "process" : "thread", HumanPercent(blocker.busy),
+                         more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
 }
 
 }  // namespace tbprof

@@ -12,6 +12,7 @@
 #define TBPROF_WRITER_VERDICT_BLOCKERS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "writer/verdict/account.h"
@@ -20,8 +21,9 @@
 namespace tbprof {
 
 enum class BlockerScope : uint8_t {
-  kThreads,        // threads of the same process
-  kPool,           // kThreads that run Python; those that do the same in turn count together
+  kThreads,  // threads of the same process
+  // kThreads that run Python, or functions of a program without it; those that do the same in turn count together.
+  kPool,
   kDescendants,    // threads of its descendants, likewise
   kAll,            // also threads of its descendants
   kBehindReaders,  // kAll; a process that computes is preferred to a thread that may only read what it sends
@@ -34,13 +36,16 @@ struct Blocker {
   double busy = 0;               // share of the time of the waits
   size_t alike = 1;              // number of threads that do the same
   std::vector<AccountRow> rows;  // activity during the waits, longest first
-  bool together = false;         // `busy` is the sum of them all
+  bool together = false;         // `busy` is the share in which any of them works
 };
 
 // `waits`: the waits of `thread`, in order of time.
 Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                     const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
                     BlockerScope scope);
+
+// `that thread works, sleeps or reads for 60 % of the wait, as does 1 more`.
+std::string FactOfBlocker(const Blocker& blocker);
 
 // Whether `process` is `ancestor` or one of its descendants.
 bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor);

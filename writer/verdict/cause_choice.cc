@@ -41,7 +41,6 @@ constexpr double kOwnDemand = 1.5;
 // job's CPU time.
 constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr size_t kMostWhere = 5;
-constexpr uint64_t kStdin = 0;  // its descriptor
 // Least number of waits of another thread for the same lock: fewer are chance.
 constexpr size_t kFewestWaitsOfOthers = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
@@ -54,7 +53,11 @@ constexpr double kLeastOfWorkers = 0.2;
 class Chooser {
  public:
   Chooser(const CauseInputs& inputs, Verdict* verdict)
-      : in_(inputs), timeline_(inputs.timeline), account_(inputs.account), verdict_(*verdict) {}
+      : in_(inputs),
+        timeline_(inputs.timeline),
+        account_(inputs.account),
+        is_native_(inputs.natives.Has(inputs.span.thread)),
+        verdict_(*verdict) {}
 
   void Choose() {
     Collect();
@@ -128,6 +131,7 @@ class Chooser {
     AddStarvation();
     Add(Cause::kGil, StepPart::kGil, [](const AccountRow& row) { return row.part == StepPart::kGil; });
     AddInput();
+    AddNativeWaits();
     AddPolls();
     AddLibraryWaits();
     AddConvoy();
@@ -243,10 +247,9 @@ class Chooser {
     Add(of_pool ? Cause::kWorkers : Cause::kPrefetchThread, of_pool ? StepPart::kLocks : StepPart::kInput, results);
     Add(Cause::kWorkers, StepPart::kLocks,
         [](const AccountRow& row) { return row.part == StepPart::kLocks && row.tag == PythonTag::kWorkers; });
-    // Waits for a condition, an event or a thread during which another thread is known to be busy.
-    const bool is_native = in_.natives.Has(in_.span.thread);
-    const Wanted waits = [this, is_native](const AccountRow& row) {
-      return row.part == StepPart::kLocks && (row.tag == PythonTag::kThread || (is_native && IsForOthers(row)));
+    // Waits for a condition or an event during which another thread is known to be busy.
+    const Wanted waits = [](const AccountRow& row) {
+      return row.part == StepPart::kLocks && row.tag == PythonTag::kThread;
     };
     if (ShareOf(Sum(waits)) < kLeastShare) return;
     const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
@@ -257,8 +260,36 @@ class Chooser {
     }
   }
 
-  bool IsForOthers(const AccountRow& row) const {
-    return IsDoing(row, {WaitClass::kLock}) && !in_.classes.IsOwned(row.type);
+  // Of a program without Python: waits for a condition, a semaphore or the end of a thread, not for a lock.
+  bool IsForWork(const AccountRow& row) const { return IsDoing(row, {WaitClass::kLock}) && IsForWork(row.type); }
+  bool IsForWork(uint16_t type) const {
+    return is_native_ && !in_.classes.IsOwned(type) && std::ranges::find(locks_, type) == locks_.end();
+  }
+
+  // A semaphore or a futex for which another thread waits, too, is a lock.
+  void FindLocks() {
+    std::map<uint16_t, std::map<uint64_t, int64_t>> objects;  // by type
+    for (const WaitSlice& wait : in_.time.waits()) {
+      if (wait.kind == WaitClass::kLock && in_.classes.MayBeOwned(wait.type)) {
+        objects[wait.type][wait.object] += wait.end_ps - wait.start_ps;
+      }
+    }
+    for (const auto& [type, of_type] : objects) {
+      const auto most = std::ranges::max_element(of_type, {}, [](const auto& entry) { return entry.second; });
+      if (OthersThatWaitFor(most->first) > 0) locks_.push_back(type);
+    }
+  }
+
+  // Adds waits of a program without Python during which its threads work for most of the time.
+  void AddNativeWaits() {
+    if (!is_native_) return;
+    FindLocks();
+    const Wanted waits = [this](const AccountRow& row) { return row.part == StepPart::kLocks && IsForWork(row); };
+    const int64_t ps = Sum(waits);
+    if (ShareOf(ps) < kLeastShare) return;
+    const Blocker blocker = BlockerOf(waits, BlockerScope::kPool);
+    if (!blocker.found || blocker.busy < kBusyInPolls) return;
+    candidates_.push_back({Cause::kWorkers, StepPart::kLocks, ps, waits, /*moves=*/false, BlockerScope::kPool});
   }
 
   // A wait for any of several descriptors, and nothing that was read after it shows for which.
@@ -285,38 +316,46 @@ class Chooser {
     const Wanted waits = IsInLibrary;
     const int64_t ps = Sum(waits);
     if (ShareOf(ps) < kLeastShare) return;
-    library_waits_ = LibraryWaits(timeline_, in_.span.thread, in_.time.gaps());
+    library_waits_ = LibraryWaits(timeline_, in_.tags, in_.span.thread, in_.time.gaps());
     const Blocker blocker = BlockerOf(waits, BlockerScope::kPool);
     const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
     if (!runs_python || blocker.busy < kBusyInPolls) return;
-    if (ComputingBeside(timeline_, in_.span.thread, WaitsOf(waits)) * 2 > blocker.busy) return;
+    const std::vector<WaitSlice> found = WaitsOf(waits);
+    const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
+    if (!beside.has_value() || *beside * 2 > blocker.busy || IsForGpu(in_.gpu, found)) return;
     const bool of_input = HasSteps();
     candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,
                            of_input ? StepPart::kInput : StepPart::kLocks, ps, waits, /*moves=*/true,
                            BlockerScope::kPool});
   }
 
+  // The threads of the process that wait often for it.
+  size_t OthersThatWaitFor(uint64_t object) const {
+    size_t others = 0;
+    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
+      if (i == in_.span.thread || timeline_.threads[i].process != timeline_.threads[in_.span.thread].process) continue;
+      size_t waits = 0;
+      for (const Event& event : timeline_.threads[i].events) {
+        WaitClass kind;
+        waits += event.object == object && in_.classes.Classify(event, &kind) && kind == WaitClass::kLock;
+      }
+      others += waits >= kFewestWaitsOfOthers;
+    }
+    return others;
+  }
+
   // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.
   void AddConvoy() {
     std::map<uint64_t, int64_t> objects;
     for (const WaitSlice& wait : in_.time.waits()) {
-      if (wait.kind == WaitClass::kLock && wait.object != 0) objects[wait.object] += wait.end_ps - wait.start_ps;
+      if (wait.kind == WaitClass::kLock && wait.object != 0 && !IsForWork(wait.type))
+        objects[wait.object] += wait.end_ps - wait.start_ps;
     }
     const auto most = std::ranges::max_element(objects, {}, [](const auto& entry) { return entry.second; });
     if (most == objects.end()) return;
-    const uint32_t process = timeline_.threads[in_.span.thread].process;
-    size_t others = 0;
-    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
-      if (i == in_.span.thread || timeline_.threads[i].process != process) continue;
-      size_t waits = 0;
-      for (const Event& event : timeline_.threads[i].events) {
-        WaitClass kind;
-        waits += event.object == most->first && in_.classes.Classify(event, &kind) && kind == WaitClass::kLock;
-      }
-      others += waits >= kFewestWaitsOfOthers;
-    }
-    const Wanted waits = [](const AccountRow& row) {
-      return row.part == StepPart::kLocks && row.doing != kBlocked && !IsSpecial(row) &&
+    const size_t others = OthersThatWaitFor(most->first);
+    const Wanted waits = [this](const AccountRow& row) {
+      return row.part == StepPart::kLocks && row.doing != kBlocked && !IsSpecial(row) && !IsForWork(row) &&
              !IsTag(row, {PythonTag::kThread, PythonTag::kWorkers, PythonTag::kQueuePut});
     };
     if (ShareOf(Sum(waits)) < kLeastShare) return;
@@ -427,23 +466,17 @@ class Chooser {
       AccountRow row;
       row.tag = in_.tags.TagOf(wait.stack);
       row.doing = static_cast<int>(wait.kind);
+      row.type = wait.type;
       row.part = PartOfWait(in_.tags, wait);
       if (wanted(row)) waits.push_back(wait);
     }
     AccountRow in_library;
     in_library.doing = kBlocked;
     in_library.part = StepPart::kOperations;
-    if (wanted(in_library)) waits.insert(waits.end(), library_waits_.begin(), library_waits_.end());
+    if (!wanted(in_library)) return waits;
+    waits.insert(waits.end(), library_waits_.begin(), library_waits_.end());
+    std::ranges::stable_sort(waits, {}, &WaitSlice::start_ps);
     return waits;
-  }
-
-  static bool IsOfStdin(const std::vector<WaitSlice>& waits) {
-    int64_t all = 0, of_stdin = 0;
-    for (const WaitSlice& wait : waits) {
-      all += wait.end_ps - wait.start_ps;
-      if (wait.kind == WaitClass::kPipe && wait.object == kStdin) of_stdin += wait.end_ps - wait.start_ps;
-    }
-    return of_stdin * 2 > all;
   }
 
   Blocker BlockerOf(const Wanted& wanted, BlockerScope scope) const {
@@ -476,7 +509,7 @@ class Chooser {
     const bool waits = best.cause == Cause::kGil || best.cause == Cause::kPrefetchThread ||
                        best.cause == Cause::kSlowLoader || best.cause == Cause::kLockConvoy ||
                        best.cause == Cause::kWorkers || best.cause == Cause::kChild || best.moves;
-    if (!waits) return;
+    if (!waits || IsOfStdin(WaitsOf(best.rows))) return;
     const bool anybody = best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.moves ||
                          best.part == StepPart::kInput;
     const BlockerScope scope = best.scope.value_or(anybody ? BlockerScope::kAll : BlockerScope::kThreads);
@@ -499,17 +532,6 @@ class Chooser {
     if (!is_named) return;
     has_blocker_ = true;
     verdict_.facts.push_back(FactOfBlocker(blocker));
-  }
-
-  static std::string FactOfBlocker(const Blocker& blocker) {
-    const size_t more = blocker.alike - 1;
-    if (blocker.together && more > 0) {
-      return absl::StrFormat("these %d %s work, sleep or read for %s of the wait", blocker.alike,
-                             blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
-    }
-    return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s",
-                           blocker.other_process ? "process" : "thread", HumanPercent(blocker.busy),
-                           more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
   }
 
   void AddWhereOfStraggler() {
@@ -559,10 +581,12 @@ class Chooser {
   const CauseInputs& in_;
   const Timeline& timeline_;
   const Account& account_;
+  const bool is_native_;
   Verdict& verdict_;
   std::vector<CauseCandidate> candidates_;
   Stragglers stragglers_;
   std::vector<WaitSlice> library_waits_;
+  std::vector<uint16_t> locks_;  // types of waits: IsForWork
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;

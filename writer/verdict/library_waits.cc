@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/library_waits.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "writer/verdict/cpu_split.h"
+#include "writer/verdict/wait_parts.h"
 
 namespace tbprof {
 
-std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& gaps) {
+std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                                    const std::vector<TimeSpan>& gaps) {
   std::vector<WaitSlice> waits;
   const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
   if (blocked == nullptr) return waits;
-  size_t at = 0;
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  size_t at = 0, seen = 0;
   int64_t behind = INT64_MIN;
   for (const BlockedRun& run : blocked->runs) {
     if (run.kind != BlockedIn::kFutex || run.first_ps <= behind) continue;
     behind = run.last_ps;
+    uint32_t stack = 0;
+    if (python != nullptr) {
+      const int64_t middle = run.first_ps + (run.last_ps - run.first_ps) / 2;
+      while (seen < python->runs.size() && python->runs[seen].to_ps <= middle) ++seen;
+      if (seen < python->runs.size() && python->runs[seen].from_ps <= middle) stack = python->runs[seen].stack;
+    }
+    if (PartOfBlocked(tags, stack, run.kind) != StepPart::kOperations) continue;
     ForCommon(gaps, &at, run.first_ps, run.last_ps + 1, [&](int64_t from, int64_t to) {
       WaitSlice wait;
       wait.start_ps = from;
@@ -27,19 +39,36 @@ std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, uint32_t thread, c
   return waits;
 }
 
-double ComputingBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits) {
+std::optional<double> ComputingBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits) {
+  const bool sampled = std::ranges::any_of(timeline.native.processes, [&](const NativeProcess& native) {
+    return native.process == timeline.threads[thread].process && native.sampling == NativeSampling::kSampled;
+  });
+  if (!sampled) return std::nullopt;
   std::vector<TimeSpan> spans;
   for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
   spans = Merged(std::move(spans));
   const int64_t length = LengthOf(spans);
-  if (length <= 0) return 0;
+  if (length <= 0) return std::nullopt;
   int64_t cpu_ps = 0;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const Thread& other = timeline.threads[i];
     if (i == thread || other.process != timeline.threads[thread].process || other.is_line) continue;
+    if (other.start_ps >= spans.back().end_ps || (other.end_ps > 0 && other.end_ps <= spans.front().start_ps)) continue;
+    // A thread without counts has not run for 10 ms.
     if (timeline.python.OfThread(i) == nullptr) cpu_ps += UsageOf(timeline, i, spans).cpu_ps;
   }
   return static_cast<double>(cpu_ps) / static_cast<double>(length);
+}
+
+bool IsForGpu(const GpuTime& gpu, const std::vector<WaitSlice>& waits) {
+  if (!gpu.any()) return false;
+  std::array<int64_t, kStepParts> parts{};
+  int64_t all = 0;
+  for (const WaitSlice& wait : waits) {
+    gpu.Add(wait.start_ps, wait.end_ps, &parts);
+    all += wait.end_ps - wait.start_ps;
+  }
+  return (parts[static_cast<size_t>(StepPart::kKernels)] + parts[static_cast<size_t>(StepPart::kCopies)]) * 2 >= all;
 }
 
 }  // namespace tbprof

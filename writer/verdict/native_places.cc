@@ -6,13 +6,21 @@
 #include <set>
 #include <string_view>
 
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
+#include "writer/base/text_match.h"
 #include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 namespace {
 
 enum class Nearness : uint8_t { kNone, kLibrary, kOwn };
+
+// Code of a language's own library is in the executable, too, if it is inlined, a template, or linked statically.
+bool IsOfLanguage(std::string_view function) {
+  const std::string name = ShortSymbol(function);
+  return StartsWithAny(name, {"std::", "__", "core::", "alloc::", "<core::", "<alloc::", "<std::", "runtime."});
+}
 
 // The frames that every program has.
 bool IsOfStart(std::string_view function) { return function == "_start" || function == "_init"; }
@@ -37,7 +45,8 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     // A function without a name has that of its module: `[sort]`.
     if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;
     if (IsHelper(module) || IsInterpreter(module)) continue;
-    const Nearness here = executables.contains(module) ? Nearness::kOwn : Nearness::kLibrary;
+    const bool own = executables.contains(module) && !IsOfLanguage(name);
+    const Nearness here = own ? Nearness::kOwn : Nearness::kLibrary;
     if (here < nearness[i]) continue;
     own_[i] = frame.function;
     nearness[i] = here;

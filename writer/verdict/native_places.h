@@ -2,8 +2,8 @@
 //
 // Where the threads of a program without Python run: the program's own native functions, by sampled stacks.
 //
-// A sample counts for its innermost function in the program's executable, whatever libraries it called; else for the
-// innermost one outside of libc and the like.
+// A sample counts for its innermost function in the program's executable, whatever libraries it called, those of the
+// language too; else for the innermost one outside of libc and the like.
 //
 // Process: converter. Pure function of the timeline.
 #ifndef TBPROF_WRITER_VERDICT_NATIVE_PLACES_H_

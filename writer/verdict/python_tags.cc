@@ -38,7 +38,7 @@ constexpr Known kKnown[] = {
     {"/multiprocessing/connection.py", "recv", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "recv_bytes", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "_recv", PythonTag::kProcessGet},
-    {"/multiprocessing/connection.py", "_send", PythonTag::kProcessGet},
+    {"/multiprocessing/connection.py", "_send", PythonTag::kWorkers},
     {"/multiprocessing/connection.py", "wait", PythonTag::kProcessGet},
     {"/multiprocessing/connection.py", "poll", PythonTag::kProcessGet},
     {"/multiprocessing/managers.py", "_callmethod", PythonTag::kProcessGet},

@@ -89,6 +89,7 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   for (const EventType& type : timeline.types) {
     of_type_.push_back(ClassOf(type));
     are_owned_.push_back(StartsWithAny(type.name, {"pthread_mutex_", "pthread_rwlock_", "pthread_spin_"}));
+    may_be_owned_.push_back(StartsWithAny(type.name, {"sem_", "futex"}));
   }
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });

@@ -65,15 +65,16 @@ class WaitClasses {
   explicit WaitClasses(const Timeline& timeline);
   // Returns false if the event is neither a wait nor a GPU call.
   bool Classify(const Event& event, WaitClass* kind) const;
-  // Whether calls of the type wait for a lock that one thread holds at a time.
+  // Whether calls of the type wait for a lock that one thread holds at a time, or may do so.
   bool IsOwned(uint16_t type) const { return type < are_owned_.size() && are_owned_[type]; }
+  bool MayBeOwned(uint16_t type) const { return type < may_be_owned_.size() && may_be_owned_[type]; }
 
  private:
   const Timeline& timeline_;
   bool IsInBackward(uint32_t stack) const;
 
-  std::vector<int> of_type_;     // WaitClass; -1: none
-  std::vector<bool> are_owned_;  // by type
+  std::vector<int> of_type_;                    // WaitClass; -1: none
+  std::vector<bool> are_owned_, may_be_owned_;  // by type
   bool has_backward_threads_ = false;
   bool has_peers_ = false;          // a process is one of several ranks
   std::vector<bool> are_backward_;  // by function of Python: PyTorch's backward pass

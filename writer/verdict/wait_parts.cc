@@ -110,4 +110,16 @@ StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait) {
   return part != StepPart::kRest ? part : PartOfClass(wait.kind);
 }
 
+bool IsOfStdin(const std::vector<WaitSlice>& waits) {
+  constexpr uint64_t kStdin = 0;
+  int64_t all = 0, of_stdin = 0;
+  for (const WaitSlice& wait : waits) {
+    all += wait.end_ps - wait.start_ps;
+    // The object of a poll is no descriptor.
+    if (wait.kind == WaitClass::kPipe && !wait.is_poll && wait.object == kStdin)
+      of_stdin += wait.end_ps - wait.start_ps;
+  }
+  return of_stdin * 2 > all;
+}
+
 }  // namespace tbprof

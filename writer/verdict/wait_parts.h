@@ -6,6 +6,8 @@
 #ifndef TBPROF_WRITER_VERDICT_WAIT_PARTS_H_
 #define TBPROF_WRITER_VERDICT_WAIT_PARTS_H_
 
+#include <vector>
+
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/thread_time.h"
 
@@ -15,6 +17,9 @@ namespace tbprof {
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait);
 // The part for a sample that was blocked in a call that is not recorded. `stack`: index into PythonTimeline::stacks.
 StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind);
+
+// Most of the time is in reads of a pipe at descriptor 0, which whoever started the program writes to.
+bool IsOfStdin(const std::vector<WaitSlice>& waits);
 
 }  // namespace tbprof
 

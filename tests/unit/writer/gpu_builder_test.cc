@@ -613,7 +613,7 @@ TEST(GpuBuilder, PausesAndKill_AreGapsAndWarnings) {
   EXPECT_EQ(gpu.dropped, 15u);
   EXPECT_THAT(timeline.warnings,
               testing::Contains(HasSubstr("missing for 10.0 ms from 19 ms (program: the program uses CUPTI itself)")));
-  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GPU records of its last 850 ms, which are lost")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GPU records of up to its last 850 ms, which are lost")));
   EXPECT_EQ(gpu.lost_at_end_ps, 850'000'000'000);
   EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GRAPH_TRACE")));
 }
@@ -784,7 +784,7 @@ TEST(GpuBuilder, KilledWithoutAnyRecord_LossIsReported) {
   spool.GpuClock(50 * kMs, Gpu(50 * kMs)).EndChunk();
   spool.Process(1, SpoolMaker::MakeProcess(1, kMainTid, 10, 90 * kMs));
   const Timeline timeline = Build(spool.GpuHeld(1, 40 * kMs).End(1000 * kMs));
-  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GPU records of its last 50 ms, which are lost")));
+  EXPECT_THAT(timeline.warnings, testing::Contains(HasSubstr("GPU records of up to its last 50 ms, which are lost")));
 }
 
 // An old launch without work does not count for the kill: CUPTI dropped its record, or an empty graph has no work.

@@ -19,14 +19,15 @@ constexpr int64_t kMs = 1'000'000'000;
 // A process `app` with a main thread, and ten seconds of time.
 class NativeVerdict : public testing::Test {
  protected:
-  enum Type : uint16_t { kCondition, kMutex, kChildEnd };
+  enum Type : uint16_t { kCondition, kMutex, kChildEnd, kSemaphore };
 
   NativeVerdict() {
     timeline_.duration_ps = 10'000 * kMs;
     timeline_.waits_recorded = true;
     timeline_.types = {{"pthread_cond_wait", EventFamily::kLock},
                        {"pthread_mutex_lock", EventFamily::kLock},
-                       {"waitpid", EventFamily::kProcess}};
+                       {"waitpid", EventFamily::kProcess},
+                       {"sem_wait", EventFamily::kLock}};
     timeline_.python.functions.resize(1);
     timeline_.python.stacks.resize(1);
     timeline_.native.stacks.resize(1);
@@ -142,14 +143,68 @@ TEST_F(NativeVerdict, WaitForAThread_NamesItAndItsFunction) {
   const uint32_t worker = AddThread(0, "parser"), like = AddThread(0, "parser 2");
   for (int64_t at = 0; at < 10'000; at += 1000) {
     Wait(main_, kCondition, at * kMs, 700 * kMs);
-    Run(main_, (at + 700) * kMs, 300 * kMs, train_);
-    Run(worker, at * kMs, 690 * kMs, parse);
+    Wait(main_, kMutex, (at + 700) * kMs, 10 * kMs, 9);
+    Run(main_, (at + 710) * kMs, 290 * kMs, train_);
+    Run(worker, at * kMs, 710 * kMs, parse);
     Run(like, at * kMs, 400 * kMs, parse);
   }
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers);
   EXPECT_NEAR(timeline_.verdict.share, 0.7, 0.01);
   EXPECT_EQ(VerdictBlocker(timeline_), "thread parser and 1 alike, running at parse_record");
+}
+
+// A thread that is busy for a part of the wait may do something else.
+TEST_F(NativeVerdict, WaitBesideAThreadWithLittleWork_IsUnknown) {
+  const uint32_t logger = AddThread(0, "logger");
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Wait(main_, kCondition, at * kMs, 700 * kMs);
+    Run(main_, (at + 700) * kMs, 300 * kMs, train_);
+    Run(logger, at * kMs, 210 * kMs, Frame("libz.so.1", "deflate", 0));
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kUnknown) << Sentence();
+}
+
+// Workers that take turns fill the wait together.
+TEST_F(NativeVerdict, WaitForThreadsThatTakeTurns_NamesThem) {
+  const uint32_t parse = Frame("app", "parse_record", 0);
+  const uint32_t workers[] = {AddThread(0, "w"), AddThread(0, "w"), AddThread(0, "w")};
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Wait(main_, kCondition, at * kMs, 900 * kMs);
+    Run(main_, (at + 900) * kMs, 100 * kMs, train_);
+    for (int64_t i = 0; i < 3; ++i) Run(workers[i], (at + i * 300) * kMs, 290 * kMs, parse);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("these 3 threads work")));
+}
+
+// A semaphore, or a futex, for which others wait, too, is a lock: of Rust, or of Abseil.
+TEST_F(NativeVerdict, SemaphoreThatOthersWaitFor_IsALock) {
+  for (const bool shared : {true, false}) {
+    SCOPED_TRACE(shared);
+    for (Thread& thread : timeline_.threads) thread.events.clear();
+    const uint32_t update = Frame("app", "update", root_), other = AddThread(0, "other");
+    for (int64_t at = 0; at < 10'000; at += 1000) {
+      Wait(main_, kSemaphore, at * kMs, 500 * kMs);
+      Run(other, at * kMs, 490 * kMs, update);
+      if (shared) Wait(other, kSemaphore, (at + 500) * kMs, 500 * kMs);
+    }
+    for (int64_t at = 500; at < 10'000; at += 1000) Run(main_, at * kMs, 500 * kMs, train_);
+    Make();
+    EXPECT_EQ(timeline_.verdict.cause, shared ? Cause::kLockConvoy : Cause::kWorkers) << Sentence();
+    for (auto& native : timeline_.native.threads) native.points.clear();
+    for (ThreadUsage& usage : timeline_.usage) usage.points = {{}};
+  }
+}
+
+// Templates and inlined functions of the language's own library are in the executable, too.
+TEST_F(NativeVerdict, CodeOfTheLanguage_CountsForItsCaller) {
+  const uint32_t sort = Frame("app", "void std::__introsort_loop<int*, long>(int*, int*, long)", train_);
+  Run(main_, 0, 10'000 * kMs, Frame("app", "__memmove_avx_unaligned", sort));
+  Make();
+  EXPECT_EQ(VerdictBlocker(timeline_), "100 % running at train");
 }
 
 // A wait in which no thread is busy has no cause that was recorded.
@@ -206,6 +261,37 @@ TEST_F(NativeVerdict, WaitForManyChildren_NamesTheProgramThatTakesMost) {
   EXPECT_EQ(timeline_.verdict.cause, Cause::kChild);
   EXPECT_THAT(VerdictBlocker(timeline_), testing::MatchesRegex("process 30. \\(cc1\\) and 4 alike, running at parse"));
   EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("these 5 processes work, sleep or read for 75 %")));
+}
+
+// Many children that sleep, and concurrent ones, do not fill the wait.
+TEST_F(NativeVerdict, ChildrenThatSleepOrWorkAtOnce_AreNotTheOneThatTakesMost) {
+  timeline_.types.push_back({"clock_nanosleep", EventFamily::kSleep});
+  const auto nap = static_cast<Type>(timeline_.types.size() - 1);
+  Wait(main_, kChildEnd, 0, 10'000 * kMs);
+  uint32_t process = 0;
+  const auto child = [&](const std::string& name) {
+    AddProcess("/usr/bin/" + name, 200 + static_cast<int>(++process), 0);
+    return AddThread(process, "", true);
+  };
+  const uint32_t compile = Frame("cc1", "parse", 0);
+  for (int i = 0; i < 8; ++i) Run(child("cc1"), 0, 4'500 * kMs, compile);
+  for (int i = 0; i < 10; ++i) Wait(child("sleep"), nap, i * 1000 * kMs, 1000 * kMs);
+  Run(child("ld"), 4'500 * kMs, 5'500 * kMs, Frame("ld", "merge", 0));
+  Make();
+  EXPECT_EQ(VerdictBlocker(timeline_), "process 219 (ld), running at merge");
+}
+
+// Those that used most CPU time are looked at.
+TEST_F(NativeVerdict, MoreChildrenThanAreJudged_TheBusiestIsFound) {
+  Wait(main_, kChildEnd, 0, 10'000 * kMs);
+  for (int i = 0; i < 600; ++i) {
+    AddProcess("/bin/true", 1000 + i, 0);
+    AddThread(static_cast<uint32_t>(i + 1), "", true);
+  }
+  AddProcess("/usr/bin/xz", 9000, 0);
+  Run(AddThread(601, "", true), 0, 10'000 * kMs, Frame("xz", "lzma_encode", 0));
+  Make();
+  EXPECT_EQ(VerdictBlocker(timeline_), "process 9000 (xz), running at lzma_encode");
 }
 
 // Python's own samples have lines: functions of native code do not take their place.

@@ -567,7 +567,7 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
       {Cause::kRecompilation, StepPart::kCompile, kSemaphore,
        "/x/site-packages/tensorflow/python/eager/polymorphic_function/tracing_compilation.py",
        "_create_concrete_function"},
-      {Cause::kSlowLoader, StepPart::kInput, kReceive, "/usr/lib/python3.12/multiprocessing/connection.py",
+      {Cause::kWorkers, StepPart::kLocks, kReceive, "/usr/lib/python3.12/multiprocessing/connection.py",
        "Connection._send"},
   };
   for (const Plain& row : rows) {
@@ -1194,7 +1194,6 @@ TEST(Verdict, ThreadThatReadsAPipe_IsNotTheBlockerIfAProcessComputes) {
   EXPECT_EQ(blocker->thread, worker);
 }
 
-// A worker that was spawned begins in `python -c 'from multiprocessing.spawn import spawn_main; ...'`.
 // The main thread of a worker waits in its event loop for what the program sends, and for the GIL, which the thread
 // that does the work has. It runs for a moment in each sample.
 TEST(Verdict, EventLoopOfAWorkerThatWaitsForTheGil_IsNotTheBlocker) {
@@ -1228,6 +1227,7 @@ TEST(Verdict, EventLoopOfAWorkerThatWaitsForTheGil_IsNotTheBlocker) {
   }
 }
 
+// A worker that was spawned begins in `python -c 'from multiprocessing.spawn import spawn_main; ...'`.
 TEST(Verdict, BootstrapOfASpawnedWorker_IsNoLineOfTheProgram) {
   Maker maker;
   maker.timeline.steps.clear();
@@ -1433,12 +1433,16 @@ TEST(Verdict, ReadsOfStandardInput_AreNotAWaitForAChild) {
   for (const uint64_t descriptor : {0, 5}) {
     Maker maker;
     maker.timeline.blocked.push_back({.thread = maker.main});
+    const uint32_t helper = maker.Thread("", true, maker.Process(101, 0));
+    const uint32_t work = maker.Stack(0, "/home/me/work.py", "work", 9);
     maker.EachStep(60 * kMs, [&](int64_t at) {
+      maker.Run(helper, at, 50 * kMs, work, maker.library);
       maker.Wait(maker.main, kPread, at, 60 * kMs, maker.in_main, descriptor);
       maker.timeline.blocked[0].runs.push_back(
           {at + kMs, at + 59 * kMs, 6, static_cast<int32_t>(descriptor), BlockedIn::kPipe});
     });
     maker.Expect(Cause::kChild, StepPart::kChild, 0.6);
+    EXPECT_EQ(maker.Make().where.size(), descriptor == 0 ? 1u : 2u) << "a busy child is no blocker of standard input";
     EXPECT_EQ(maker.Make().advice, descriptor == 0 ? Advice::kStdin : Advice::kFewChildren);
   }
 }
@@ -1467,6 +1471,26 @@ TEST(Verdict, WaitInALibraryForFunctionsOfTheProgram_NamesThem) {
     maker.Expect(Cause::kPrefetchThread, StepPart::kInput, 0.9);
     maker.ExpectBlocker("data.py:8");
     EXPECT_THAT(maker.Make().facts, testing::Contains(testing::HasSubstr("these 3 threads work, sleep or read for")));
+  }
+}
+
+// A thread that sleeps beside the wait, or computes while the GPU does, is not what the library waits for.
+TEST(Verdict, WaitInALibraryBesideAnotherThread_IsNativeCode) {
+  for (const bool on_gpu : {false, true}) {
+    OnGpu maker;
+    const uint32_t beside = maker.Thread("monitor");
+    const uint32_t push = maker.Stack(0, "/home/me/monitor.py", "push", 8);
+    maker.EachStep(90 * kMs, [&](int64_t at) {
+      maker.Block(at, 90 * kMs, maker.in_main, BlockedIn::kFutex);
+      if (on_gpu) {
+        maker.Run(beside, at, 80 * kMs, push, maker.library);
+        maker.Work(GpuEventKind::kKernel, at, 90 * kMs);
+      } else {
+        maker.Wait(beside, kNap, at, 90 * kMs, push);
+      }
+    });
+    SCOPED_TRACE(on_gpu);
+    EXPECT_NE(CauseName(maker.Make().cause), "prefetch_thread");
   }
 }
 
