@@ -41,8 +41,6 @@ constexpr double kOwnDemand = 1.5;
 // job's CPU time.
 constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr size_t kMostWhere = 5;
-// Least number of waits of another thread for the same lock: fewer are chance.
-constexpr size_t kFewestWaitsOfOthers = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
 constexpr double kBusyInPolls = 0.6;
 // Share of the workers' time in waits for the GIL: from it on, more of them do not help.
@@ -276,7 +274,7 @@ class Chooser {
     }
     for (const auto& [type, of_type] : objects) {
       const auto most = std::ranges::max_element(of_type, {}, [](const auto& entry) { return entry.second; });
-      if (OthersThatWaitFor(most->first) > 0) locks_.push_back(type);
+      if (OthersThatWaitFor(timeline_, in_.classes, in_.span.thread, most->first) > 0) locks_.push_back(type);
     }
   }
 
@@ -329,21 +327,6 @@ class Chooser {
                            BlockerScope::kPool});
   }
 
-  // The threads of the process that wait often for it.
-  size_t OthersThatWaitFor(uint64_t object) const {
-    size_t others = 0;
-    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
-      if (i == in_.span.thread || timeline_.threads[i].process != timeline_.threads[in_.span.thread].process) continue;
-      size_t waits = 0;
-      for (const Event& event : timeline_.threads[i].events) {
-        WaitClass kind;
-        waits += event.object == object && in_.classes.Classify(event, &kind) && kind == WaitClass::kLock;
-      }
-      others += waits >= kFewestWaitsOfOthers;
-    }
-    return others;
-  }
-
   // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.
   void AddConvoy() {
     std::map<uint64_t, int64_t> objects;
@@ -353,7 +336,7 @@ class Chooser {
     }
     const auto most = std::ranges::max_element(objects, {}, [](const auto& entry) { return entry.second; });
     if (most == objects.end()) return;
-    const size_t others = OthersThatWaitFor(most->first);
+    const size_t others = OthersThatWaitFor(timeline_, in_.classes, in_.span.thread, most->first);
     const Wanted waits = [this](const AccountRow& row) {
       return row.part == StepPart::kLocks && row.doing != kBlocked && !IsSpecial(row) && !IsForWork(row) &&
              !IsTag(row, {PythonTag::kThread, PythonTag::kWorkers, PythonTag::kQueuePut});

@@ -38,4 +38,19 @@ bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint3
          std::ranges::any_of(python->runs, [&](const PythonRun& run) { return tags.IsOfWorker(run.stack); });
 }
 
+size_t OthersThatWaitFor(const Timeline& timeline, const WaitClasses& classes, uint32_t thread, uint64_t object) {
+  constexpr size_t kFewestWaits = 5;  // fewer are chance
+  size_t others = 0;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (i == thread || timeline.threads[i].process != timeline.threads[thread].process) continue;
+    size_t waits = 0;
+    for (const Event& event : timeline.threads[i].events) {
+      WaitClass kind;
+      waits += event.object == object && classes.Classify(event, &kind) && kind == WaitClass::kLock;
+    }
+    others += waits >= kFewestWaits;
+  }
+  return others;
+}
+
 }  // namespace tbprof

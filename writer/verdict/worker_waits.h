@@ -6,6 +6,7 @@
 #ifndef TBPROF_WRITER_VERDICT_WORKER_WAITS_H_
 #define TBPROF_WRITER_VERDICT_WORKER_WAITS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct WorkerWaits {
 // `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process.
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                            const std::vector<TimeSpan>& spans);
+
+// The number of other threads of the process that often wait for the same lock.
+size_t OthersThatWaitFor(const Timeline& timeline, const WaitClasses& classes, uint32_t thread, uint64_t object);
 
 // Whether it is in a process of multiprocessing, not of a program that was started.
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread);
