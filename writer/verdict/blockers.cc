@@ -320,7 +320,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
 std::string FactOfBlocker(const Blocker& blocker) {
   const size_t more = blocker.alike - 1;
   if (blocker.together && more > 0) {
-    return absl::StrFormat("these %d %s work, sleep or read for %s of the wait", blocker.alike,
+    return absl::StrFormat("these %d %s work for %s of the wait", blocker.alike,
                            blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
   }
   return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s",

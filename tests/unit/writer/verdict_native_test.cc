@@ -260,7 +260,7 @@ TEST_F(NativeVerdict, WaitForManyChildren_NamesTheProgramThatTakesMost) {
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kChild);
   EXPECT_THAT(VerdictBlocker(timeline_), testing::MatchesRegex("process 30. \\(cc1\\) and 4 alike, running at parse"));
-  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("these 5 processes work, sleep or read for 75 %")));
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("these 5 processes work for 75 %")));
 }
 
 // Many children that sleep, and concurrent ones, do not fill the wait.
