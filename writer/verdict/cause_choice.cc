@@ -54,7 +54,7 @@ class Chooser {
       : in_(inputs),
         timeline_(inputs.timeline),
         account_(inputs.account),
-        is_native_(inputs.natives.Has(inputs.span.thread)),
+        is_native_(inputs.natives.IsNative(inputs.span.thread)),
         verdict_(*verdict) {}
 
   void Choose() {

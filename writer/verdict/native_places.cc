@@ -28,7 +28,13 @@ bool IsOfStart(std::string_view function) { return function == "_start" || funct
 }  // namespace
 
 NativePlaces::NativePlaces(const Timeline& timeline)
-    : timeline_(timeline), own_(timeline.native.stacks.size(), 0), with_python_(timeline.processes.size(), false) {
+    : timeline_(timeline),
+      own_(timeline.native.stacks.size(), 0),
+      with_python_(timeline.processes.size(), false),
+      with_samples_(timeline.processes.size(), false) {
+  for (const NativeThread& thread : timeline.native.threads) {
+    with_samples_[timeline.threads[thread.thread].process] = true;
+  }
   for (const PythonThread& thread : timeline.python.threads)
     with_python_[timeline.threads[thread.thread].process] = true;
   std::set<std::string_view> executables;
@@ -53,8 +59,13 @@ NativePlaces::NativePlaces(const Timeline& timeline)
   }
 }
 
+bool NativePlaces::IsNative(uint32_t thread) const {
+  const uint32_t process = timeline_.threads[thread].process;
+  return with_samples_[process] && !with_python_[process];
+}
+
 bool NativePlaces::Has(uint32_t thread) const {
-  return !with_python_[timeline_.threads[thread].process] && timeline_.native.OfThread(thread) != nullptr;
+  return IsNative(thread) && timeline_.native.OfThread(thread) != nullptr;
 }
 
 std::vector<NativePlace> NativePlaces::In(uint32_t thread, const std::vector<TimeSpan>& spans) const {

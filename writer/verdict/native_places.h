@@ -26,15 +26,17 @@ class NativePlaces {
   // Must outlive this.
   explicit NativePlaces(const Timeline& timeline);
 
-  // The thread has native samples, and its process has no Python that was sampled.
+  // The thread's process has native samples, and no Python that was sampled.
+  bool IsNative(uint32_t thread) const;
+  // The same, and the thread itself has samples.
   bool Has(uint32_t thread) const;
   // The sampled time within `spans` (sorted, apart), longest first. Empty if Has is false.
   std::vector<NativePlace> In(uint32_t thread, const std::vector<TimeSpan>& spans) const;
 
  private:
   const Timeline& timeline_;
-  std::vector<StringId> own_;      // by stack
-  std::vector<bool> with_python_;  // by process
+  std::vector<StringId> own_;                     // by stack
+  std::vector<bool> with_python_, with_samples_;  // by process
 };
 
 }  // namespace tbprof

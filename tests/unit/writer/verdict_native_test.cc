@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verdict on programs without Python: functions take the place of lines.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -71,7 +72,8 @@ class NativeVerdict : public testing::Test {
     points.push_back({start, used});
     points.push_back({start + length, used + length});
     for (int64_t at = start; at < start + length; at += 10 * kMs) {
-      timeline_.native.threads[thread].points.push_back({at, 10'000, stack});
+      const auto native = std::ranges::find(timeline_.native.threads, thread, &NativeThread::thread);
+      native->points.push_back({at, 10'000, stack});
     }
   }
   void Wait(uint32_t thread, Type type, int64_t start, int64_t length, uint64_t object = 7) {
@@ -164,6 +166,17 @@ TEST_F(NativeVerdict, WaitBesideAThreadWithLittleWork_IsUnknown) {
   }
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kUnknown) << Sentence();
+}
+
+// The main thread itself never runs: xz -T2.
+TEST_F(NativeVerdict, WaitOfAThreadWithoutSamples_NamesTheOther) {
+  const uint32_t worker = AddThread(0, "worker");
+  timeline_.native.threads.erase(timeline_.native.threads.begin());
+  Wait(main_, kCondition, 0, 9'900 * kMs);
+  Run(worker, 0, 9'900 * kMs, Frame("liblzma.so.5", "[liblzma.so.5]", 0));
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
+  EXPECT_EQ(VerdictBlocker(timeline_), "thread worker, running");
 }
 
 // Workers that take turns fill the wait together.
