@@ -7,29 +7,36 @@
 
 namespace tbprof {
 
+void ForEachBlockedRun(const Timeline& timeline, uint32_t thread,
+                       const std::function<void(const BlockedRun& run, uint32_t stack)>& visit) {
+  const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
+  if (blocked == nullptr) return;
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  size_t at = 0;
+  int64_t behind = INT64_MIN;
+  for (const BlockedRun& run : blocked->runs) {
+    if (run.first_ps <= behind) continue;
+    behind = run.last_ps;
+    uint32_t stack = 0;
+    const int64_t middle = run.first_ps + (run.last_ps - run.first_ps) / 2;
+    if (python != nullptr) {
+      while (at < python->runs.size() && python->runs[at].to_ps <= middle) ++at;
+      if (at < python->runs.size() && python->runs[at].from_ps <= middle) stack = python->runs[at].stack;
+    }
+    visit(run, stack);
+  }
+}
+
 BlockedSamples BlockedSamplesIn(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
   BlockedSamples samples;
-  const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
-  if (blocked == nullptr) return samples;
-  const PythonThread* const python = timeline.python.OfThread(thread);
-  size_t at = 0, run = 0;
-  int64_t behind = INT64_MIN;
-  for (const BlockedRun& found : blocked->runs) {
-    if (found.first_ps <= behind) continue;
-    behind = found.last_ps;
-    uint32_t stack = 0;
-    const int64_t middle = found.first_ps + (found.last_ps - found.first_ps) / 2;
-    if (python != nullptr) {
-      while (run < python->runs.size() && python->runs[run].to_ps <= middle) ++run;
-      if (run < python->runs.size() && python->runs[run].from_ps <= middle) stack = python->runs[run].stack;
-    }
+  size_t at = 0;
+  ForEachBlockedRun(timeline, thread, [&](const BlockedRun& run, uint32_t stack) {
     int64_t common = 0;
-    const int64_t end = found.last_ps + 1;
-    ForCommon(spans, &at, found.first_ps, end, [&](int64_t from, int64_t to) { common += to - from; });
-    if (common == 0) continue;
-    samples[{stack, found.kind}] +=
-        found.samples * static_cast<double>(common) / static_cast<double>(end - found.first_ps);
-  }
+    const int64_t end = run.last_ps + 1;
+    ForCommon(spans, &at, run.first_ps, end, [&](int64_t from, int64_t to) { common += to - from; });
+    if (common == 0) return;
+    samples[{stack, run.kind}] += run.samples * static_cast<double>(common) / static_cast<double>(end - run.first_ps);
+  });
   return samples;
 }
 

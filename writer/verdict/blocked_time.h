@@ -8,6 +8,7 @@
 #define TBPROF_WRITER_VERDICT_BLOCKED_TIME_H_
 
 #include <array>
+#include <functional>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -21,6 +22,11 @@ namespace tbprof {
 // Number of samples by Python stack (index into PythonTimeline::stacks; 0: unknown) and kind of blocking call.
 using BlockedSamples = std::map<std::pair<uint32_t, BlockedIn>, double>;
 BlockedSamples BlockedSamplesIn(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
+
+// Calls `visit` with each run of samples in which the thread was blocked, in order of time, without those that overlap
+// one before, and with the Python stack sampled in its middle (0: unknown).
+void ForEachBlockedRun(const Timeline& timeline, uint32_t thread,
+                       const std::function<void(const BlockedRun& run, uint32_t stack)>& visit);
 
 class DescriptorKinds {
  public:

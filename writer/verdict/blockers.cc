@@ -156,7 +156,8 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
     ForCommon(gaps, &at, start, end, [&](int64_t from, int64_t to) { work.push_back({from, to}); });
   };
   if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) {
-    const std::set<uint32_t> frames = FramesThatRun(*python, tags);
+    const std::set<uint32_t> frames =
+        scope == BlockerScope::kPool ? FramesThatRun(*python, tags) : std::set<uint32_t>();
     for (const PythonRun& run : python->runs) {
       const bool mostly = run.cpu_ps * 2 >= run.to_ps - run.from_ps;
       if (scope == BlockerScope::kPool ? frames.contains(tags.OwnFrameOf(run.stack)) : mostly) {

@@ -84,13 +84,6 @@ double ShareOf(const ByClass& sums, NativeClass kind) {
 
 int64_t Part(int64_t whole, double share) { return static_cast<int64_t>(static_cast<double>(whole) * share); }
 
-bool IsNativeSampled(const Timeline& timeline, uint32_t thread) {
-  const uint32_t process = timeline.threads[thread].process;
-  return std::ranges::any_of(timeline.native.processes, [&](const NativeProcess& native) {
-    return native.process == process && native.sampling == NativeSampling::kSampled;
-  });
-}
-
 // Whether any of the thread's native stacks is in a file. Of a program that runs without tbprof's library (`env -i`),
 // the files are not known; code that is compiled at run time has none either, but its callers have.
 bool HasFiles(const Timeline& timeline, uint32_t thread) {
@@ -181,6 +174,12 @@ bool IsHelper(std::string_view module) {
          module.starts_with("ld-linux") || module.starts_with("libtbprof");
 }
 
+bool IsNativeSampled(const Timeline& timeline, uint32_t process) {
+  return std::ranges::any_of(timeline.native.processes, [&](const NativeProcess& native) {
+    return native.process == process && native.sampling == NativeSampling::kSampled;
+  });
+}
+
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
   UsageInSpans usage;
   const ThreadUsage* const of_thread = timeline.UsageOfThread(thread);
@@ -257,7 +256,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
   for (const auto& [stack, running] : rows) {
     if (PartOfRunning(tags.TagOf(stack)) == StepPart::kRest) divided += Part(running.on_cpu_ps, scale);
   }
-  const bool process_is_sampled = IsNativeSampled(timeline, thread);
+  const bool process_is_sampled = IsNativeSampled(timeline, timeline.threads[thread].process);
   const bool has_files = points.Sum() <= 0 || HasFiles(timeline, thread);
   const bool sampled = points.Sum() > 0 && process_is_sampled && has_files;
   if (!process_is_sampled && divided > gap / 20) {

@@ -27,6 +27,9 @@ struct UsageInSpans {
 };
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
 
+// Whether the kernel samples the native stacks of the process.
+bool IsNativeSampled(const Timeline& timeline, uint32_t process);
+
 // Modules of native code: the Python interpreter, and libraries whose time belongs to the caller (libc and the like).
 bool IsInterpreter(std::string_view module);
 bool IsHelper(std::string_view module);

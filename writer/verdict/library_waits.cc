@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/library_waits.h"
 
-#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "writer/verdict/blocked_time.h"
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/wait_parts.h"
 
@@ -13,21 +13,9 @@ namespace tbprof {
 std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                                     const std::vector<TimeSpan>& gaps) {
   std::vector<WaitSlice> waits;
-  const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
-  if (blocked == nullptr) return waits;
-  const PythonThread* const python = timeline.python.OfThread(thread);
-  size_t at = 0, seen = 0;
-  int64_t behind = INT64_MIN;
-  for (const BlockedRun& run : blocked->runs) {
-    if (run.kind != BlockedIn::kFutex || run.first_ps <= behind) continue;
-    behind = run.last_ps;
-    uint32_t stack = 0;
-    if (python != nullptr) {
-      const int64_t middle = run.first_ps + (run.last_ps - run.first_ps) / 2;
-      while (seen < python->runs.size() && python->runs[seen].to_ps <= middle) ++seen;
-      if (seen < python->runs.size() && python->runs[seen].from_ps <= middle) stack = python->runs[seen].stack;
-    }
-    if (PartOfBlocked(tags, stack, run.kind) != StepPart::kOperations) continue;
+  size_t at = 0;
+  ForEachBlockedRun(timeline, thread, [&](const BlockedRun& run, uint32_t stack) {
+    if (run.kind != BlockedIn::kFutex || PartOfBlocked(tags, stack, run.kind) != StepPart::kOperations) return;
     ForCommon(gaps, &at, run.first_ps, run.last_ps + 1, [&](int64_t from, int64_t to) {
       WaitSlice wait;
       wait.start_ps = from;
@@ -35,15 +23,12 @@ std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, const PythonTags& 
       wait.kind = WaitClass::kPool;
       waits.push_back(wait);
     });
-  }
+  });
   return waits;
 }
 
 std::optional<double> ComputingBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits) {
-  const bool sampled = std::ranges::any_of(timeline.native.processes, [&](const NativeProcess& native) {
-    return native.process == timeline.threads[thread].process && native.sampling == NativeSampling::kSampled;
-  });
-  if (!sampled) return std::nullopt;
+  if (!IsNativeSampled(timeline, timeline.threads[thread].process)) return std::nullopt;
   std::vector<TimeSpan> spans;
   for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
   spans = Merged(std::move(spans));

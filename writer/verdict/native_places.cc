@@ -28,15 +28,10 @@ bool IsOfStart(std::string_view function) { return function == "_start" || funct
 }  // namespace
 
 NativePlaces::NativePlaces(const Timeline& timeline)
-    : timeline_(timeline),
-      own_(timeline.native.stacks.size(), 0),
-      with_python_(timeline.processes.size(), false),
-      with_samples_(timeline.processes.size(), false) {
-  for (const NativeThread& thread : timeline.native.threads) {
-    with_samples_[timeline.threads[thread.thread].process] = true;
-  }
-  for (const PythonThread& thread : timeline.python.threads)
-    with_python_[timeline.threads[thread.thread].process] = true;
+    : timeline_(timeline), own_(timeline.native.stacks.size(), 0), are_native_(timeline.processes.size(), false) {
+  const auto set = [&](uint32_t thread, bool native) { are_native_[timeline.threads[thread].process] = native; };
+  for (const NativeThread& thread : timeline.native.threads) set(thread.thread, true);
+  for (const PythonThread& thread : timeline.python.threads) set(thread.thread, false);
   std::set<std::string_view> executables;
   for (const Process& process : timeline.processes) executables.insert(BaseName(process.executable));
   const std::vector<NativeStack>& stacks = timeline.native.stacks;
@@ -59,10 +54,7 @@ NativePlaces::NativePlaces(const Timeline& timeline)
   }
 }
 
-bool NativePlaces::IsNative(uint32_t thread) const {
-  const uint32_t process = timeline_.threads[thread].process;
-  return with_samples_[process] && !with_python_[process];
-}
+bool NativePlaces::IsNative(uint32_t thread) const { return are_native_[timeline_.threads[thread].process]; }
 
 bool NativePlaces::Has(uint32_t thread) const {
   return IsNative(thread) && timeline_.native.OfThread(thread) != nullptr;

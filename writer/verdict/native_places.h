@@ -35,8 +35,8 @@ class NativePlaces {
 
  private:
   const Timeline& timeline_;
-  std::vector<StringId> own_;                     // by stack
-  std::vector<bool> with_python_, with_samples_;  // by process
+  std::vector<StringId> own_;     // by stack
+  std::vector<bool> are_native_;  // by process
 };
 
 }  // namespace tbprof
