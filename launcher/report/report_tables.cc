@@ -112,6 +112,8 @@ std::vector<NativeThreads> ReadNative(const Fields& root) {
       const double total = row.Seconds("total_cpu_s"), self = row.Seconds("self_cpu_s");
       const double share = ShareOf(total, threads.seconds);
       if (share >= kEverything || share < kLeastOfCaller || self >= total) continue;
+      // All functions without a name of a file: `[libcrypto.so.3]`.
+      if (row.Text("function").starts_with('[')) continue;
       threads.callers.push_back(
           {row.Text("function"), row.Text("module"), row.Count("total_samples").value_or(0), self, total, share});
       if (threads.callers.size() == kMostCallers) break;

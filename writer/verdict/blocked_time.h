@@ -8,8 +8,8 @@
 #define TBPROF_WRITER_VERDICT_BLOCKED_TIME_H_
 
 #include <array>
-#include <functional>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>

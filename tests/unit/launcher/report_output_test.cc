@@ -101,6 +101,27 @@ TEST(ReportText, NativeFunctions_WithoutPythonHaveCallers) {
   EXPECT_THAT(text, HasSubstr("2 threads, "));
 }
 
+TEST(ReportText, CallersOfNativeFunctions_HaveNamesAndAreAPart) {
+  nlohmann::json summary = MakeSummary();
+  nlohmann::json& group = summary["native"]["groups"][0];
+  const double whole = group["cpu_s"];
+  group["phases"] = nullptr;
+  group["top_total"] = nlohmann::json::array();
+  for (const auto& [name, share] :
+       {std::pair{"main", 1.0}, std::pair{"[libcrypto.so.3]", 0.9}, std::pair{"hash", 0.6}}) {
+    group["top_total"].push_back({{"function", name},
+                                  {"module", "app"},
+                                  {"self_samples", 0},
+                                  {"self_cpu_s", 0.0},
+                                  {"total_samples", 9},
+                                  {"total_cpu_s", share * whole}});
+  }
+  const absl::StatusOr<Report> report = ReportOf(summary);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_EQ(report->native.at(0).callers.size(), 1u);
+  EXPECT_EQ(report->native[0].callers[0].function, "hash");
+}
+
 TEST(ReportText, Tables_NameRankThreadsAndWindow) {
   const std::string text = ReportAsText(Made());
   EXPECT_THAT(text,
