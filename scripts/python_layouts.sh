@@ -58,6 +58,9 @@ typedef _PyInterpreterFrame Frame;
 typedef struct _frame Frame;
 #endif
 
+/* launcher/sampling/python_gil.h reads both at once. */
+_Static_assert(offsetof(struct _gil_runtime_state, locked) == offsetof(struct _gil_runtime_state, last_holder) + 8, "GIL");
+
 int main(void) {
   printf("PYTHON_LAYOUT(.minor = %d,", PY_MINOR_VERSION);
   AT(runtime_interpreters, _PyRuntimeState, interpreters.head);

@@ -65,7 +65,7 @@ bool ProcessSampler::FindRuntime(Time now) {
     return false;
   }
   reader_.emplace(runtime_.layout, runtime_.address, read_);
-  collector_.emplace(runtime_.layout, runtime_.address, read_);
+  gil_.emplace(runtime_.layout, runtime_.address, read_);
   names_.emplace(runtime_.layout, read_);
   failed_lists_ = 0;
   initialised_ = false;
@@ -120,7 +120,6 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
     return;
   }
   failed_lists_ = 0;
-  collector_->Read(reader_->interpreters());
   for (auto& [address, thread] : threads_) thread.seen = false;
   std::vector<int32_t> tids;
   for (size_t i = 0; i < reader_->threads().size(); ++i) {
@@ -131,11 +130,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   }
   std::sort(tids.begin(), tids.end());
   shared_ = std::adjacent_find(tids.begin(), tids.end()) != tids.end();
-  // From the oldest to the newest state: the newest one may still have the ids of the thread that created it.
-  auto& states = reader_->threads();
-  for (auto state = states.rbegin(); state != states.rend(); ++state) {
-    SampleThread(&*state, &threads_[state->address], now);
-  }
+  SampleThreads(now);
   for (auto at = threads_.begin(); at != threads_.end();) {
     if (at->second.seen) {
       ++at;
@@ -153,9 +148,26 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
     initialised_ = true;
     status_.state = kPythonSampled;
   }
-  if (now >= next_emit_ || pending_.size() + collecting_.size() + usage_.size() + blocked_.size() >= kMaxPending) {
+  if (now >= next_emit_ ||
+      pending_.size() + collecting_.size() + usage_.size() + blocked_.size() + holders_.size() >= kMaxPending) {
     Emit();
     next_emit_ = now + kEmitInterval;
+  }
+}
+
+void ProcessSampler::SampleThreads(Time now) {
+  gil_->Read(reader_->interpreters());
+  auto& states = reader_->threads();
+  // First the thread that holds the GIL, if it is known: it does not hold it for long.
+  const auto first = [&](const PythonReader::Thread& state) {
+    return !shared_ && gil_->IsHeldBy(state.address) && threads_[state.address].tid != 0;
+  };
+  const auto holder = std::ranges::find_if(states, first);
+  if (holder != states.end()) SampleThread(&*holder, &threads_[holder->address], now);
+  // From the oldest to the newest state: the newest one may still have the ids of the thread that created it.
+  for (size_t i = states.size(); i-- > 0;) {
+    if (states.begin() + static_cast<ptrdiff_t>(i) == holder) continue;
+    SampleThread(&states[i], &threads_[states[i].address], now);
   }
 }
 
@@ -202,6 +214,12 @@ void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
   thread->blocked.Take(ReadBlocked(process_.pid, thread->syscall.get()), thread->tid, ticks, &blocked_);
 }
 
+// Nobody waits for the GIL of a thread that is alone.
+void ProcessSampler::TakeHolder(uint64_t state, const Thread& thread, uint32_t node, uint64_t ticks) {
+  if (threads_.size() < 2 || !gil_->IsHeldBy(state) || !gil_->IsStillHeldBy(state)) return;
+  holders_.push_back({ticks, thread.tid, node});
+}
+
 void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, Time now) {
   if (!Identify(*state, thread, now)) {
     ++status_.unreadable;
@@ -217,7 +235,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   thread->on_cpu = on_cpu;
   if (!schedule || !thread->schedule || changed) thread->ran = now;
   thread->schedule = schedule;
-  const bool collecting = on_cpu && collector_->IsCollecting(state->interpreter, state->address);
+  const bool collecting = on_cpu && gil_->IsCollecting(state->interpreter, state->address);
   const uint64_t ticks = ReadTicks(clock_);
   TakeUsage(*state, thread, ticks, now);
   TakeBlocked(thread, ticks);
@@ -225,6 +243,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
     if (thread->second) return;
     ++status_.samples;
     Add(thread, thread->run.node, {false, false, ticks});
+    TakeHolder(state->address, *thread, thread->run.node, ticks);
     return;
   }
   uint32_t node = 0;
@@ -239,6 +258,7 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
       if (!thread->second) {
         ++status_.samples;
         Add(thread, node, {on_cpu, collecting, ticks});
+        TakeHolder(state->address, *thread, node, ticks);
       } else {
         CloseRun(thread);
         thread->run.node = node;
@@ -330,6 +350,7 @@ void ProcessSampler::Emit() {
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonCollecting, process_, std::exchange(collecting_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadBlocked, process_, std::exchange(blocked_, {}));
+  EmitRows<ThreadUsageFact>(emit_, FrameType::kGilHolders, process_, std::exchange(holders_, {}));
   if (limits_read_ && limits_.has_quota()) EmitLimits(/*whole=*/false);
   const Time now = std::chrono::steady_clock::now();
   if (status_.state != 0 && (now >= next_status_ || status_.state != emitted_status_.state ||

@@ -17,7 +17,7 @@
 
 #include "launcher/sampling/blocked_in.h"
 #include "launcher/sampling/cpu_limits.h"
-#include "launcher/sampling/python_collector.h"
+#include "launcher/sampling/python_gil.h"
 #include "launcher/sampling/python_reader.h"
 #include "launcher/sampling/python_runtime.h"
 #include "launcher/sampling/sampled_process.h"
@@ -71,10 +71,12 @@ class ProcessSampler {
   bool FindRuntime(Time now);
   void Refuse(PythonState state, const std::string& reason);
   void HandleListError(Time now);
+  void SampleThreads(Time now);
   void SampleThread(PythonReader::Thread* state, Thread* thread, Time now);
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
   bool IsSecondState(const Thread& thread, uint32_t node) const;
   void TakeBlocked(Thread* thread, uint64_t ticks);
+  void TakeHolder(uint64_t state, const Thread& thread, uint32_t node, uint64_t ticks);
   void TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now);
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
   struct Sampled {
@@ -98,7 +100,7 @@ class ProcessSampler {
   ThreadIds ids_;
   PythonRuntime runtime_;
   std::optional<PythonReader> reader_;
-  std::optional<PythonCollector> collector_;
+  std::optional<PythonGil> gil_;
   std::optional<ThreadNames> names_;
   StackTrie trie_;
   std::map<uint64_t, Thread> threads_;  // by the address of the thread state
@@ -106,6 +108,7 @@ class ProcessSampler {
   std::vector<PythonSample> pending_, collecting_;  // `collecting_`: samples of garbage collection
   std::vector<ThreadUsageRow> usage_;
   std::vector<ThreadBlockedRow> blocked_;
+  std::vector<GilHolderRow> holders_;
   CpuLimitsReader limits_;
   bool limits_read_ = false;  // since sampling was switched on
   Time next_lookup_{}, next_emit_{}, next_status_{};

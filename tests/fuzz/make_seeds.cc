@@ -225,6 +225,11 @@ void AddUsageToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
   const ThreadUsageRow rows[] = {
       {ticks, 1000, 10, tid, 0}, {ticks + 50, 3000, 20, tid, 1}, {ticks + 90, 1000, 5, 77, 0}};
   add(FrameType::kThreadUsage, {Bytes(usage), Bytes(rows)});
+  const ThreadUsageFact holder{1, 3};
+  const GilHolderRow holders[] = {{ticks + 10, tid, 2}, {ticks + 20, tid, 1}, {ticks + 30, 77, 9}};
+  add(FrameType::kGilHolders, {Bytes(holder), Bytes(holders)});
+  const GpuHeldFact held{ticks + 95, 1, 0};
+  add(FrameType::kGpuHeld, {Bytes(held)});
   CpuLimitsFact limits{ticks, 1, 2, 150'000, 100'000, 40, 1};
   add(FrameType::kCpuLimits, {Bytes(limits)});
   limits.ticks += 100;

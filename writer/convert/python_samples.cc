@@ -16,9 +16,6 @@
 namespace tbprof {
 namespace {
 
-// The interval of --sample-rate=100, for processes whose status has no interval.
-constexpr uint32_t kUsualIntervalUs = 10'000;
-constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
 constexpr int64_t kPsPerUs = 1'000'000;
 constexpr double kLongestPs = 4e18;
 constexpr uint64_t kLostShareOfANote = 100;
@@ -152,9 +149,7 @@ void PythonSamples::TakeSample(const PythonProcessFacts& process, uint32_t owner
     ++left_out_;
     return leave_out(ConservedCause::kTooMany, run.samples);
   }
-  const uint32_t interval_us = process.IntervalAt(run.first);
-  run.interval_us =
-      interval_us == 0 ? kUsualIntervalUs : std::clamp(interval_us, kShortestIntervalUs, kLongestIntervalUs);
+  run.interval_us = process.IntervalAt(run.first);
   run.stack = stacks_.StackOf(process, frame);
   // A thread state without frames, of another interpreter, is no evidence.
   if (PythonLastSample& last = last_[thread]; run.last >= last.ticks && run.stack != 0) last = {run.last, run.stack};

@@ -16,6 +16,7 @@
 #include "writer/convert/core_stacks.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/driver_memory.h"
+#include "writer/convert/gil_holders.h"
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/gpu_call_stacks.h"
 #include "writer/convert/gpu_in_steps.h"
@@ -174,6 +175,7 @@ class Builder {
       if (frame.type == FrameType::kNativeSamples) native_.Take(frame);
       usage_.Take(frame);
       blocked_.Take(frame);
+      holders_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -419,15 +421,16 @@ class Builder {
   // Samples get the bytes that exact events left of the budget, and at least a small part of it: exact events are never
   // removed for samples.
   void AddSampled() {
-    constexpr uint64_t kLeastShare = 16;
+    constexpr uint64_t kLeastShare = 16, kLeastShareOfGil = 64;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
     const uint64_t left = most - std::min(most, timeline_.expected_bytes);
     // Before python_.Finish: exact stacks replace the last samples.
     AddCores(window_, facts_, {&python_stacks_, native_.stacks(), &modules_}, &model_, &timeline_);
+    const uint64_t gil = holders_.Finish(most / kLeastShareOfGil);
     const uint64_t python = python_.Finish(std::max(left, most / kLeastShare));
     AddCoreNotes(&timeline_);
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
-    timeline_.expected_bytes += python + native;
+    timeline_.expected_bytes += gil + python + native;
     usage_.Finish();
     MeasureCpuOfSamples(&timeline_);
     blocked_.Finish();
@@ -519,6 +522,7 @@ class Builder {
   NativeSamples native_{&window_, &facts_, &model_, &modules_, &conservation_, &timeline_};
   UsageLines usage_{&window_, &facts_, &model_, &timeline_};
   BlockedLines blocked_{&window_, &facts_, &model_, &timeline_};
+  GilHolders holders_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

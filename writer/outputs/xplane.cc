@@ -436,6 +436,9 @@ absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
     EventWriter events(timeline, &plane, &flows, &links, calls, counted);
     PythonLineWriter python(timeline, &plane);
     NativeLineWriter native(timeline, &plane);
+    for (const uint32_t process : host_plane.processes) {
+      if (!host_plane.merged) python.WriteGil(process, &line_id);
+    }
     for (uint32_t index : host_plane.threads) {
       const Thread& thread = timeline.threads[index];
       const std::string name = LineName(timeline, thread, host_plane.merged);

@@ -26,8 +26,8 @@ constexpr int64_t kShortShare = 20;  // 1/20 of the capture's length
 // When the viewer opens a profile, it folds each row with more lines than this: the threads of a pool would fold the
 // row of the program.
 constexpr size_t kMostLinesOpen = 20;
-// Lines of such a row other than threads and input: steps, phases, counters, memory.
-constexpr size_t kOtherLines = 4;
+// Lines of such a row other than threads and input: steps, phases, counters, memory, GIL.
+constexpr size_t kOtherLines = 5;
 constexpr size_t kFewestThreads = 4;
 
 // The pages count only the threads of `/host:CPU`, and steps are made only from these threads.

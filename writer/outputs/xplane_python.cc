@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/xplane_python.h"
 
+#include <algorithm>
 #include <string>
 
 #include "writer/base/text.h"
+#include "writer/base/utf8.h"
 #include "writer/timeline/python_place.h"
 #include "writer/timeline/schema.h"
 
@@ -51,6 +53,35 @@ void PythonLineWriter::Write(uint32_t thread, std::string_view thread_line, uint
     if (span.line >= 0) line.Int64(Stat::kSourceLine, span.line);
     line.End();
   }
+}
+
+std::span<const GilSpan> GilSpansOf(const Timeline& timeline, uint32_t process) {
+  const auto of_process = std::ranges::equal_range(timeline.python.gil_spans, process, {}, [&](const GilSpan& span) {
+    return timeline.threads[span.thread].process;
+  });
+  return {of_process.begin(), of_process.end()};
+}
+
+void PythonLineWriter::WriteGil(uint32_t process, uint64_t* line_id) {
+  const std::span<const GilSpan> spans = GilSpansOf(timeline_, process);
+  if (spans.empty()) return;
+  LineBuilder& line = plane_->AddLine((*line_id)++, kGilLine);
+  line.ReserveEvents(spans.size(), kExpectedSpanBytes);
+  for (const GilSpan& span : spans) {
+    line.Begin(span.is_of_thread ? ThreadIdOf(span.thread) : EventIdOf(span.function), span.start_ps, span.duration_ps);
+    line.Int64(Stat::kSamples, span.samples);
+    if (!span.is_of_thread && span.line >= 0) line.Int64(Stat::kSourceLine, span.line);
+    line.End();
+  }
+}
+
+uint32_t PythonLineWriter::ThreadIdOf(uint32_t thread) {
+  uint32_t& id = thread_ids_[thread];
+  if (id != 0) return id;
+  const Thread& of = timeline_.threads[thread];
+  const std::string name = of.is_main ? "main thread" : ValidUtf8(of.name);
+  // The reader takes events with other beginnings for steps.
+  return id = plane_->EventId(StrCat("GIL: ", name, of.is_line ? "" : StrCat("/", of.tid)));
 }
 
 }  // namespace tbprof

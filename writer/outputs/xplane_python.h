@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,9 @@ inline size_t PythonSpanCount(const Timeline& timeline, uint32_t thread) {
   const PythonThread* samples = timeline.python.OfThread(thread);
   return samples == nullptr ? 0 : samples->spans.size();
 }
+
+// The spans of PythonTimeline::gil_spans of a process. Processes that share a row have no such line.
+std::span<const GilSpan> GilSpansOf(const Timeline& timeline, uint32_t process);
 
 // The texts of Python stacks that the events of one plane refer to.
 class PythonTexts {
@@ -56,13 +60,17 @@ class PythonLineWriter {
 
   // Writes nothing if the thread has no spans. `thread_line`: the name of the thread's own line.
   void Write(uint32_t thread, std::string_view thread_line, uint64_t* line_id);
+  // Likewise, who held the GIL of a process.
+  void WriteGil(uint32_t process, uint64_t* line_id);
 
  private:
   uint32_t EventIdOf(uint32_t function);
+  uint32_t ThreadIdOf(uint32_t thread);
 
   const Timeline& timeline_;
   PlaneBuilder* plane_;
   std::vector<uint32_t> event_ids_;  // by function; 0: none yet
+  absl::flat_hash_map<uint32_t, uint32_t> thread_ids_;
 };
 
 }  // namespace tbprof

@@ -47,6 +47,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
   }
   for (const HostPlane& plane : planes) {
     for (const uint32_t process : plane.processes) {
+      if (!plane.merged) add_line(GilSpansOf(timeline, process).size());
       for (const EstimateLine& line : TorchEstimates(timeline, process)) {
         add_line(line.bars.size() + (line.note.empty() ? 0 : 1));
       }

@@ -106,7 +106,8 @@ class Counter {
     });
     // Sampled functions may have the same names as calls.
     if (!good || name.ends_with(kPythonLine) || name.ends_with(kNativeLine)) return good;
-    for (const std::string_view other : {kStepsLine, kPhasesLine, kMemoryLine, kEstimatesLine, kCountersLine}) {
+    for (const std::string_view other :
+         {kStepsLine, kPhasesLine, kMemoryLine, kEstimatesLine, kCountersLine, kGilLine}) {
       if (name == other) return true;
     }
     for (const auto& [id, count] : events) plane->events[id] += count;

@@ -75,6 +75,7 @@ enum class FrameType : uint16_t {
   kNotKept = 35,           // NotKeptFact, NotKeptRow[]: kinds of the records in all GapFacts so far
   kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]
   kGpuHeld = 37,           // GpuHeldFact: what CUPTI held when a process ended
+  kGilHolders = 38,        // ThreadUsageFact, GilHolderRow[]
 };
 
 enum FrameFlag : uint16_t {

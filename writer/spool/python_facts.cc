@@ -9,14 +9,17 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostIntervals = 1u << 12;  // of a process
+constexpr uint32_t kUsualIntervalUs = 10'000;
+constexpr uint32_t kShortestIntervalUs = 100, kLongestIntervalUs = 10'000'000;
 constexpr size_t kLongestReason = 500;
 
 }  // namespace
 
 uint32_t PythonProcessFacts::IntervalAt(uint64_t ticks) const {
-  if (intervals_us.empty()) return 0;
+  if (intervals_us.empty()) return kUsualIntervalUs;
   const auto after = intervals_us.upper_bound(ticks);
-  return after == intervals_us.begin() ? after->second : std::prev(after)->second;
+  const uint32_t interval_us = after == intervals_us.begin() ? after->second : std::prev(after)->second;
+  return std::clamp(interval_us, kShortestIntervalUs, kLongestIntervalUs);
 }
 
 bool PythonFacts::Take(const Frame& frame) {

@@ -59,7 +59,7 @@ struct PythonProcessFacts {
     const auto found = node_index.find(node);
     return found == node_index.end() ? 0 : found->second;
   }
-  // The interval between two samples at that time; 0: not known.
+  // The interval between two samples at that time; if it is not known, that of --sample-rate=100.
   uint32_t IntervalAt(uint64_t ticks) const;
 };
 

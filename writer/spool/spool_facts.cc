@@ -289,7 +289,8 @@ class FactReader {
 
   // Frames that the second pass reads.
   static bool IsOfThreadLines(const Frame& frame) {
-    return frame.type == FrameType::kThreadUsage || frame.type == FrameType::kThreadBlocked;
+    return frame.type == FrameType::kThreadUsage || frame.type == FrameType::kThreadBlocked ||
+           frame.type == FrameType::kGilHolders;
   }
 
   bool TakeCounts(const Frame& frame) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payloads of the spool's frames kThreadUsage, kThreadBlocked and kCpuLimits.
+// Payloads of the spool's frames kThreadUsage, kThreadBlocked, kGilHolders and kCpuLimits.
 //
 // Process: the launcher writes, the converter reads and does not trust the values.
 #ifndef TBPROF_WRITER_SPOOL_USAGE_ROWS_H_
@@ -54,6 +54,13 @@ struct ThreadBlockedRow {
   uint16_t reserved;
 };
 static_assert(sizeof(ThreadBlockedRow) == 32);
+// The thread that held the GIL when a sample of it was taken.
+struct GilHolderRow {
+  uint64_t ticks;
+  int32_t tid;    // as ThreadFact::tid
+  uint32_t node;  // as PythonSample::node
+};
+static_assert(sizeof(GilHolderRow) == 16);
 struct CpuLimitsFact {
   uint64_t ticks;
   uint32_t process_serial;

@@ -70,6 +70,26 @@ struct PythonThread {
   std::vector<PythonTally> tallies;  // sorted by stack
 };
 
+// A sample of a thread that held the GIL. Only of processes with several threads in Python.
+struct GilHolder {
+  int64_t at_ps = 0;
+  int64_t period_ps = 0;  // between two samples
+  uint32_t thread = 0;    // index into Timeline::threads
+  uint32_t stack = 0;     // index into PythonTimeline::stacks
+};
+
+// Consecutive samples in which a thread held the GIL, and in them those with one function as the innermost frame. Only
+// of processes in which several threads held it.
+struct GilSpan {
+  int64_t start_ps = 0;
+  int64_t duration_ps = 0;
+  uint32_t thread = 0;        // index into Timeline::threads
+  bool is_of_thread = false;  // whatever its functions: no function
+  uint32_t function = 0;      // index into PythonTimeline::functions
+  int32_t line = -1;          // of the first sample; -1: not known
+  uint32_t samples = 0;
+};
+
 // The stack of a thread of a process that a signal ended: of its last sample, or of the core file.
 struct PythonLastStack {
   uint32_t thread = 0;  // index into Timeline::threads
@@ -102,6 +122,8 @@ struct PythonTimeline {
   std::vector<PythonStack> stacks;
   std::vector<PythonThread> threads;     // sorted by thread; those with samples
   std::vector<PythonProcess> processes;  // sorted by process
+  std::vector<GilHolder> holders;        // of all processes, in order of time
+  std::vector<GilSpan> gil_spans;        // by process; of each (start ascending, duration descending)
   // The command's come first; within a process the main thread's, then the latest.
   std::vector<PythonLastStack> last_stacks;
   uint64_t samples_without_run = 0;  // only in the tallies

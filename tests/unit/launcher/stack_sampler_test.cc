@@ -51,6 +51,9 @@ class Spool {
         case FrameType::kThreadBlocked:
           EXPECT_EQ((size - sizeof(ThreadUsageFact)) % sizeof(ThreadBlockedRow), 0u);
           break;
+        case FrameType::kGilHolders:
+          TakeHolders(bytes, size);
+          break;
         case FrameType::kCpuLimits:
           EXPECT_EQ(size, sizeof(CpuLimitsFact));
           ++limits;
@@ -71,6 +74,8 @@ class Spool {
   std::map<uint32_t, PythonNode> nodes;
   std::vector<PythonSample> samples;
   std::map<int32_t, std::vector<ThreadUsageRow>> usage;  // by tid
+  std::map<std::string, size_t> holders;                 // samples that held the GIL, by function
+  std::set<int32_t> holding;                             // their tids
   size_t limits = 0;
   PythonStatusFact status = {};
   std::string reason;
@@ -117,6 +122,16 @@ class Spool {
         EXPECT_GE(row.run_delay_ns, rows.back().run_delay_ns);
       }
       rows.push_back(row);
+    }
+  }
+  void TakeHolders(const uint8_t* bytes, size_t size) {
+    EXPECT_EQ((size - sizeof(ThreadUsageFact)) % sizeof(GilHolderRow), 0u);
+    for (size_t at = sizeof(ThreadUsageFact); at < size; at += sizeof(GilHolderRow)) {
+      GilHolderRow row;
+      std::memcpy(&row, bytes + at, sizeof(row));
+      EXPECT_TRUE(row.node == 0 || nodes.contains(row.node));
+      ++holders[row.node == 0 ? "" : names[nodes[row.node].code]];
+      holding.insert(row.tid);
     }
   }
 
@@ -199,6 +214,66 @@ TEST_F(StackSamplerTest, IdleThread_IsOneRunWithoutCpu) {
   for (const PythonSample& sample : spool_.samples) nodes.insert(sample.node);
   EXPECT_LE(nodes.size(), 2u);  // before it waits, and while it waits
   EXPECT_LT(spool_.on_cpu * 10, spool_.total);
+}
+
+// `compress` releases the GIL for nearly all of its time, `loop` holds it.
+TEST_F(StackSamplerTest, ThreadInACallThatReleasesTheGil_DoesNotHoldIt) {
+  PythonProgram program(AnyPython(), R"(
+import threading, zlib
+def compress():
+    data = bytes(range(256)) * 20000
+    while True: zlib.compress(data, 9)
+def loop():
+    while True:
+        for i in range(1000): pass
+threading.Thread(target=compress, daemon=True).start()
+threading.Thread(target=loop, daemon=True).start()
+print('ready', flush=True)
+import sys
+sys.stdin.read()
+)");
+  ASSERT_TRUE(program.WaitUntilReady());
+  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+  sampler.SetArmed(true);
+  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.holders["loop"] >= 200; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  EXPECT_LT(spool_.holders["compress"] * 10, spool_.holders["loop"]);
+  EXPECT_EQ(spool_.holders.count("<module>"), 0u);  // blocked in read()
+}
+
+// A thread that sleeps with the GIL held stops all others.
+TEST_F(StackSamplerTest, SleepingThreadThatHoldsTheGil_IsSampled) {
+  PythonProgram program(AnyPython(), R"(
+import ctypes, sys, threading
+def stop():
+    sleep = ctypes.PyDLL(None).usleep
+    while True: sleep(400000)
+threading.Thread(target=stop, daemon=True).start()
+print('ready', flush=True)
+sys.stdin.read()
+)");
+  ASSERT_TRUE(program.WaitUntilReady());
+  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+  sampler.SetArmed(true);
+  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.holders["stop"] >= 200; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  EXPECT_EQ(spool_.holding.size(), 1u);
+}
+
+TEST_F(StackSamplerTest, ThreadThatIsAlone_IsNoHolder) {
+  PythonProgram program(AnyPython(), "print('ready', flush=True)\nwhile True: pass\n");
+  ASSERT_TRUE(program.WaitUntilReady());
+  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+  sampler.SetArmed(true);
+  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.total >= 200; }));
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  EXPECT_TRUE(spool_.holding.empty());
 }
 
 TEST_F(StackSamplerTest, ProgramWithoutPython_HasNoStatus) {

@@ -143,6 +143,103 @@ TEST(PythonSamples, SamplesOfACollectingThread_AreCountedInRunsAndTallies) {
   ExpectEachOutputIsGood(timeline);
 }
 
+TEST(PythonSamples, HoldersOfTheGil_AreInOrderWithTheirStacks) {
+  SpoolMaker spool = Sampled();
+  const auto later = GilHolderRow{300 * kMs, 100, 4}, sooner = GilHolderRow{120 * kMs, 101, 3};
+  spool.GilHolders(1, 1, {later, sooner});
+  const Timeline timeline = BuildGood(spool);
+  const std::vector<GilHolder>& holders = timeline.python.holders;
+  ASSERT_EQ(holders.size(), 2u);
+  EXPECT_EQ(holders[0].at_ps, 119'000'000'000);  // the window begins at 1 ms
+  EXPECT_EQ(timeline.threads[holders[0].thread].tid, 101);
+  EXPECT_EQ(timeline.threads[holders[1].thread].tid, 100);
+  const uint32_t function = timeline.python.stacks[holders[0].stack].function;
+  EXPECT_EQ(timeline.strings.Get(timeline.python.functions[function].name), "Model.forward");
+  EXPECT_EQ(holders[1].period_ps, 10'000'000'000);
+  EXPECT_EQ(timeline.corrupt_records, 0u);
+}
+
+TEST(PythonSamples, HoldersOfTheGil_AreInTheSummary) {
+  SpoolMaker spool = Sampled();
+  spool.GilHolders(1, 1, {{120 * kMs, 101, 4}, {130 * kMs, 101, 4}, {140 * kMs, 100, 3}});
+  const Json gil = Json::parse(SummaryJson(BuildGood(spool), {}, {}))["python"]["gil"];
+  ASSERT_EQ(gil.size(), 1u);
+  EXPECT_EQ(gil[0]["samples"], 3);
+  EXPECT_EQ(gil[0]["held_s"], 0.03);
+  EXPECT_EQ(gil[0]["thread_count"], 2);
+  EXPECT_EQ(gil[0]["top_threads"][0]["thread"], "Loader-3");
+  EXPECT_EQ(gil[0]["top_lines"][0]["function"], "decode");
+  EXPECT_EQ(gil[0]["top_lines"][0]["samples"], 2);
+  EXPECT_EQ(gil[0]["top_lines"].size(), 2u);
+}
+
+// `Loader-3/101 100+30 x3`, in milliseconds, with the function in place of the thread for a span of a function.
+std::vector<std::string> GilSpansOfTimeline(const Timeline& timeline) {
+  std::vector<std::string> out;
+  for (const GilSpan& span : timeline.python.gil_spans) {
+    const std::string name = span.is_of_thread ? std::to_string(timeline.threads[span.thread].tid)
+                                               : timeline.strings.Get(timeline.python.functions[span.function].name) +
+                                                     ":" + std::to_string(span.line);
+    out.push_back(name + " " + std::to_string(span.start_ps / 1'000'000'000) + "+" +
+                  std::to_string(span.duration_ps / 1'000'000'000) + " x" + std::to_string(span.samples));
+  }
+  return out;
+}
+
+TEST(PythonSamples, HoldersOfTheGil_BecomeSpansOfThreadsAndFunctions) {
+  SpoolMaker spool = Sampled();
+  // The thread 101 in two functions and without frames, then 100, then after a gap 100 again.
+  spool.GilHolders(1, 1, {{101 * kMs, 101, 4}, {111 * kMs, 101, 4}, {121 * kMs, 101, 3}, {131 * kMs, 101, 0}});
+  spool.GilHolders(1, 1, {{141 * kMs, 100, 3}, {301 * kMs, 100, 3}});
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_THAT(GilSpansOfTimeline(timeline),
+              ElementsAre("101 95+40 x4", "decode:5 95+20 x2", "Model.forward:12 115+10 x1", "100 135+10 x1",
+                          "Model.forward:12 135+10 x1", "100 295+10 x1", "Model.forward:12 295+10 x1"));
+  ExpectEachOutputIsGood(timeline);
+  XSpace space;
+  ASSERT_TRUE(space.ParseFromString(Written(timeline, "xplane")));
+  const XPlane& plane = space.planes(0);
+  const auto line = std::ranges::find(plane.lines(), "GIL holder (sampled)", &XLine::name);
+  ASSERT_NE(line, plane.lines().end());
+  ASSERT_EQ(line->events_size(), 7);
+  EXPECT_EQ(plane.event_metadata().at(line->events(0).metadata_id()).name(), "GIL: Loader-3/101");
+  EXPECT_EQ(plane.event_metadata().at(line->events(1).metadata_id()).name(), "decode (data.py:5)");
+  EXPECT_EQ(plane.event_metadata().at(line->events(3).metadata_id()).name(), "GIL: main thread/100");
+}
+
+TEST(PythonSamples, GilOfOneThread_HasNoSpans) {
+  SpoolMaker spool = Sampled();
+  spool.GilHolders(1, 1, {{101 * kMs, 101, 4}, {111 * kMs, 101, 4}});
+  EXPECT_TRUE(BuildGood(spool).python.gil_spans.empty());
+}
+
+// Two threads take turns at each sample.
+TEST(PythonSamples, SpansOfTheGilBeyondTheLimit_AreCounted) {
+  SpoolMaker spool = Sampled();
+  std::vector<GilHolderRow> rows;
+  for (uint64_t i = 0; i < 800; ++i) rows.push_back({100 * kMs + i * kMs, i % 2 == 0 ? 100 : 101, 3});
+  spool.GilHolders(1, 1, rows);
+  const Timeline all = BuildGood(spool);
+  EXPECT_EQ(all.python.gil_spans.size(), 1600u);
+  TimelineRequest request;
+  request.max_profile_size = 300'000;
+  const Timeline cut = BuildGood(spool, request);
+  // About 130: which of equal length stay depends on their starts.
+  EXPECT_LT(cut.python.gil_spans.size(), 300u);
+  EXPECT_GE(cut.python.gil_spans.size() + 2 * cut.python.spans_left_out, 1600u);
+  EXPECT_EQ(cut.python.holders.size(), 800u);
+  ExpectEachOutputIsGood(cut);
+}
+
+TEST(PythonSamples, HoldersThatCannotBe_AreCounted) {
+  SpoolMaker spool = Sampled();
+  spool.GilHolders(1, 1, {{120 * kMs, 0, 3}, {120 * kMs, 100, 99}, {kLatestTicks, 100, 3}, {0, 100, 3}});
+  spool.GilHolders(1, 1, {{5000 * kMs, 100, 3}});  // behind the window
+  const Timeline timeline = BuildGood(spool);
+  EXPECT_TRUE(timeline.python.holders.empty());
+  EXPECT_EQ(timeline.corrupt_records, 4u);
+}
+
 TEST(PythonSamples, FramesThatComeBehindTheirSamples_AreFound) {
   SpoolMaker spool = Program();
   spool.PythonSamples(1, 1, {At(100, 190, 3, 10)});

@@ -450,6 +450,9 @@ class SpoolMaker {
   SpoolMaker& ThreadBlocked(uint32_t segment, uint32_t process, const std::vector<ThreadBlockedRow>& rows) {
     return PythonRows<ThreadUsageFact>(FrameType::kThreadBlocked, segment, process, rows);
   }
+  SpoolMaker& GilHolders(uint32_t segment, uint32_t process, const std::vector<GilHolderRow>& rows) {
+    return PythonRows<ThreadUsageFact>(FrameType::kGilHolders, segment, process, rows);
+  }
   SpoolMaker& ThreadUsage(uint32_t segment, uint32_t process, const std::vector<ThreadUsageRow>& rows) {
     return PythonRows<ThreadUsageFact>(FrameType::kThreadUsage, segment, process, rows);
   }
