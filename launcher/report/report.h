@@ -95,6 +95,19 @@ struct WaitRow {
   double total_s = 0, longest_s = 0;
 };
 
+// A process with several threads that run Python.
+struct GilAnswer {
+  std::string process;
+  int64_t pid = 0;
+  uint64_t samples = 0;  // in which a thread held the GIL
+  uint64_t thread_count = 0;
+  double held_s = 0;            // the time that they stand for
+  double by_one_thread = 0;     // share of the samples: of the thread with most
+  std::vector<PythonRow> rows;  // on_cpu_s and total_s are not known
+  // Without a second thread that wants it, the GIL holds nobody up.
+  bool is_shared() const { return by_one_thread <= 0.95; }
+};
+
 struct KernelRow {
   std::string name;
   uint64_t calls = 0;
@@ -173,6 +186,7 @@ struct Report {
   std::vector<PythonThreads> python;
   std::vector<NativeThreads> native;
   std::vector<WaitRow> waits;
+  std::vector<GilAnswer> gil;
   std::vector<GpuAnswer> gpus;
   MemoryAnswer memory;
   std::vector<RankAnswer> ranks;

@@ -246,6 +246,7 @@ absl::Status ReadAnswers(const nlohmann::json& summary, const std::string& path,
   report->python = ReadPython(root);
   report->native = ReadNative(root);
   report->waits = ReadWaits(root);
+  report->gil = ReadGil(root);
   report->gpus = ReadGpus(root);
   report->memory = ReadMemory(root);
   report->errors = root.Texts("errors");

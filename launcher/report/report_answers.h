@@ -29,6 +29,7 @@ absl::StatusOr<std::vector<RankAnswer>> ReadRanks(const nlohmann::json& summary,
 std::vector<PythonThreads> ReadPython(const Fields& root);
 std::vector<NativeThreads> ReadNative(const Fields& root);
 std::vector<WaitRow> ReadWaits(const Fields& root);
+std::vector<GilAnswer> ReadGil(const Fields& root);
 
 // For a section of `by_rank`, which has no split.
 VerdictAnswer ReadVerdictOfRank(const Fields& section);

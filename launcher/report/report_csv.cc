@@ -149,6 +149,18 @@ std::string ReportAsCsv(const Report& report) {
              .calls = row.calls,
              .total_s = row.total_s});
   }
+  for (const GilAnswer& gil : report.gil) {
+    for (const PythonRow& row : gil.rows) {
+      out.Add({.section = "gil",
+               .process = StrCat(gil.process, " (", gil.pid, ")"),
+               .name = row.function,
+               .file = row.file,
+               .line = row.line,
+               .calls = row.samples,
+               .total_s = row.self_s,
+               .share = row.share});
+    }
+  }
   for (const GpuAnswer& gpu : report.gpus) {
     const std::string device = StrCat("GPU ", gpu.number);
     out.Add({.section = "gpus",

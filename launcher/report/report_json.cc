@@ -204,6 +204,28 @@ OrderedJson WaitsJson(const Report& report) {
   return waits;
 }
 
+OrderedJson GilJson(const Report& report) {
+  OrderedJson out = OrderedJson::array();
+  for (const GilAnswer& gil : report.gil) {
+    OrderedJson lines = OrderedJson::array();
+    for (const PythonRow& row : gil.rows) {
+      lines.push_back({{"file", row.file},
+                       {"line", OrNull(row.line)},
+                       {"function", row.function},
+                       {"samples", row.samples},
+                       {"held_s", row.self_s},
+                       {"share", row.share}});
+    }
+    out.push_back({{"process", gil.process},
+                   {"pid", gil.pid},
+                   {"thread_count", gil.thread_count},
+                   {"samples", gil.samples},
+                   {"held_s", gil.held_s},
+                   {"lines", std::move(lines)}});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string ReportAsJson(const Report& report) {
@@ -227,6 +249,7 @@ std::string ReportAsJson(const Report& report) {
   out["python"] = PythonJson(report);
   out["native"] = NativeJson(report);
   out["waits"] = WaitsJson(report);
+  out["gil"] = GilJson(report);
   out["gpus"] = GpusJson(report);
   out["memory"] = MemoryJson(report.memory);
   out["ranks"] = RanksJson(report);

@@ -126,6 +126,22 @@ Part WaitPart(const Report& report) {
   return part;
 }
 
+Part GilPart(const Report& report) {
+  Part part{58, "Python lines that held the GIL, whole profile", "| samples | time | line |\n|---|---|---|\n", {}};
+  for (const GilAnswer& gil : report.gil) {
+    if (!gil.is_shared()) continue;
+    part.rows.push_back(StrCat("| | ", HumanSeconds(gil.held_s), " | ", RankPrefix(report), Code(gil.process), " ",
+                               gil.pid, ", ", gil.thread_count, " threads |"));
+    for (const PythonRow& row : gil.rows) {
+      part.rows.push_back(StrCat("| ", Percent(row.share), " | ", HumanSeconds(row.self_s), " | ",
+                                 Code(StrCat(row.file, row.line.has_value() ? StrCat(":", *row.line) : "")), " ",
+                                 Code(row.function), " |"));
+    }
+    if (part.rows.size() >= 20) break;
+  }
+  return part;
+}
+
 Part GpuPart(const Report& report) {
   Part part{65, "GPUs, whole profile", "| time | calls | kernel or copy |\n|---|---|---|\n", {}};
   for (const GpuAnswer& gpu : report.gpus) {
@@ -244,8 +260,9 @@ std::string ReportAsMarkdown(const Report& report, size_t tokens) {
   std::vector<Part> parts = {LeadPart(report), EvidencePart(report), SplitPart(report), ProfilePart(report)};
   for (Part& part : PythonParts(report)) parts.push_back(std::move(part));
   for (Part& part : NativeParts(report)) parts.push_back(std::move(part));
-  for (Part& part : std::vector<Part>{WaitPart(report), GpuPart(report), MemoryPart(report), RankPart(report),
-                                      NotRecordedPart(report), WarningPart(report), NextPart(report)}) {
+  for (Part& part :
+       std::vector<Part>{GilPart(report), WaitPart(report), GpuPart(report), MemoryPart(report), RankPart(report),
+                         NotRecordedPart(report), WarningPart(report), NextPart(report)}) {
     parts.push_back(std::move(part));
   }
   const size_t most = tokens * kBytesPerToken;

@@ -137,6 +137,30 @@ std::vector<WaitRow> ReadWaits(const Fields& root) {
   return out;
 }
 
+std::vector<GilAnswer> ReadGil(const Fields& root) {
+  std::vector<GilAnswer> out;
+  for (const Fields& fields : root.Object("python").Objects("gil")) {
+    GilAnswer gil;
+    gil.process = fields.Text("process");
+    gil.pid = fields.Integer("pid").value_or(0);
+    gil.samples = fields.Count("samples").value_or(0);
+    gil.thread_count = fields.Count("thread_count").value_or(0);
+    gil.held_s = fields.Seconds("held_s");
+    const auto samples = static_cast<double>(gil.samples);
+    for (const Fields& thread : fields.Objects("top_threads")) {
+      const double of_thread = static_cast<double>(thread.Count("samples").value_or(0));
+      gil.by_one_thread = std::max(gil.by_one_thread, ShareOf(of_thread, samples));
+    }
+    for (const Fields& line : fields.Objects("top_lines")) {
+      const uint64_t count = line.Count("samples").value_or(0);
+      gil.rows.push_back({line.Text("file"), line.Text("function"), line.Integer("line"), count, line.Seconds("held_s"),
+                          0, 0, ShareOf(static_cast<double>(count), samples)});
+    }
+    out.push_back(std::move(gil));
+  }
+  return out;
+}
+
 std::vector<GpuAnswer> ReadGpus(const Fields& root) {
   std::vector<GpuAnswer> out;
   for (const Fields& fields : root.Objects("gpus")) {

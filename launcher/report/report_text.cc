@@ -141,6 +141,28 @@ Table WaitTable(const Report& report) {
   return table;
 }
 
+Table GilTable(const Report& report) {
+  Table table;
+  for (size_t i = 0; i < std::min<size_t>(2, report.gil.size()); ++i) {
+    const GilAnswer& gil = report.gil[i];
+    if (!gil.is_shared()) continue;
+    AddHeading(StrCat("Python lines that held the GIL (", RankPrefix(report), gil.process, " ", gil.pid, ", ",
+                      gil.thread_count, " threads, whole profile: ", HumanCount(gil.samples), " samples)"),
+               &table);
+    const size_t most = i == 0 ? kRows - 1 : 2;
+    for (size_t row = 0; row < gil.rows.size(); ++row) {
+      if (row >= most) {
+        table.left_out += gil.rows.size() - row;
+        break;
+      }
+      const PythonRow& line = gil.rows[row];
+      table.lines.push_back(
+          Row(absl::StrFormat("%10s%10s  ", Percent(line.share), HumanSeconds(line.self_s)), PythonPlace(line)));
+    }
+  }
+  return table;
+}
+
 Table GpuTable(const Report& report) {
   Table table;
   for (const GpuAnswer& gpu : report.gpus) {
@@ -258,9 +280,9 @@ Table NoteTable(const Report& report) {
 }  // namespace
 
 std::string ReportAsText(const Report& report) {
-  std::vector<Table> tables = {LeadTable(report),   ProfileTable(report), PythonTable(report),
-                               NativeTable(report), WaitTable(report),    GpuTable(report),
-                               MemoryTable(report), RankTable(report),    NoteTable(report)};
+  std::vector<Table> tables = {LeadTable(report),   ProfileTable(report), PythonTable(report), GilTable(report),
+                               NativeTable(report), WaitTable(report),    GpuTable(report),    MemoryTable(report),
+                               RankTable(report),   NoteTable(report)};
   const auto lines = [&] {
     size_t count = 1;  // the last line
     for (const Table& table : tables) count += table.lines.size();

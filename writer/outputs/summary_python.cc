@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "writer/base/text.h"
@@ -147,6 +149,70 @@ Json ProcessJson(const Timeline& timeline, const PythonProcess& process) {
           {"unreadable", process.unreadable}};
 }
 
+Json GilLinesJson(const Timeline& timeline, const std::vector<PythonLineTotal>& lines) {
+  Json out = Json::array();
+  for (const PythonLineTotal& total : lines) {
+    if (out.size() == kMostFunctions || total.self.samples == 0) break;
+    const PythonFunction& function = timeline.python.functions[total.function];
+    out.push_back({{"file", timeline.strings.Get(function.file)},
+                   {"line", LineOrNull(total.line)},
+                   {"function", timeline.strings.Get(function.name)},
+                   {"samples", total.self.samples},
+                   {"held_s", Seconds(total.self.wall_ps)}});
+  }
+  return out;
+}
+
+// The samples in which a thread of a process held the GIL.
+Json GilOfProcessJson(const Timeline& timeline, const PythonSums& sums, uint32_t process,
+                      const std::vector<const GilHolder*>& holders) {
+  std::map<uint32_t, PythonTally> by_stack;
+  std::map<uint32_t, uint64_t> by_thread;
+  for (const GilHolder* holder : holders) {
+    PythonTally& tally = by_stack[holder->stack];
+    tally.stack = holder->stack;
+    ++tally.samples;
+    tally.wall_ps += holder->period_ps;
+    ++by_thread[holder->thread];
+  }
+  std::vector<PythonTally> tallies;
+  for (const auto& [stack, tally] : by_stack) tallies.push_back(tally);
+  const PythonTotals totals = sums.Of({&tallies});
+  std::vector<std::pair<uint32_t, uint64_t>> threads(by_thread.begin(), by_thread.end());
+  std::ranges::stable_sort(threads, std::greater<>(), [](const auto& thread) { return thread.second; });
+  Json top_threads = Json::array();
+  for (size_t i = 0; i < std::min(kMostFunctions, threads.size()); ++i) {
+    const Thread& thread = timeline.threads[threads[i].first];
+    top_threads.push_back({{"tid", thread.tid},
+                           {"thread", ValidUtf8(thread.name)},
+                           {"main", thread.is_main},
+                           {"samples", threads[i].second}});
+  }
+  return {{"pid", timeline.processes[process].pid},
+          {"process", ValidUtf8(timeline.processes[process].name)},
+          {"samples", holders.size()},
+          {"held_s", Seconds(totals.all.wall_ps)},
+          {"thread_count", threads.size()},
+          {"top_threads", std::move(top_threads)},
+          {"top_lines", GilLinesJson(timeline, totals.lines)},
+          {"top_own_lines", GilLinesJson(timeline, totals.own_lines)}};
+}
+
+// The processes with most samples first.
+Json GilJson(const Timeline& timeline, const PythonSums& sums) {
+  std::map<uint32_t, std::vector<const GilHolder*>> by_process;
+  for (const GilHolder& holder : timeline.python.holders) {
+    by_process[timeline.threads[holder.thread].process].push_back(&holder);
+  }
+  std::vector<std::pair<uint32_t, std::vector<const GilHolder*>>> processes(by_process.begin(), by_process.end());
+  std::ranges::stable_sort(processes, std::greater<>(), [](const auto& process) { return process.second.size(); });
+  Json out = Json::array();
+  for (size_t i = 0; i < std::min(kMostGroups, processes.size()); ++i) {
+    out.push_back(GilOfProcessJson(timeline, sums, processes[i].first, processes[i].second));
+  }
+  return out;
+}
+
 Json LastStackJson(const Timeline& timeline, const PythonLastStack& last) {
   const Thread& thread = timeline.threads[last.thread];
   const Process& process = timeline.processes[thread.process];
@@ -203,6 +269,7 @@ Json PythonJson(const Timeline& timeline) {
           {"processes", std::move(processes)},
           {"group_count", groups.size()},
           {"groups", std::move(out_groups)},
+          {"gil", GilJson(timeline, sums)},
           {"last_stacks", std::move(last_stacks)},
           {"samples_not_drawn", python.samples_without_run},
           {"spans_not_drawn", python.spans_left_out},

@@ -139,6 +139,16 @@ TEST(ReportText, Tables_NameRankThreadsAndWindow) {
   EXPECT_THAT(text, HasSubstr("error: one error"));
 }
 
+// In the second process one thread alone runs Python.
+TEST(ReportText, GilOfSeveralThreads_IsATable) {
+  const std::string text = ReportAsText(Made());
+  EXPECT_THAT(text, HasSubstr("Python lines that held the GIL (rank 1, train.py 8, 2 threads, whole profile: 200 "
+                              "samples)\n      60 %    1.20 s  nms.py:5 nms"));
+  EXPECT_THAT(text, Not(HasSubstr("alone")));
+  EXPECT_THAT(ReportAsMarkdown(Made(), 100'000), HasSubstr("| 60 % | 1.20 s | `/x/nms.py:5` `nms` |"));
+  EXPECT_THAT(ReportAsCsv(Made()), HasSubstr("gil,1,data.py (9),alone,/x/alone.py,7,99,0.99,0.99,"));
+}
+
 TEST(ReportText, IdlePools_AreOneLine) {
   const std::string text = ReportAsText(Made());
   EXPECT_THAT(text, Not(HasSubstr("blas_thread_server")));
@@ -202,6 +212,8 @@ TEST(ReportJson, Answers_HaveStableNames) {
   EXPECT_EQ(out["python"][0]["lines"][0]["self_s"], 3.0);
   EXPECT_EQ(out["python"][0]["window"], "steps");
   EXPECT_EQ(out["waits"][1]["idle_pool"], "OpenBLAS");
+  EXPECT_EQ(out["gil"].size(), 2u);
+  EXPECT_EQ(out["gil"][0]["lines"][0]["held_s"], 1.2);
   EXPECT_EQ(out["memory"]["totals"][0]["name"], "unreleased");
   EXPECT_EQ(out["ranks"].size(), 2u);
   EXPECT_EQ(out["ranks"][1]["end"], "killed by signal 9");
@@ -229,8 +241,8 @@ TEST(ReportMarkdown, EachLimit_IsKeptAndTheCutNamed) {
 TEST(ReportMarkdown, WithRoom_HasAllSections) {
   const std::string text = ReportAsMarkdown(Made(), 100'000);
   for (const std::string_view section :
-       {"## Evidence", "## Split", "## Python lines", "## Native functions", "## Waits", "## GPUs", "## Memory",
-        "## Ranks", "## Not recorded", "## Warnings", "## Next steps"}) {
+       {"## Evidence", "## Split", "## Python lines", "## Python lines that held the GIL", "## Native functions",
+        "## Waits", "## GPUs", "## Memory", "## Ranks", "## Not recorded", "## Warnings", "## Next steps"}) {
     EXPECT_THAT(text, HasSubstr(std::string(section)));
   }
   EXPECT_THAT(text, Not(HasSubstr("Cut to")));
