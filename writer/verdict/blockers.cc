@@ -320,6 +320,11 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
 
 std::string FactOfBlocker(const Blocker& blocker) {
   const size_t more = blocker.alike - 1;
+  if (blocker.holds_gil) {
+    return absl::StrFormat("%s the GIL in %s of the samples of the wait",
+                           more > 0 ? StrCat("these ", blocker.alike, " threads hold") : "that thread holds",
+                           HumanPercent(blocker.busy));
+  }
   if (blocker.together && more > 0) {
     return absl::StrFormat("these %d %s work for %s of the wait", blocker.alike,
                            blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));

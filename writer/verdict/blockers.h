@@ -37,6 +37,7 @@ struct Blocker {
   size_t alike = 1;              // number of threads that do the same
   std::vector<AccountRow> rows;  // activity during the waits, longest first
   bool together = false;         // `busy` is the share in which any of them works
+  bool holds_gil = false;        // `busy` is the share in which one of them was seen to hold the GIL
 };
 
 // `waits`: the waits of `thread`, in order of time.
@@ -44,7 +45,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
                     const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
                     BlockerScope scope);
 
-// `that thread works, sleeps or reads for 60 % of the wait, as does 1 more`.
+// `that thread works, sleeps or reads for 60 % of the wait, as does 1 more`, or who holds the GIL.
 std::string FactOfBlocker(const Blocker& blocker);
 
 // Whether `process` is `ancestor` or one of its descendants.

@@ -14,6 +14,7 @@
 #include "writer/verdict/advice_choice.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cause_candidate.h"
+#include "writer/verdict/gil_holders.h"
 #include "writer/verdict/gpu_causes.h"
 #include "writer/verdict/job_crowd.h"
 #include "writer/verdict/library_waits.h"
@@ -496,7 +497,11 @@ class Chooser {
     const bool anybody = best.cause == Cause::kSlowLoader || best.cause == Cause::kWorkers || best.moves ||
                          best.part == StepPart::kInput;
     const BlockerScope scope = best.scope.value_or(anybody ? BlockerScope::kAll : BlockerScope::kThreads);
-    const Blocker blocker = BlockerOf(best.rows, scope);
+    Blocker blocker;
+    if (best.cause == Cause::kGil) {
+      blocker = FindGilHolder(timeline_, in_.tags, in_.span.thread, WaitsOf(best.rows));
+    }
+    if (!blocker.found) blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
     blocked_by_process_ = blocker.other_process;
     if (best.cause == Cause::kPrefetchThread && blocker.other_process) {
