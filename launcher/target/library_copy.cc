@@ -94,22 +94,42 @@ void AppendNames(std::string_view text, std::set<std::string, std::less<>>* name
   }
 }
 
-// The copies that another process has in its environment or of which it maps a file. nullopt: /proc cannot be read.
-std::optional<std::set<std::string, std::less<>>> NeededCopies() {
+using Names = std::set<std::string, std::less<>>;
+
+enum class Reading { kDone, kNoEnvironment, kNoRoom };
+
+// Adds the copies that the process has in its environment or of which it maps a file.
+Reading AddNamesOf(std::string_view pid, Names* names) {
+  Reading reading = Reading::kDone;
+  // A process that writes its title over its environment (setproctitle) still has the library mapped.
+  for (const std::string_view file : {"/environ", "/maps"}) {
+    errno = 0;
+    const std::string text = ReadText(StrCat("/proc/", pid, file));
+    if (LacksRoom(errno)) return Reading::kNoRoom;
+    if (text.empty()) reading = Reading::kNoEnvironment;
+    AppendNames(text, names);
+  }
+  return reading;
+}
+
+// The copies that another process needs. nullopt: /proc cannot be read.
+std::optional<Names> NeededCopies() {
   const ScopedDirectory listing(opendir("/proc"));
   if (listing == nullptr) return std::nullopt;
-  std::set<std::string, std::less<>> names;
+  Names names;
   bool any = false;
+  std::vector<std::string> again;
   while (const dirent* entry = readdir(listing.get())) {
     if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
     any = true;
     if (atoi(entry->d_name) == getpid()) continue;
-    // A process that writes its title over its environment (setproctitle) still has the library mapped.
-    for (const std::string_view file : {"/environ", "/maps"}) {
-      errno = 0;
-      AppendNames(ReadText(StrCat("/proc/", std::string_view(entry->d_name), file)), &names);
-      if (LacksRoom(errno)) return std::nullopt;
-    }
+    const Reading reading = AddNamesOf(entry->d_name, &names);
+    if (reading == Reading::kNoRoom) return std::nullopt;
+    if (reading == Reading::kNoEnvironment) again.emplace_back(entry->d_name);
+  }
+  // In the middle of an exec a process has neither environment nor files.
+  for (const std::string& pid : again) {
+    if (AddNamesOf(pid, &names) == Reading::kNoRoom) return std::nullopt;
   }
   return any ? std::make_optional(std::move(names)) : std::nullopt;
 }

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 
 namespace tbprof {
@@ -44,6 +45,10 @@ class Sweep : public testing::Test {
     std::filesystem::create_directory(place_ / ("tbprof-lib-" + ending));
     return place_ / ("tbprof-lib-" + ending);
   }
+  static std::string EnvironmentOf(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/environ");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   // A process that has the variable in its environment, and nothing else.
   static pid_t StartWith(const std::string& variable) {
     char program[] = "/bin/sleep", seconds[] = "1000";
@@ -51,6 +56,11 @@ class Sweep : public testing::Test {
     char* environment[] = {const_cast<char*>(variable.c_str()), nullptr};
     pid_t pid = 0;
     EXPECT_EQ(posix_spawn(&pid, program, nullptr, nullptr, arguments, environment), 0);
+    // posix_spawn returns when the process has left its parent's memory, before the kernel has set up its environment.
+    while (pid > 0 && EnvironmentOf(pid).find(variable) == std::string::npos) {
+      if (waitpid(pid, nullptr, WNOHANG) == pid) return 0;
+      usleep(1000);
+    }
     return pid;
   }
   static void End(pid_t pid) {
