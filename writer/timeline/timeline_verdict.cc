@@ -24,7 +24,7 @@ constexpr PartNames kPartNames[kStepParts] = {
     {"reclaim", "page faults"},
     {"disk", "files"},
     {"network", "network"},
-    {"child", "child processes"},
+    {"child", "child processes and pipes"},
     {"sleep", "sleep"},
     {"starvation", "waits for a CPU"},
     {"compile", "compiling"},
@@ -78,7 +78,7 @@ std::string_view NextStep(Cause cause, Advice advice) {
     case Advice::kBesideAWait:
       return "let that code compute less, or use more CPUs or a GPU; look at what the split's waits are for";
     case Advice::kOwnProcesses:
-      return "make the blocker's line faster; start more of them if CPUs are idle";
+      return "make the blocker faster; start more of them if CPUs are idle";
     case Advice::kStdin:
       return "make the program that writes to it faster, or read ahead in another thread";
     case Advice::kFewChildren:
