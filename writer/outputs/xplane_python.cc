@@ -56,10 +56,10 @@ void PythonLineWriter::Write(uint32_t thread, std::string_view thread_line, uint
 }
 
 std::span<const GilSpan> GilSpansOf(const Timeline& timeline, uint32_t process) {
-  const auto of_process = std::ranges::equal_range(timeline.python.gil_spans, process, {}, [&](const GilSpan& span) {
-    return timeline.threads[span.thread].process;
-  });
-  return {of_process.begin(), of_process.end()};
+  const std::vector<GilSpan>& spans = timeline.python.gil_spans;
+  const auto process_of = [&](const GilSpan& span) { return timeline.threads[span.thread].process; };
+  return {std::ranges::lower_bound(spans, process, {}, process_of),
+          std::ranges::upper_bound(spans, process, {}, process_of)};
 }
 
 void PythonLineWriter::WriteGil(uint32_t process, uint64_t* line_id) {
