@@ -27,22 +27,27 @@ std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, const PythonTags& 
   return waits;
 }
 
-std::optional<double> ComputingBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits) {
+std::optional<ComputingThreads> ComputingBeside(const Timeline& timeline, uint32_t thread,
+                                                const std::vector<WaitSlice>& waits) {
   if (!IsNativeSampled(timeline, timeline.threads[thread].process)) return std::nullopt;
   std::vector<TimeSpan> spans;
   for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
   spans = Merged(std::move(spans));
   const int64_t length = LengthOf(spans);
   if (length <= 0) return std::nullopt;
-  int64_t cpu_ps = 0;
+  int64_t cpu_ps = 0, delay_ps = 0;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const Thread& other = timeline.threads[i];
     if (i == thread || other.process != timeline.threads[thread].process || other.is_line) continue;
     if (other.start_ps >= spans.back().end_ps || (other.end_ps > 0 && other.end_ps <= spans.front().start_ps)) continue;
     // A thread without counts has not run for 10 ms.
-    if (timeline.python.OfThread(i) == nullptr) cpu_ps += UsageOf(timeline, i, spans).cpu_ps;
+    if (timeline.python.OfThread(i) != nullptr) continue;
+    const UsageInSpans usage = UsageOf(timeline, i, spans);
+    cpu_ps += usage.cpu_ps;
+    delay_ps += usage.run_delay_ps;
   }
-  return static_cast<double>(cpu_ps) / static_cast<double>(length);
+  const auto mean = [length](int64_t ps) { return static_cast<double>(ps) / static_cast<double>(length); };
+  return ComputingThreads{mean(cpu_ps), mean(delay_ps)};
 }
 
 bool IsForGpu(const GpuTime& gpu, const std::vector<WaitSlice>& waits) {

@@ -31,6 +31,8 @@ std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags
   if (row.doing == kBlocked) where.doing = "a system call";
   if (row.part == StepPart::kStarvation) where.doing = "the queue for a CPU";
   if (row.doing >= 0) where.doing = timeline.types[row.type].name;
+  // By itself the call (`futex`) says nothing to those who do not know the library.
+  if (row.doing == static_cast<int>(WaitClass::kPool)) where.doing = "a wait for a library's threads";
   return where;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "writer/timeline/wait_sites.h"
 #include "writer/verdict/blocked_time.h"
@@ -99,6 +100,11 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   }
 }
 
+void WaitClasses::AddPools(std::vector<StringId> call_sites) {
+  pools_ = std::move(call_sites);
+  std::ranges::sort(pools_);
+}
+
 bool WaitClasses::IsInBackward(uint32_t stack) const {
   if (stack >= timeline_.python.stacks.size()) return false;
   const uint32_t function = timeline_.python.stacks[stack].function;
@@ -116,7 +122,8 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable. Without a
     // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo).
     const bool of_cpp = is_condition && ContainsAny(site, {"libstdc++"});
-    if ((of_cpp && has_backward_threads_) || IsInComputing(site)) {
+    if ((of_cpp && has_backward_threads_) || IsInComputing(site) ||
+        std::ranges::binary_search(pools_, event.call_site)) {
       *kind = WaitClass::kPool;
     } else if (of_cpp && has_peers_ && IsInBackward(event.python)) {
       *kind = WaitClass::kCollective;

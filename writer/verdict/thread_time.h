@@ -63,6 +63,8 @@ struct RunningTime {
 class WaitClasses {
  public:
   explicit WaitClasses(const Timeline& timeline);
+  // Waits at these call sites are of kPool: for threads of a library that compute.
+  void AddPools(std::vector<StringId> call_sites);
   // Returns false if the event is neither a wait nor a GPU call.
   bool Classify(const Event& event, WaitClass* kind) const;
   // Whether calls of the type wait for a lock that one thread holds at a time, or may do so.
@@ -77,6 +79,7 @@ class WaitClasses {
   std::vector<bool> are_owned_, may_be_owned_;  // by type
   bool has_backward_threads_ = false;
   bool has_peers_ = false;          // a process is one of several ranks
+  std::vector<StringId> pools_;     // sorted
   std::vector<bool> are_backward_;  // by function of Python: PyTorch's backward pass
 };
 

@@ -14,6 +14,7 @@
 #include "writer/verdict/cause_choice.h"
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/gpu_time.h"
+#include "writer/verdict/library_pools.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/step_span.h"
 #include "writer/verdict/wait_parts.h"
@@ -104,7 +105,8 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
   const uint32_t process = timeline.threads[span.thread].process;
-  const WaitClasses classes(timeline);
+  WaitClasses classes(timeline);
+  classes.AddPools(FindLibraryPools(timeline, tags, classes, span.thread, span.spans));
   const NativePlaces natives(timeline);
   const ThreadTime time(timeline, classes, span.thread, span.spans);
   const GpuTime gpu(timeline, process, span.spans);

@@ -1281,6 +1281,37 @@ TEST(Verdict, WaitInALibraryForFunctionsOfTheProgram_NamesThem) {
   }
 }
 
+// polars waits for its own threads in a call that only evidence shows to be of a pool.
+TEST(Verdict, WaitForThreadsOfALibraryThatCompute_IsNativeCode) {
+  enum { kCompute, kQueueForCpu, kIdle, kPythonLock, kOtherWaits };
+  for (const int variant : {kCompute, kQueueForCpu, kIdle, kPythonLock, kOtherWaits}) {
+    SCOPED_TRACE(variant);
+    Maker maker;
+    const uint32_t pool = maker.Thread("polars-0");
+    std::erase_if(maker.timeline.python.threads, [&](const PythonThread& of) { return of.thread == pool; });
+    const uint32_t other = maker.Thread("other");
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(
+          maker.main, kSemaphore, at, 80 * kMs, maker.in_main, 0x77,
+          variant == kPythonLock ? "PyThread_acquire_lock_timed (thread.h:4)" : "rayon_core::registry::in_worker_cold");
+      if (variant == kOtherWaits) maker.Wait(other, kSemaphore, at, 80 * kMs, 0, 0x77);
+      if (variant == kIdle) return;
+      UsagePoint point = maker.timeline.usage[pool].points.back();
+      point.at_ps = at;
+      maker.timeline.usage[pool].points.push_back(point);
+      point.at_ps = at + 80 * kMs;
+      point.cpu_ps += (variant == kQueueForCpu ? 20 : 60) * kMs;
+      point.run_delay_ps += (variant == kQueueForCpu ? 60 : 0) * kMs;
+      maker.timeline.usage[pool].points.push_back(point);
+    });
+    const bool is_pool = variant == kCompute || variant == kQueueForCpu;
+    const Verdict verdict = maker.Make();
+    EXPECT_NEAR(verdict.ShareOf(StepPart::kOperations), is_pool ? 1 : 0.2, 0.02);
+    EXPECT_NEAR(verdict.ShareOf(StepPart::kLocks), is_pool ? 0 : 0.8, 0.02);
+    if (is_pool) maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
+  }
+}
+
 // A thread that sleeps beside the wait, or computes while the GPU does, is not what the library waits for.
 TEST(Verdict, WaitInALibraryBesideAnotherThread_IsNativeCode) {
   for (const bool on_gpu : {false, true}) {
