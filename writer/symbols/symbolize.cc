@@ -21,6 +21,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/symbols/elf_file.h"
+#include "writer/symbols/rust_names.h"
 
 // Exists only in libstdc++.a, next to __cxa_demangle. It returns the text in pieces, so that the caller can stop.
 extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char*, void (*)(const char*, size_t, void*),
@@ -76,20 +77,6 @@ __attribute__((noinline)) bool DemangleInto(const char* name, DemangledText* tex
 
 }  // namespace
 
-namespace {
-
-// Rust's names end with a hash of the crate: `app::train::h6af98f44df74ee35`.
-void DropRustHash(std::string* name) {
-  constexpr size_t kDigits = 16;
-  constexpr std::string_view kBefore = "::h";
-  if (name->size() <= kBefore.size() + kDigits) return;
-  const size_t digits = name->size() - kDigits, before = digits - kBefore.size();
-  if (name->compare(before, kBefore.size(), kBefore) != 0) return;
-  if (name->find_first_not_of("0123456789abcdef", digits) == std::string::npos) name->resize(before);
-}
-
-}  // namespace
-
 std::string Demangle(std::string name) {
   // GNU ld appends the version: memcpy@@GLIBC_2.14.
   if (const size_t version = name.find('@'); version != std::string::npos && version > 0) {
@@ -104,7 +91,7 @@ std::string Demangle(std::string name) {
     if (text != nullptr && status == 0) name.assign(text, strnlen(text, 4 * kMaxNameLength));
     free(text);
   }
-  DropRustHash(&name);
+  if (auto rust = name.starts_with("_R") ? RustName(name) : OldRustName(name)) name = *std::move(rust);
   return PrintableUtf8(std::move(name));
 }
 
