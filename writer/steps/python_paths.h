@@ -31,6 +31,8 @@ class PythonPaths {
   // The path of a stack (index into PythonTimeline::stacks). 0: the stack has no frame of the program.
   uint32_t Of(uint32_t stack) const { return stack < of_stacks_.size() ? of_stacks_[stack] : 0; }
   bool Imports(uint32_t stack) const { return stack < imports_.size() && imports_[stack]; }
+  // Whether a framework compiles on the stack: how often it waits then tells nothing of the loop.
+  bool Compiles(uint32_t stack) const { return stack < compiles_.size() && compiles_[stack]; }
   const Path& operator[](uint32_t path) const { return paths_[path]; }
   size_t size() const { return paths_.size(); }
   // Returns the path itself or the caller of it that has `depth` frames.
@@ -40,6 +42,7 @@ class PythonPaths {
   std::vector<Path> paths_;
   std::vector<uint32_t> of_stacks_;  // by stack
   std::vector<bool> imports_;        // by stack
+  std::vector<bool> compiles_;       // by stack
 };
 
 }  // namespace tbprof

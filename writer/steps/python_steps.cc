@@ -46,6 +46,7 @@ std::vector<LineVisit> VisitsByCalls(const Timeline& timeline, const PythonPaths
     const EventType& type = timeline.types[event.type];
     const uint32_t path = paths.Of(event.python);
     if (path == 0 || type.family == EventFamily::kAnnotation || paths.Imports(event.python)) continue;
+    if (paths.Compiles(event.python)) continue;
     LineVisit visit;
     visit.start_ps = event.start_ps;
     visit.end_ps = event.start_ps + event.duration_ps;

@@ -205,6 +205,35 @@ TEST_F(PythonStepsTest, OneLineWithSeveralWaits_IsOneStep) {
   ExpectBegins(found, 100 * kUs);
 }
 
+// Each turn compiles: its waits are those of the compiler, one for each of its parts.
+TEST_F(PythonStepsTest, WaitsOfACompiler_AreNoSteps) {
+  const uint32_t compiler = Function("compile", "/usr/lib/python3.11/site-packages/jax/_src/compiler.py");
+  for (const bool has_calls : {false, true}) {
+    for (int i = 0; i < 120; ++i) {
+      if (has_calls) {
+        Turn(60 * kMs);
+      } else {
+        Spend(Jitter(10 * kMs), Line(13));
+      }
+      Call(kWait, Jitter(40 * kMs), Frame(Line(13), compiler, 400));
+      Spend(Jitter(kMs), Frame(Line(13), compiler, 401));
+      if (i % 5 < 3) Call(kWait, Jitter(40 * kMs), Frame(Line(13), compiler, 402));
+    }
+    Sample(10 * kMs);
+    const InferredSteps found = Infer();
+    if (has_calls) {
+      EXPECT_NEAR(static_cast<double>(found.steps.size()), 120, 4) << found.confidence;
+    } else {
+      EXPECT_TRUE(found.steps.empty()) << found.confidence;
+    }
+    timeline_.threads[0].events.clear();
+    timeline_.python.threads.clear();
+    spent_[0].clear();
+    begins_.clear();
+    now_ = 0;
+  }
+}
+
 TEST_F(PythonStepsTest, LongStepsWithoutCalls_BySamples) {
   for (int i = 0; i < 60; ++i) {
     begins_.push_back(now_);
