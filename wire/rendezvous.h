@@ -18,6 +18,8 @@
 namespace tbprof {
 
 inline constexpr char kSessionVariable[] = "TBPROF_SESSION";
+// What the launcher has put into TBPROF_RUN and TBPROF_RANKS: for a later tbprof these are no options of the user.
+inline constexpr char kRunOfSession[] = "TBPROF_SESSION_RUN", kRanksOfSession[] = "TBPROF_SESSION_RANKS";
 inline constexpr char kPreloadVariable[] = "LD_PRELOAD";
 inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
 // The variable that names the collector that NVTX loads.

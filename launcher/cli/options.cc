@@ -27,8 +27,9 @@ constexpr Subcommand kSubcommands[] = {{"run", kForRun},           {"convert", k
                                        {"doctor", kForDoctor},     {"help", 0}};
 
 // Variables that are not options.
-constexpr std::string_view kInternalVariables[] = {kSessionVariable, "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
-                                                   "TBPROF_LOG", "TBPROF_PYTHON"};
+constexpr std::string_view kInternalVariables[] = {kSessionVariable, kRunOfSession,        kRanksOfSession,
+                                                   "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR", "TBPROF_LOG",
+                                                   "TBPROF_PYTHON"};
 constexpr size_t kMaxWarnings = 8;  // about variables
 constexpr std::string_view kInternalPrefix = "TBPROF_TEST_";
 
@@ -165,13 +166,19 @@ absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> w
   return layer;
 }
 
+// The launcher of an outer run has set the variable: the user asked for nothing.
+bool IsOfSession(const Environment& environment, std::string_view variable, std::string_view value) {
+  if (variable == "TBPROF_RUN") return Lookup(environment, kRunOfSession) == value;
+  return variable == kRanksVariable && Lookup(environment, kRanksOfSession) == value;
+}
+
 OptionLayer EnvironmentLayer(const Environment& environment) {
   OptionLayer layer{OptionSource::kEnvironment};
   for (const OptionRow& row : OptionRows()) {
     const std::string variable = EnvironmentName(row.name);
     const std::optional<std::string_view> value = Lookup(environment, variable);
     if (!value.has_value() || value->empty()) continue;  // an empty variable counts as not set
-    if (IsServiceLink(variable, *value)) continue;
+    if (IsServiceLink(variable, *value) || IsOfSession(environment, variable, *value)) continue;
     layer.values[std::string(row.name)] = std::string(*value);
   }
   return layer;

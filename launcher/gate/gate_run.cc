@@ -66,8 +66,13 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   ApplyRules(*rules, !options.unclear_fails, &comparison);
   const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
   const bool fails = comparison.gate != GateState::kPasses;
-  // The launcher returns its own exit status here, so the reason is printed even with --quiet.
-  for (const std::string& line : lines) fails ? terminal->Error(line) : terminal->Print(line);
+  // The launcher returns its own exit status here, so the reason is printed even with --quiet. That nothing was found
+  // out is printed, too: its status is that of a run that is not worse.
+  const bool is_unclear = comparison.answer == Answer::kCannotTell;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const bool is_needed = fails || (is_unclear && i == 0);
+    is_needed ? terminal->Error(lines[i]) : terminal->Print(lines[i]);
+  }
   return fails;
 }
 

@@ -24,6 +24,7 @@
 #include "launcher/convert/conversion.h"
 #include "launcher/gate/gate_run.h"
 #include "launcher/run/conversion_queue.h"
+#include "launcher/run/inherited_descriptors.h"
 #include "launcher/run/outcome.h"
 #include "launcher/run/run_context.h"
 #include "launcher/run/run_logdir.h"
@@ -84,6 +85,7 @@ class Run final : public CaptureRun {
       return ExecFailureStatus(exec_errno);
     }
     target_ = &*target;
+    inherited_.Release(options_);
     context_.state.capture_signal = options_.capture_signal;
     context_.state.target_running = true;
     window_->Start(context_.command_start_ns);
@@ -396,6 +398,7 @@ class Run final : public CaptureRun {
     return Result(failed);
   }
 
+  const InheritedDescriptors inherited_;  // before those that open any
   const Options& options_;
   Terminal& terminal_;
   RunContext context_;
@@ -422,6 +425,12 @@ int CommandRun(const Options& options) {
   // the memory of a burst until it ends.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
+  // tbprof.toml may have rules for `compare`.
+  const OptionSource rules = SourceOf(options, "fail-on");
+  if (options.baseline.empty() && (rules == OptionSource::kCommandLine || rules == OptionSource::kEnvironment)) {
+    terminal.Error("--fail-on: there is nothing to compare with: add --baseline=NAME");
+    return kExitUsage;
+  }
   if (!options.baseline.empty() && !CanGateRun(options, &terminal)) return kExitUsage;
   TargetEnd end;
   {

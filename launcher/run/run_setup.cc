@@ -80,6 +80,21 @@ SessionConfig SessionConfigOf(const RunContext& context) {
   return config;
 }
 
+namespace {
+
+// `; without --require-gpu, --baseline`: what the user asked of a run that passes through.
+std::string IgnoredInside(const Options& options) {
+  std::string ignored;
+  for (const std::string_view name : {"baseline", "require-gpu", "strict", "summary-json", "port"}) {
+    const OptionSource source = SourceOf(options, name);
+    if (source != OptionSource::kCommandLine && source != OptionSource::kEnvironment) continue;
+    StrAppend(&ignored, ignored.empty() ? "; without --" : ", --", name);
+  }
+  return ignored;
+}
+
+}  // namespace
+
 std::optional<int> RunSetup::Prepare() {
   if (const absl::Status status = CheckOptions(); !status.ok()) {
     terminal_.Error(ToText(status));
@@ -91,7 +106,8 @@ std::optional<int> RunSetup::Prepare() {
     return preflight_.exit_status;
   }
   if (const auto outer = Lookup(environment_, kSessionVariable); outer && SessionListens(*outer)) {
-    terminal_.Warn("already inside a `tbprof run`: this one passes through, the outer one records");
+    terminal_.Warn(StrCat("already inside a `tbprof run`: this one passes through, the outer one records",
+                          IgnoredInside(options_)));
     return PlainExec();
   }
   context_.job = JobOf(environment_, options_.command);
@@ -232,6 +248,11 @@ void RunSetup::MakeReadableByAll() {
 std::vector<std::string> RunSetup::Additions(const Session& session) {
   std::vector<std::string> additions = {session.Variable(), StrCat("TBPROF_RUN=", context_.run),
                                         StrCat(kRanksVariable, "=", options_.ranks)};
+  const auto by_user = [&](std::string_view option) {
+    return SourceOf(options_, option) == OptionSource::kEnvironment;
+  };
+  if (!by_user("run")) additions.push_back(StrCat(kRunOfSession, "=", context_.run));
+  if (!by_user("ranks")) additions.push_back(StrCat(kRanksOfSession, "=", options_.ranks));
   if (options_.cuda != Cuda::kOff && !libraries_.cupti.empty()) {
     // The variable names one library only: tbprof's library loads the one that was named before.
     const std::string_view theirs = Lookup(environment_, kInjectionVariable).value_or("");

@@ -11,9 +11,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "launcher/base/deadline.h"
@@ -36,6 +38,43 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 }
 
 absl::Duration ToDuration(const timeval& time) { return absl::Seconds(time.tv_sec) + absl::Microseconds(time.tv_usec); }
+
+// Variables by which systemd says for which process something is: the command takes the launcher's place.
+class PidVariables {
+ public:
+  // `environment`: of the command; must outlive this.
+  explicit PidVariables(std::vector<char*>* environment) : environment_(*environment) {
+    for (size_t i = 0; i < environment_.size() && environment_[i] != nullptr; ++i) {
+      const std::string_view variable = environment_[i];
+      const size_t name = variable.find('=');
+      if (name == std::string_view::npos || variable.substr(name + 1) != std::to_string(getpid())) continue;
+      for (const std::string_view known : {"LISTEN_PID", "WATCHDOG_PID", "SYSTEMD_EXEC_PID"}) {
+        if (variable.substr(0, name) == known) texts_.push_back({i, name + 1, std::string(variable) + kRoom});
+      }
+    }
+  }
+  // In the child: allocates nothing.
+  void Set(pid_t pid) {
+    for (Text& text : texts_) {
+      char digits[16];
+      size_t count = 0;
+      for (pid_t rest = pid; rest > 0; rest /= 10) digits[count++] = static_cast<char>('0' + rest % 10);
+      size_t at = text.value;
+      while (count > 0) text.bytes[at++] = digits[--count];
+      text.bytes[at] = '\0';
+      environment_[text.index] = text.bytes.data();
+    }
+  }
+
+ private:
+  static constexpr char kRoom[] = "                ";
+  struct Text {
+    size_t index, value;
+    std::string bytes;
+  };
+  std::vector<char*>& environment_;
+  std::vector<Text> texts_;
+};
 
 ScopedFd OpenTerminal() { return ScopedFd(open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)); }
 
@@ -121,13 +160,18 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   ScopedFd writer(ends[1]);
   // Created before fork: if other threads exist, the child may call only async-signal-safe functions.
   const std::vector<char*> arguments = Pointers(request.command);
-  const std::vector<char*> environment = Pointers(request.environment);
+  std::vector<char*> environment = Pointers(request.environment);
+  PidVariables pids(&environment);
   const OriginalSignals signals = request.signals;
   const std::optional<rlimit> descriptors = request.descriptors;
   // `alarm 60; exec tbprof run ...`: a timer survives exec, but not fork, so the child sets it again.
   itimerval alarm = {};
   getitimer(ITIMER_REAL, &alarm);
   const bool has_alarm = timerisset(&alarm.it_value);
+  // The signal at the death of the parent survives exec, too: it is the command's.
+  int death_signal = 0;
+  prctl(PR_GET_PDEATHSIG, &death_signal);
+  const pid_t launcher = getpid();
 
   const pid_t pid = fork();
   if (pid < 0 && errno == EAGAIN) {
@@ -136,6 +180,9 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   if (pid < 0) return Unavailable(StrCat("cannot start a process: ", strerror(errno)));
   if (pid == 0) {
     if (has_alarm) setitimer(ITIMER_REAL, &alarm, nullptr);
+    if (death_signal != 0) prctl(PR_SET_PDEATHSIG, death_signal);
+    if (death_signal != 0 && getppid() != launcher) kill(getpid(), death_signal);
+    pids.Set(getpid());
     if (descriptors) setrlimit(RLIMIT_NOFILE, &*descriptors);
     signals.Restore();
     execvpe(arguments[0], arguments.data(), environment.data());

@@ -286,6 +286,63 @@ TEST(NotRecorded, WrapperThatMovesTheWork_IsNamed) {
   }
 }
 
+// A program says through a pipe that it is ready, closes it and goes on: its reader gets the end of the file at once.
+TEST(Descriptors, PipeThatTheCommandCloses_Ends) {
+  for (const std::string fd : {"1", "7"}) {
+    TemporaryDirectory directory;
+    WriteFile(directory / "command",
+              "echo ready >&" + fd + "; exec " + fd + ">&-; read answer < fifo; echo $answer >&2\n");
+    const std::string wrapped = Tbprof() + " run --quiet --logdir=logs -- sh command";
+    WriteFile(directory / "outer", (fd == "1" ? "" : "exec 7>&1 >/dev/null\n") + ("exec " + wrapped) + "\n");
+    RunOptions options;
+    options.directory = directory.path();
+    // The reader answers after the end of the file; the command waits for the answer.
+    const RunResult result = RunBare({"/bin/sh", "-c", "mkfifo fifo; sh outer | { cat; echo seen > fifo; }"}, options);
+    EXPECT_EQ(result.code(), 0) << fd;
+    EXPECT_EQ(result.out, "ready\n") << fd;
+    EXPECT_EQ(result.err, "seen\n") << fd;
+  }
+}
+
+TEST(Descriptors, SummaryToADescriptor_IsWritten) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.directory = directory.path();
+  for (const std::string where : {"fd:7", "/dev/fd/7"}) {
+    const RunResult result = RunBare(
+        {"/bin/sh", "-c",
+         Tbprof() + " run --quiet --logdir=logs --summary-json=" + where + " -- true 7>&1 >/dev/null | head -c 1"},
+        options);
+    EXPECT_EQ(result.out, "{") << where;
+  }
+}
+
+// For a later tbprof, what an outer one has set for its command is no option.
+TEST(Nested, NameOfTheOuterRun_IsNotTheInnerOnes) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.default_logdir = false;
+  options.tbprof = {"--run=outer", "--logdir=" + (directory / "logs")};
+  const std::string inner =
+      "env -u TBPROF_SESSION -u LD_PRELOAD " + Tbprof() + " run --quiet --logdir=" + (directory / "inner") + " -- true";
+  EXPECT_EQ(RunUnderTbprof({"/bin/sh", "-c", inner}, options).code(), 0);
+  EXPECT_FALSE(std::filesystem::exists(directory / "inner/plugins/profile/outer"));
+  EXPECT_TRUE(std::filesystem::exists(directory / "inner/plugins/profile"));
+  EXPECT_EQ(RunUnderTbprof({"/bin/sh", "-c", "TBPROF_RUN=mine; export TBPROF_RUN; " + inner}, options).code(), 0);
+  EXPECT_TRUE(std::filesystem::exists(directory / "inner/plugins/profile/mine"));
+}
+
+TEST(Nested, WhatIsIgnoredInside_IsNamed) {
+  const RunResult result = RunUnderTbprof({Tbprof(), "run", "--require-gpu", "--", Program("ends"), "exit", "0"});
+  EXPECT_TRUE(result.Printed("the outer one records; without --require-gpu")) << result.AllPrinted();
+}
+
+TEST(CommandLine, RulesWithoutABaseline_AreRefused) {
+  const RunResult result = RunTbprof({"run", "--fail-on=step_time>+3%", "--", "true"});
+  EXPECT_EQ(result.code(), 125);
+  EXPECT_TRUE(result.Printed("--fail-on: there is nothing to compare with: add --baseline=NAME"));
+}
+
 TEST(Nested, InnerTbprof_RunsTheCommandOnly) {
   RunOptions options;
   const RunResult result =

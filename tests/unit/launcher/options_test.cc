@@ -420,6 +420,16 @@ TEST_F(OptionsTest, ConfigFile_Fault_IsAnError) {
   EXPECT_HAS(Bad(words), "not a file");
 }
 
+TEST_F(OptionsTest, VariablesThatAnOuterRunHasSet_AreNoOptions) {
+  const Environment outer = {"TBPROF_RUN=outer", "TBPROF_SESSION_RUN=outer", "TBPROF_RANKS=0",
+                             "TBPROF_SESSION_RANKS=0"};
+  const Options options = Good({"run", "true"}, outer);
+  EXPECT_EQ(options.run, "");
+  EXPECT_EQ(SourceOf(options, "ranks"), OptionSource::kDefault);
+  EXPECT_TRUE(options.warnings.empty());
+  EXPECT_EQ(Good({"run", "true"}, {"TBPROF_RUN=mine", "TBPROF_SESSION_RUN=outer"}).run, "mine");
+}
+
 TEST_F(OptionsTest, UnknownVariable_IsAWarning) {
   const Options options = Good({"run", "true"}, {"TBPROF_LOGDRI=/x", "TBPROF_\x1b[2J=1", "TBPROF_RUN=r"});
   EXPECT_EQ(options.run, "r");

@@ -4,8 +4,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -139,6 +141,36 @@ TEST(TargetProcessTest, LimitsUmaskDirectoryGroupAndNice_AreUnchanged) {
 TEST(TargetProcessTest, EnvironmentAndWords_AreUnchanged) {
   ExpectSameAsBare({"env", "-0"});
   ExpectSameAsBare({"printf", "[%s]", "", "a\nb", "\xff\xfe", "--logdir=/x", "--", "-h"});
+}
+
+// The signal that the kernel sends when the parent dies.
+TEST(TargetProcessTest, DeathSignal_IsTheTargets) {
+  const std::string show = "$got = pack('i', 0); syscall(" + std::to_string(SYS_prctl) + ", " +
+                           std::to_string(PR_GET_PDEATHSIG) + ", $got); print unpack('i', $got)";
+  for (const int signo : {0, SIGUSR1}) {
+    const auto run = [&](auto&& start) {
+      return InChild([&] {
+        prctl(PR_SET_PDEATHSIG, signo);
+        start({"perl", "-e", show});
+      });
+    };
+    EXPECT_EQ(run([](const Words& words) { RunLikeTbprof(words); }), run([](const Words& words) { ExecBare(words); }));
+  }
+}
+
+// systemd names the process that sockets and the watchdog are for; another process ignores them.
+TEST(TargetProcessTest, VariablesForTheLaunchersPid_AreForTheTarget) {
+  const auto show = [](const char* pid) {
+    return InChild([pid] {
+      const std::string own = std::to_string(getpid());
+      for (const char* name : {"LISTEN_PID", "WATCHDOG_PID", "OTHER_PID"}) {
+        setenv(name, pid != nullptr ? pid : own.c_str(), 1);
+      }
+      RunLikeTbprof({"/bin/sh", "-c", "echo $((LISTEN_PID == $$)) $((WATCHDOG_PID == $$)) $((OTHER_PID == $$))"});
+    });
+  };
+  EXPECT_EQ(show(nullptr).first, "1 1 0\n");
+  EXPECT_EQ(show("1").first, "0 0 0\n");
 }
 
 TEST(TargetProcessTest, EachExitStatus_IsPassedOn) {
