@@ -104,8 +104,8 @@ struct GilAnswer {
   double held_s = 0;            // the time that they stand for
   double by_one_thread = 0;     // share of the samples: of the thread with most
   std::vector<PythonRow> rows;  // on_cpu_s and total_s are not known
-  // Without a second thread that wants it, the GIL holds nobody up.
-  bool is_shared() const { return by_one_thread <= 0.95; }
+  // Without a second thread that wants it, the GIL holds nobody up. A few samples are chance.
+  bool is_shared() const { return by_one_thread <= 0.95 && samples >= 20; }
 };
 
 struct KernelRow {

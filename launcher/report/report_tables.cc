@@ -147,14 +147,17 @@ std::vector<GilAnswer> ReadGil(const Fields& root) {
     gil.thread_count = fields.Count("thread_count").value_or(0);
     gil.held_s = fields.Seconds("held_s");
     const auto samples = static_cast<double>(gil.samples);
+    // Of the program's own lines, if it has any: what a library does for a line belongs to it.
+    std::vector<Fields> lines = fields.Objects("top_own_lines");
+    if (lines.empty()) lines = fields.Objects("top_lines");
     for (const Fields& thread : fields.Objects("top_threads")) {
       const double of_thread = static_cast<double>(thread.Count("samples").value_or(0));
       gil.by_one_thread = std::max(gil.by_one_thread, ShareOf(of_thread, samples));
     }
-    for (const Fields& line : fields.Objects("top_lines")) {
-      const uint64_t count = line.Count("samples").value_or(0);
-      gil.rows.push_back({line.Text("file"), line.Text("function"), line.Integer("line"), count, line.Seconds("held_s"),
-                          0, 0, ShareOf(static_cast<double>(count), samples)});
+    for (const Fields& line : lines) {
+      const double held_s = line.Seconds("held_s");
+      gil.rows.push_back({line.Text("file"), line.Text("function"), line.Integer("line"),
+                          line.Count("samples").value_or(0), held_s, 0, 0, ShareOf(held_s, gil.held_s)});
     }
     out.push_back(std::move(gil));
   }

@@ -49,6 +49,7 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
       return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
     case Cause::kPrefetchThread:
+      if (inputs.workers_want_gil) return Advice::kTakeTurns;
       return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
     case Cause::kRecompilation:
       // Whether it compiles once or in each step is not known without steps.

@@ -124,11 +124,23 @@ struct Group {
 
 struct Candidate {
   double score = 0, busy = 0;
+  double for_gil = 0;  // part of `busy`
   // Shares of the waits in which it is on a CPU, reads, or waits in an event loop for what others send.
   double works = 0, reads = 0, polls = 0;
   std::vector<AccountRow> rows;
   std::vector<TimeSpan> work;  // only for scopes in which threads take turns
 };
+
+Blocker BlockerOf(uint32_t thread, bool other_process, const Candidate& candidate) {
+  Blocker blocker;
+  blocker.found = true;
+  blocker.thread = thread;
+  blocker.other_process = other_process;
+  blocker.busy = std::min(candidate.busy, 1.0);
+  blocker.for_gil = std::min(candidate.for_gil, blocker.busy);
+  blocker.rows = candidate.rows;
+  return blocker;
+}
 
 bool TakesTurns(BlockerScope scope) { return scope == BlockerScope::kDescendants || scope == BlockerScope::kPool; }
 
@@ -203,6 +215,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   }
   if (total <= 0) return candidate;
   candidate.busy = static_cast<double>(waiting + for_gil + working) / static_cast<double>(total);
+  candidate.for_gil = static_cast<double>(for_gil) / static_cast<double>(total);
   candidate.works = static_cast<double>(working) / static_cast<double>(total);
   candidate.reads = static_cast<double>(reading) / static_cast<double>(total);
   candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
@@ -296,18 +309,18 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
       group.work.insert(group.work.end(), candidate.work.begin(), candidate.work.end());
       if (candidate.works > group.busiest_works) {
         group.busiest_works = candidate.works;
-        group.busiest = {true, i, !same, std::min(candidate.busy, 1.0), 1, candidate.rows};
+        group.busiest = BlockerOf(i, !same, candidate);
       }
     }
     if (!same && candidate.works > most_work) {
       most_work = candidate.works;
-      computes = {true, i, true, std::min(candidate.busy, 1.0), 1, candidate.rows};
+      computes = BlockerOf(i, true, candidate);
     }
     if (candidate.score <= best || candidate.busy < kLeastBusy || candidate.score < kLeastBusy) continue;
     best = candidate.score;
     const bool serves = candidate.polls >= kLeastBusy && candidate.works < kLeastBusy;
     mostly_reads = serves || (same && candidate.reads >= kMostlyReads);
-    blocker = {true, i, !same, std::min(candidate.busy, 1.0), 1, std::move(candidate.rows)};
+    blocker = BlockerOf(i, !same, candidate);
   }
   if (scope == BlockerScope::kBehindReaders && mostly_reads && computes.found) blocker = std::move(computes);
   if (TakesTurns(scope) && (!blocker.found || blocker.busy < kMostlyBusy)) {
@@ -321,7 +334,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
 std::string FactOfBlocker(const Blocker& blocker) {
   const size_t more = blocker.alike - 1;
   if (blocker.holds_gil) {
-    return absl::StrFormat("%s the GIL in %s of the samples of the wait",
+    return absl::StrFormat("%s the GIL in %s of the samples that show who does",
                            more > 0 ? StrCat("these ", blocker.alike, " threads hold") : "that thread holds",
                            HumanPercent(blocker.busy));
   }
@@ -329,8 +342,12 @@ std::string FactOfBlocker(const Blocker& blocker) {
     return absl::StrFormat("these %d %s work for %s of the wait", blocker.alike,
                            blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
   }
-  return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s",
-                         blocker.other_process ? "process" : "thread", HumanPercent(blocker.busy),
+  constexpr double kLeastForGil = 0.05;
+  const bool wants_gil = blocker.for_gil >= kLeastForGil;
+  return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s%s",
+                         blocker.other_process ? "process" : "thread",
+                         HumanPercent(blocker.busy - (wants_gil ? blocker.for_gil : 0)),
+                         wants_gil ? StrCat(" and waits for the GIL for ", HumanPercent(blocker.for_gil)) : "",
                          more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
 }
 

@@ -33,11 +33,14 @@ struct Blocker {
   bool found = false;
   uint32_t thread = 0;
   bool other_process = false;
-  double busy = 0;               // share of the time of the waits
+  double busy = 0;               // share of the time of the waits, waits for the GIL included
+  double for_gil = 0;            // part of it: it waits for the GIL
   size_t alike = 1;              // number of threads that do the same
   std::vector<AccountRow> rows;  // activity during the waits, longest first
   bool together = false;         // `busy` is the share in which any of them works
-  bool holds_gil = false;        // `busy` is the share in which one of them was seen to hold the GIL
+  // Of FindGilHolder: `busy` is a share of the samples that show who holds the GIL.
+  bool holds_gil = false;
+  double held = 0;  // share of the time of the waits in which any other thread was seen to hold it: a lower bound
 };
 
 // `waits`: the waits of `thread`, in order of time.

@@ -46,6 +46,11 @@ constexpr size_t kMostWhere = 5;
 constexpr double kBusyInPolls = 0.6;
 // Share of the workers' time in waits for the GIL: from it on, more of them do not help.
 constexpr double kMostlyGil = 0.3;
+// Share of a wait in which other threads hold the GIL: from it on they take turns.
+constexpr double kMostlyHeld = 0.5;
+// Share of the waits for the GIL from which on they come before the thread's own Python code: two threads that compute
+// in Python have half of it each.
+constexpr double kGilBeforePython = 0.25;
 // Smaller shares of the workers' time in waits for the GIL and for locks are not named.
 constexpr double kLeastOfWorkers = 0.2;
 
@@ -68,6 +73,10 @@ class Chooser {
       if (!IsProblem(candidate.cause) || share < least) continue;
       if (best == nullptr || candidate.ps > best->ps) best = &candidate;
     }
+    if (best != nullptr && best->cause == Cause::kPython) {
+      const auto gil = std::ranges::find(candidates_, Cause::kGil, &CauseCandidate::cause);
+      if (gil != candidates_.end() && ShareOf(gil->ps) >= kGilBeforePython) best = &*gil;
+    }
     if (best == nullptr) best = OwnWork();
     if (best == nullptr || UnknownShareBeside(*best) > kMostUnknown) return SetUnknown();
     verdict_.cause = best->cause;
@@ -85,7 +94,7 @@ class Chooser {
     AddFacts(*best);
     verdict_.advice = ChooseAdvice(
         timeline_, {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process,
-                    verdict_.steps, has_blocker_, gil_share_of_workers_ >= kMostlyGil,
+                    verdict_.steps, has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil,
                     ShareOf(LargestWaitPs()) >= kLeastShare, IsOfStdin(WaitsOf(best->rows))});
   }
 
@@ -223,9 +232,10 @@ class Chooser {
   }
 
   bool HasSteps() const { return in_.span.basis == VerdictBasis::kSteps || in_.span.basis == VerdictBasis::kTraining; }
-  bool IsBlockedByProcess(const Wanted& waits) const {
+  // By a process, or by several threads that do the same.
+  bool IsBlockedByPool(const Wanted& waits) const {
     const Blocker blocker = BlockerOf(waits, BlockerScope::kAll);
-    return blocker.found && blocker.other_process;
+    return blocker.found && (blocker.other_process || blocker.alike > 1);
   }
 
   // Adds waits for threads and processes that prepare data, and the work of a data loader in this thread.
@@ -241,8 +251,8 @@ class Chooser {
     // Without steps, the results of a pool of threads or processes need not be data of a training.
     const Wanted results = has_steps ? tagged({PythonTag::kQueueGet, PythonTag::kFuture})
                                      : tagged({PythonTag::kProcessGet, PythonTag::kQueueGet, PythonTag::kFuture});
-    const bool of_pool = !has_steps && (Sum(tagged({PythonTag::kFuture})) * 2 > Sum(results) ||
-                                        (ShareOf(Sum(results)) >= kLeastShare && IsBlockedByProcess(results)));
+    const bool of_pool = !has_steps && (Sum(tagged({PythonTag::kFuture, PythonTag::kProcessGet})) * 2 > Sum(results) ||
+                                        (ShareOf(Sum(results)) >= kLeastShare && IsBlockedByPool(results)));
     Add(of_pool ? Cause::kWorkers : Cause::kPrefetchThread, of_pool ? StepPart::kLocks : StepPart::kInput, results);
     Add(Cause::kWorkers, StepPart::kLocks,
         [](const AccountRow& row) { return row.part == StepPart::kLocks && row.tag == PythonTag::kWorkers; });
@@ -485,7 +495,7 @@ class Chooser {
   }
 
   void AddWhere(const CauseCandidate& best) {
-    if (best.cause == Cause::kStraggler) return AddWhereOfStraggler();
+    if (best.cause == Cause::kStraggler) return AddPlacesOf(stragglers_, in_, &verdict_);
     for (const AccountRow& row : account_.RowsOf(best.rows)) {
       if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.02) break;
       AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
@@ -498,8 +508,10 @@ class Chooser {
                          best.part == StepPart::kInput;
     const BlockerScope scope = best.scope.value_or(anybody ? BlockerScope::kAll : BlockerScope::kThreads);
     Blocker blocker;
-    if (best.cause == Cause::kGil) {
+    if (best.cause == Cause::kGil || best.cause == Cause::kWorkers || best.cause == Cause::kPrefetchThread) {
       blocker = FindGilHolder(timeline_, in_.tags, in_.span.thread, WaitsOf(best.rows));
+      take_turns_ = best.cause != Cause::kGil && blocker.found && blocker.alike > 1 && blocker.held >= kMostlyHeld;
+      if (best.cause != Cause::kGil && !take_turns_) blocker = {};
     }
     if (!blocker.found) blocker = BlockerOf(best.rows, scope);
     if (!blocker.found) return;
@@ -522,28 +534,6 @@ class Chooser {
     verdict_.facts.push_back(FactOfBlocker(blocker));
   }
 
-  void AddWhereOfStraggler() {
-    const uint32_t slow = stragglers_.slow_thread;
-    const ThreadTime time(timeline_, in_.classes, slow, in_.span.spans);
-    Account account(in_.tags);
-    for (const WaitSlice& wait : time.waits()) {
-      if (wait.kind == WaitClass::kLock || wait.kind == WaitClass::kPool) continue;
-      account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
-    }
-    for (const auto& [stack, running] : time.running()) {
-      account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
-    }
-    for (const AccountRow& row : account.RowsOf([](const AccountRow&) { return true; })) {
-      if (verdict_.where.size() >= 3 || ShareOf(row.ps) < 0.05) break;
-      const WhereRole role = slow == in_.span.thread ? WhereRole::kSpends : WhereRole::kWaitedFor;
-      AddPlace(role, slow, row, verdict_.total_ps);
-    }
-    verdict_.facts.push_back(absl::StrFormat("process %d waits %s of the time for the others, another one %s",
-                                             timeline_.processes[timeline_.threads[slow].process].pid,
-                                             HumanPercent(stragglers_.slow_waits),
-                                             HumanPercent(stragglers_.others_wait)));
-  }
-
   void AddFacts(const CauseCandidate& best) {
     // The CPU usage shows whether CPUs are idle: more workers help only then.
     const bool of_cpus = best.part == StepPart::kStarvation || best.cause == Cause::kSlowLoader;
@@ -554,7 +544,8 @@ class Chooser {
                           HumanCount(static_cast<uint64_t>(in_.usage.minor_faults + in_.usage.major_faults)),
                           HumanCount(static_cast<uint64_t>(in_.usage.major_faults))));
     }
-    if (best.cause == Cause::kWorkers && !blocked_by_process_) AddFactOfWorkers(best);
+    const bool is_pool = best.cause == Cause::kWorkers || take_turns_;
+    if (is_pool && !blocked_by_process_) AddFactOfWorkers(best);
     if (best.cause == Cause::kLockConvoy && convoy_threads_ > 0) {
       verdict_.facts.push_back(absl::StrFormat("%d threads wait for the same lock", convoy_threads_));
     }
@@ -580,6 +571,7 @@ class Chooser {
   bool blocked_by_process_ = false;
   double gil_share_of_workers_ = 0;
   bool has_blocker_ = false;  // and it has a place
+  bool take_turns_ = false;   // several threads of the process work for it, and one of them has the GIL at a time
 };
 
 }  // namespace

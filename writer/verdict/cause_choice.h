@@ -43,6 +43,8 @@ struct Stragglers {
 // `most`, `least`: shares of the time that the longest-waiting and the shortest-waiting process wait.
 bool IsStraggler(double most, double least);
 Stragglers FindStragglers(const CauseInputs& inputs);
+// What the slow process does, and how long the others wait for it. Needs the verdict's total_ps.
+void AddPlacesOf(const Stragglers& stragglers, const CauseInputs& inputs, Verdict* verdict);
 
 }  // namespace tbprof
 

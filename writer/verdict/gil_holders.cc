@@ -58,6 +58,7 @@ Blocker FindGilHolder(const Timeline& timeline, const PythonTags& tags, uint32_t
   blocker.thread = longest->first;
   blocker.busy = static_cast<double>(most.ps) / static_cast<double>(total_ps);
   blocker.alike = most.threads.size();
+  blocker.held = std::min(1.0, static_cast<double>(total_ps) / static_cast<double>(LengthOf(spans)));
   blocker.holds_gil = true;
   blocker.rows = accounts.at(longest->first).RowsOf(all);
   return blocker;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
+#include "absl/strings/str_format.h"
+#include "writer/base/summary_format.h"
 #include "writer/verdict/cause_choice.h"
+#include "writer/verdict/place_of_row.h"
 
 namespace tbprof {
 namespace {
@@ -56,6 +60,30 @@ Stragglers FindStragglers(const CauseInputs& inputs) {
   stragglers.slow_waits = least;
   stragglers.found = stragglers.processes >= 2 && IsStraggler(most, least);
   return stragglers;
+}
+
+void AddPlacesOf(const Stragglers& stragglers, const CauseInputs& inputs, Verdict* verdict) {
+  constexpr size_t kMostPlaces = 3;
+  constexpr double kLeastOfPlace = 0.05;
+  const Timeline& timeline = inputs.timeline;
+  const uint32_t slow = stragglers.slow_thread;
+  const ThreadTime time(timeline, inputs.classes, slow, inputs.span.spans);
+  Account account(inputs.tags);
+  for (const WaitSlice& wait : time.waits()) {
+    if (wait.kind == WaitClass::kLock || wait.kind == WaitClass::kPool) continue;
+    account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
+  }
+  for (const auto& [stack, running] : time.running()) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+  const WhereRole role = slow == inputs.span.thread ? WhereRole::kSpends : WhereRole::kWaitedFor;
+  for (const AccountRow& row : account.RowsOf([](const AccountRow&) { return true; })) {
+    const double share = static_cast<double>(row.ps) / static_cast<double>(std::max<int64_t>(verdict->total_ps, 1));
+    if (verdict->where.size() >= kMostPlaces || share < kLeastOfPlace) break;
+    auto place = PlaceOfRow(timeline, inputs.tags, role, slow, row, verdict->total_ps);
+    if (place.has_value()) verdict->where.push_back(*std::move(place));
+  }
+  verdict->facts.push_back(absl::StrFormat("process %d waits %s of the time for the others, another one %s",
+                                           timeline.processes[timeline.threads[slow].process].pid,
+                                           HumanPercent(stragglers.slow_waits), HumanPercent(stragglers.others_wait)));
 }
 
 }  // namespace tbprof

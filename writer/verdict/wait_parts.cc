@@ -33,6 +33,11 @@ StepPart PartOfTag(PythonTag tag) {
   return StepPart::kRest;
 }
 
+bool IsForThread(PythonTag tag) {
+  return tag == PythonTag::kQueueGet || tag == PythonTag::kFuture || tag == PythonTag::kThread ||
+         tag == PythonTag::kWorkers;
+}
+
 StepPart PartOfClass(WaitClass kind) {
   switch (kind) {
     case WaitClass::kLock:
@@ -105,8 +110,9 @@ StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind) {
 }
 
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait) {
-  if (wait.kind == WaitClass::kGil) return StepPart::kGil;
   const StepPart part = PartOfTag(tags.TagOf(wait.stack));
+  // A wait for another thread ends with one for the GIL, which that thread may still have.
+  if (wait.kind == WaitClass::kGil) return IsForThread(tags.TagOf(wait.stack)) ? part : StepPart::kGil;
   return part != StepPart::kRest ? part : PartOfClass(wait.kind);
 }
 

@@ -56,7 +56,8 @@ inline nlohmann::json MakeSummary() {
       "gil": [
         {"process": "train.py", "pid": 8, "samples": 200, "held_s": 2.0, "thread_count": 2,
          "top_threads": [{"samples": 150}, {"samples": 50}],
-         "top_lines": [{"file": "/x/nms.py", "line": 5, "function": "nms", "samples": 120, "held_s": 1.2}]},
+         "top_lines": [{"file": "/lib/heapq.py", "line": 1, "function": "nlargest", "samples": 120, "held_s": 1.2}],
+         "top_own_lines": [{"file": "/x/nms.py", "line": 5, "function": "nms", "samples": 130, "held_s": 1.2}]},
         {"process": "data.py", "pid": 9, "samples": 100, "held_s": 1.0, "thread_count": 2,
          "top_threads": [{"samples": 99}, {"samples": 1}],
          "top_lines": [{"file": "/x/alone.py", "line": 7, "function": "alone", "samples": 99, "held_s": 0.99}]}]},

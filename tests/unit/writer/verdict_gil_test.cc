@@ -63,7 +63,7 @@ TEST_F(GilVerdict, LineThatHoldsIt_IsNamedInsteadOfTheBusiestOne) {
     Holds(server, nms, at + 50 * kMs, 10 * kMs);
   });
   EXPECT_EQ(maker_.PlaceOf(Blocker()), "serve.py:40");
-  EXPECT_EQ(LastFact(), "that thread holds the GIL in 100 % of the samples of the wait");
+  EXPECT_EQ(LastFact(), "that thread holds the GIL in 100 % of the samples that show who does");
 }
 
 TEST_F(GilVerdict, ThreadsThatHoldItInOneFunction_CountTogether) {
@@ -83,7 +83,7 @@ TEST_F(GilVerdict, ThreadsThatHoldItInOneFunction_CountTogether) {
   });
   EXPECT_EQ(maker_.PlaceOf(Blocker()), "serve.py:40");
   EXPECT_EQ(Blocker().alike, 2u);
-  EXPECT_EQ(LastFact(), "these 3 threads hold the GIL in 60 % of the samples of the wait");
+  EXPECT_EQ(LastFact(), "these 3 threads hold the GIL in 60 % of the samples that show who does");
 }
 
 // Neither another process's GIL counts, nor a time in which the main thread does not wait, nor its own.
@@ -100,6 +100,45 @@ TEST_F(GilVerdict, SamplesOfOtherWaitsAndProcesses_DoNotCount) {
   std::ranges::stable_sort(maker_.timeline.python.holders, {}, &GilHolder::at_ps);
   EXPECT_EQ(maker_.PlaceOf(Blocker()), "a.py:1");
   EXPECT_THAT(LastFact(), HasSubstr("in 100 % of"));
+}
+
+// Two threads that compute in Python have half of the GIL each.
+TEST_F(GilVerdict, OwnPythonBesideWaitsForTheGil_IsNotTheCause) {
+  for (const int waits_ms : {30, 20}) {
+    VerdictMaker maker;
+    const uint32_t other = maker.Thread("stats");
+    const uint32_t burn = maker.Stack(0, "/home/me/stats.py", "run", 28);
+    maker.EachStep(95 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kCondition, at, waits_ms * kMs, maker.in_main, 0, "take_gil (ceval_gil.c:1)");
+      maker.Run(maker.main, at + waits_ms * kMs, (95 - waits_ms) * kMs, maker.in_main, maker.interpreter);
+      maker.Run(other, at, waits_ms * kMs, burn, maker.interpreter);
+      maker.timeline.python.holders.push_back({at + kMs, 10 * kMs, other, burn});
+    });
+    EXPECT_EQ(CauseName(maker.Make().cause), CauseName(waits_ms == 30 ? Cause::kGil : Cause::kPython));
+  }
+}
+
+// What a queue waits for are threads that have the GIL in turn: more of them would not help.
+TEST_F(GilVerdict, ThreadsThatFillAQueueInTurn_NameWhatHoldsIt) {
+  for (const bool in_turn : {true, false}) {
+    VerdictMaker maker;
+    const uint32_t get = maker.Stack(maker.in_main, "/usr/lib/python3.11/queue.py", "Queue.get", 1);
+    const uint32_t wait = maker.Stack(0, "/home/me/feed.py", "wait", 5),
+                   parse = maker.Stack(0, "/home/me/feed.py", "parse", 9);
+    const uint32_t feeds[] = {maker.Thread("feed_0"), maker.Thread("feed_1")};
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kCondition, at, 70 * kMs, get);
+      maker.Wait(maker.main, kCondition, at + 70 * kMs, 10 * kMs, get, 0, "take_gil (ceval_gil.c:1)");
+      for (const uint32_t feed : feeds) maker.Run(feed, at, 80 * kMs, wait, maker.library);
+      for (int i = 0; in_turn && i < 8; ++i) {
+        maker.timeline.python.holders.push_back({at + i * 10 * kMs + kMs, 10 * kMs, feeds[i % 2], parse});
+      }
+    });
+    maker.Expect(Cause::kPrefetchThread, StepPart::kInput, 0.8);
+    const Verdict verdict = maker.Make();
+    maker.ExpectBlocker(in_turn ? "feed.py:9" : "feed.py:5");
+    EXPECT_EQ(verdict.advice == Advice::kTakeTurns, in_turn);
+  }
 }
 
 TEST_F(GilVerdict, FewSamplesOfHolders_AreNoEvidence) {
