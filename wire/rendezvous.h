@@ -18,8 +18,10 @@
 namespace tbprof {
 
 inline constexpr char kSessionVariable[] = "TBPROF_SESSION";
-// What the launcher has put into TBPROF_RUN and TBPROF_RANKS: for a later tbprof these are no options of the user.
-inline constexpr char kRunOfSession[] = "TBPROF_SESSION_RUN", kRanksOfSession[] = "TBPROF_SESSION_RANKS";
+// What the launcher has put into TBPROF_RUN and TBPROF_RANKS, and the name of its host: for a later tbprof there these
+// are no options of the user. On other hosts they are, so that a tbprof for each rank takes part in the same run.
+inline constexpr char kRunOfSession[] = "TBPROF_SESSION_RUN", kRanksOfSession[] = "TBPROF_SESSION_RANKS",
+                      kHostOfSession[] = "TBPROF_SESSION_HOST";
 inline constexpr char kPreloadVariable[] = "LD_PRELOAD";
 inline constexpr char kPreloadFileName[] = "libtbprof_preload.so";
 // The variable that names the collector that NVTX loads.

@@ -27,9 +27,9 @@ constexpr Subcommand kSubcommands[] = {{"run", kForRun},           {"convert", k
                                        {"doctor", kForDoctor},     {"help", 0}};
 
 // Variables that are not options.
-constexpr std::string_view kInternalVariables[] = {kSessionVariable, kRunOfSession,        kRanksOfSession,
-                                                   "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR", "TBPROF_LOG",
-                                                   "TBPROF_PYTHON"};
+constexpr std::string_view kInternalVariables[] = {kSessionVariable, kRunOfSession,    kRanksOfSession,
+                                                   kHostOfSession,   "TBPROF_DISABLE", "TBPROF_LIBRARY_DIR",
+                                                   "TBPROF_LOG",     "TBPROF_PYTHON"};
 constexpr size_t kMaxWarnings = 8;  // about variables
 constexpr std::string_view kInternalPrefix = "TBPROF_TEST_";
 
@@ -166,8 +166,9 @@ absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> w
   return layer;
 }
 
-// The launcher of an outer run has set the variable: the user asked for nothing.
+// The launcher of an outer run on this host has set the variable: the user asked for nothing.
 bool IsOfSession(const Environment& environment, std::string_view variable, std::string_view value) {
+  if (Lookup(environment, kHostOfSession) != NodeName()) return false;
   if (variable == "TBPROF_RUN") return Lookup(environment, kRunOfSession) == value;
   return variable == kRanksVariable && Lookup(environment, kRanksOfSession) == value;
 }
@@ -367,6 +368,11 @@ Environment CurrentEnvironment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
   return environment;
+}
+
+std::string NodeName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name) {

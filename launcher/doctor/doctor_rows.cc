@@ -138,7 +138,7 @@ Result SharedMemory(const DoctorContext&) {
 Result Memory(const DoctorContext& context) {
   const std::optional<uint64_t> limit = CgroupMemoryLimit();
   if (!limit) return Pass("no cgroup limit on memory");
-  const uint64_t segment = SegmentBytes(context.options, limit);
+  const uint64_t segment = SegmentBytes(context.options, limit, AddressSpaceLimit());
   const std::string found = StrCat("cgroup limit ", Bytes(*limit), ", of which a recorded program's records take ",
                                    Bytes(segment), " at most");
   if (*limit < 4 * segment)

@@ -6,9 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -26,40 +28,63 @@ constexpr size_t kTailBytes = 4096, kTailColumns = 200;
 volatile sig_atomic_t g_interrupted = 0;
 volatile sig_atomic_t g_child = 0;
 
-// A terminal sends SIGINT to the child as well; SIGTERM reaches this process only, so it is forwarded.
-void Interrupt(int signo) {
-  g_interrupted = 1;
-  if (signo == SIGTERM && g_child > 0) kill(static_cast<pid_t>(g_child), SIGTERM);
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+// The run is a process group of its own: a shell that gets the signal alone would leave its children behind.
+void SendToRun(int signo) {
+  if (g_child <= 0) return;
+  kill(-static_cast<pid_t>(g_child), signo);
+  kill(-static_cast<pid_t>(g_child), SIGCONT);
 }
 
-// Handles SIGINT and SIGTERM during a run.
+void Interrupt(int signo) {
+  const int error = errno;
+  g_interrupted = 1;
+  SendToRun(signo);
+  errno = error;
+}
+
+void StopAlike(int signo) {
+  const int error = errno;
+  if (g_child > 0) kill(-static_cast<pid_t>(g_child), signo);
+  raise(SIGSTOP);
+  if (g_child > 0) kill(-static_cast<pid_t>(g_child), SIGCONT);
+  errno = error;
+}
+
+// Handles the signals that end a run, and SIGTSTP, while one runs.
 class InterruptHandler {
  public:
   InterruptHandler() {
     struct sigaction action = {};
     action.sa_handler = Interrupt;
-    sigaction(SIGINT, &action, &interrupt_);
-    sigaction(SIGTERM, &action, &terminate_);
+    for (size_t i = 0; i < std::size(kEnding); ++i) {
+      sigaction(kEnding[i], nullptr, &before_[i]);
+      // `nohup tbprof ab`
+      if (before_[i].sa_handler != SIG_IGN) sigaction(kEnding[i], &action, nullptr);
+    }
+    action.sa_handler = StopAlike;
+    sigaction(SIGTSTP, nullptr, &stop_);
+    if (stop_.sa_handler != SIG_IGN) sigaction(SIGTSTP, &action, nullptr);
   }
   ~InterruptHandler() {
-    sigaction(SIGINT, &interrupt_, nullptr);
-    sigaction(SIGTERM, &terminate_, nullptr);
+    for (size_t i = 0; i < std::size(kEnding); ++i) sigaction(kEnding[i], &before_[i], nullptr);
+    sigaction(SIGTSTP, &stop_, nullptr);
   }
   InterruptHandler(const InterruptHandler&) = delete;
   InterruptHandler& operator=(const InterruptHandler&) = delete;
 
  private:
-  struct sigaction interrupt_ = {}, terminate_ = {};
+  struct sigaction before_[std::size(kEnding)] = {}, stop_ = {};
 };
 
-// Keeps SIGINT and SIGTERM pending while it exists.
+// Keeps these signals pending while it exists.
 class BlockedInterrupts {
  public:
   BlockedInterrupts() {
     sigset_t interrupts;
     sigemptyset(&interrupts);
-    sigaddset(&interrupts, SIGINT);
-    sigaddset(&interrupts, SIGTERM);
+    for (const int signo : kEnding) sigaddset(&interrupts, signo);
     pthread_sigmask(SIG_BLOCK, &interrupts, &before_);
   }
   ~BlockedInterrupts() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -69,7 +94,8 @@ class BlockedInterrupts {
   const sigset_t& before() const { return before_; }
   bool has_pending() const {
     sigset_t pending;
-    return sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1);
+    return sigpending(&pending) == 0 &&
+           std::ranges::any_of(kEnding, [&](int signo) { return sigismember(&pending, signo) == 1; });
   }
 
  private:
@@ -115,8 +141,9 @@ int Spawn(const AbRunRequest& request, const sigset_t& mask, pid_t* pid) {
   posix_spawn_file_actions_adddup2(&actions, 1, 2);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setpgroup(&attributes, 0);
   const int error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
@@ -144,12 +171,22 @@ AbRunResult RunSide(const AbRunRequest& request, GpuLoadReader* gpus) {
     return result;
   }
   int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  bool wants_terminal = false;
+  for (;;) {
+    if (waitpid(pid, &status, WUNTRACED) < 0) {
+      if (errno == EINTR) continue;
+      break;
+    }
+    if (!WIFSTOPPED(status)) break;
+    // A process group in the background may not use the terminal: nobody could continue it.
+    wants_terminal = WSTOPSIG(status) == SIGTTIN || WSTOPSIG(status) == SIGTTOU;
+    if (wants_terminal) SendToRun(SIGTERM);
   }
   g_child = 0;
   result.load = LoadBetween(before, ReadLoad(gpus));
   result.interrupted = g_interrupted != 0;
   if (status != 0) result.error = WhyFailed(status, request);
+  if (wants_terminal) result.error = "uses the terminal, which `tbprof ab` gives to no run";
   return result;
 }
 

@@ -143,13 +143,13 @@ Table WaitTable(const Report& report) {
 
 Table GilTable(const Report& report) {
   Table table;
-  for (size_t i = 0; i < std::min<size_t>(2, report.gil.size()); ++i) {
-    const GilAnswer& gil = report.gil[i];
-    if (!gil.is_shared()) continue;
+  size_t shown = 0;
+  for (const GilAnswer& gil : report.gil) {
+    if (!gil.is_shared() || shown == 2) continue;
     AddHeading(StrCat("Python lines that held the GIL (", RankPrefix(report), gil.process, " ", gil.pid, ", ",
                       gil.thread_count, " threads, whole profile: ", HumanCount(gil.samples), " samples)"),
                &table);
-    const size_t most = i == 0 ? kRows - 1 : 2;
+    const size_t most = shown++ == 0 ? kRows - 1 : 2;
     for (size_t row = 0; row < gil.rows.size(); ++row) {
       if (row >= most) {
         table.left_out += gil.rows.size() - row;

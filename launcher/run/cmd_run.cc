@@ -425,9 +425,8 @@ int CommandRun(const Options& options) {
   // the memory of a burst until it ends.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   Terminal terminal(options);
-  // tbprof.toml may have rules for `compare`.
-  const OptionSource rules = SourceOf(options, "fail-on");
-  if (options.baseline.empty() && (rules == OptionSource::kCommandLine || rules == OptionSource::kEnvironment)) {
+  // The environment and tbprof.toml may have rules for `compare`.
+  if (options.baseline.empty() && SourceOf(options, "fail-on") == OptionSource::kCommandLine) {
     terminal.Error("--fail-on: there is nothing to compare with: add --baseline=NAME");
     return kExitUsage;
   }

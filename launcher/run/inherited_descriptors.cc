@@ -3,15 +3,36 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <string_view>
 
+#include "launcher/base/text.h"
 #include "writer/base/scoped.h"
 #include "writer/base/text_match.h"
 
 namespace tbprof {
+namespace {
+
+bool IsPlaceOfDescriptors(std::string_view path) { return StartsWithAny(path, {"/dev/fd/", "/dev/std", "/proc/"}); }
+
+// `/dev/fd/5`, `/dev/stdout`, or a symbolic link to one.
+bool NamesADescriptor(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t size = readlink(path.c_str(), target, sizeof(target));
+  return IsPlaceOfDescriptors(path) ||
+         IsPlaceOfDescriptors(std::string_view(target, static_cast<size_t>(std::max<ssize_t>(size, 0))));
+}
+
+// Closing any descriptor of a file releases the process's own locks on it (fcntl, lockf). The command does not have
+// them: a fork does not pass them on.
+bool HoldsALock(int fd) { return ReadText(StrCat("/proc/self/fdinfo/", fd)).find("POSIX") != std::string::npos; }
+
+}  // namespace
 
 InheritedDescriptors::InheritedDescriptors() {
   const ScopedDirectory listing(opendir("/proc/self/fd"));
@@ -24,11 +45,10 @@ InheritedDescriptors::InheritedDescriptors() {
 }
 
 void InheritedDescriptors::Release(const Options& options) const {
-  // `--log-file=/dev/fd/5`, `--summary-json=/dev/stdout`: which of them is not worked out.
-  const bool named = std::ranges::any_of(options.values, [](const OptionValue& value) {
-    return ContainsAny(value.text, {"/fd/", "/dev/std"});
-  });
-  if (named) return;
+  // Which of them is named is not worked out.
+  const bool named =
+      std::ranges::any_of(options.values, [](const OptionValue& value) { return NamesADescriptor(value.text); });
+  if (named || HoldsALock(0) || HoldsALock(1) || std::ranges::any_of(above_two_, HoldsALock)) return;
   for (const int fd : above_two_) {
     if (fd != options.summary_json_fd) close(fd);
   }

@@ -75,7 +75,7 @@ SessionConfig SessionConfigOf(const RunContext& context) {
   config.gpu_options = GpuOptionsOf(options);
   config.only_command = options.follow == Follow::kNone;
   if (options.malloc != MallocMode::kExact) config.malloc_stamp_every = 0;
-  config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit());
+  config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit(), AddressSpaceLimit());
   config.window = WindowText(options.window);
   return config;
 }
@@ -129,6 +129,7 @@ std::optional<int> RunSetup::Prepare() {
   absl::StatusOr<SignalSet> signals = SignalSet::Install();
   if (!signals.ok()) return Fail(signals.status());
   signals_ = *std::move(signals);
+  address_space_ = RaiseAddressSpaceLimit();
   absl::Status status = logdir_.Choose();
   if (status.ok()) status = MakeSessionSomewhere();
   if (!status.ok()) return Fail(status);
@@ -166,6 +167,7 @@ bool RunSetup::Prints() const {
 int RunSetup::PlainExec() {
   // What MakeSpawnRequest has set for the launcher would be the command's.
   if (descriptors_) setrlimit(RLIMIT_NOFILE, &*descriptors_);
+  if (address_space_) setrlimit(RLIMIT_AS, &*address_space_);
   if (options_.follow == Follow::kAll) prctl(PR_SET_CHILD_SUBREAPER, 0);
   library_copy_.reset();
   SpawnRequest request{options_.command, environment_,
@@ -251,6 +253,7 @@ std::vector<std::string> RunSetup::Additions(const Session& session) {
   const auto by_user = [&](std::string_view option) {
     return SourceOf(options_, option) == OptionSource::kEnvironment;
   };
+  additions.push_back(StrCat(kHostOfSession, "=", NodeName()));
   if (!by_user("run")) additions.push_back(StrCat(kRunOfSession, "=", context_.run));
   if (!by_user("ranks")) additions.push_back(StrCat(kRanksOfSession, "=", options_.ranks));
   if (options_.cuda != Cuda::kOff && !libraries_.cupti.empty()) {
@@ -286,6 +289,7 @@ SpawnRequest RunSetup::MakeSpawnRequest(const Session& session) {
   }
   request.signals = signals_->original();
   request.descriptors = descriptors_ = RaiseDescriptorLimit();
+  request.address_space = address_space_;
   return request;
 }
 

@@ -84,7 +84,7 @@ class RunSetup {
   std::optional<SignalSet> signals_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<LibraryCopy> library_copy_;
-  std::optional<rlimit> descriptors_;  // before the launcher raised its own
+  std::optional<rlimit> descriptors_, address_space_;  // before the launcher raised its own
   absl::Duration spool_limit_;
   std::string not_recorded_;
 };

@@ -44,8 +44,11 @@ class RangeWindow : public WindowPolicy {
   void Start(uint64_t now) override;
   uint64_t NextNs() const override { return next_ns_ == 0 ? UINT64_MAX : next_ns_; }
   void Handle(uint64_t now) override;
+  std::optional<uint32_t> LastWindow() const override { return began_ ? WindowPolicy::LastWindow() : std::nullopt; }
+  void Report() override;
 
  private:
+  bool began_ = false;
   uint64_t next_ns_ = 0;  // when the window opens or closes; 0: it is over
 };
 
@@ -107,14 +110,23 @@ class AutoWindow : public WindowPolicy {
 
 void RangeWindow::Start(uint64_t now) {
   WindowPolicy::Start(now);
+  began_ = open_;
   next_ns_ = now + Nanoseconds(open_ ? options_.window.duration : options_.window.delay);
+}
+
+void RangeWindow::Report() {
+  if (began_) return;
+  const absl::Duration ran = absl::Nanoseconds(static_cast<int64_t>(context_.command_end_ns - start_ns_));
+  terminal_.Print(StrCat("--window=", WindowText(options_.window), ": the command ended before, after ",
+                         absl::FormatDuration(absl::Trunc(ran, absl::Milliseconds(1))),
+                         captures_->count() > 0 ? "" : ": nothing was recorded, no profile written"));
 }
 
 void RangeWindow::Handle(uint64_t now) {
   if (next_ns_ == 0 || now < next_ns_) return;
   if (!open_) {
     session_->OpenWindow(0);
-    open_ = true;
+    open_ = began_ = true;
     next_ns_ = now + Nanoseconds(options_.window.duration);
   } else {
     next_ns_ = 0;

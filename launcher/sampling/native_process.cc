@@ -33,6 +33,7 @@ constexpr milliseconds kStatusInterval(1000);
 constexpr milliseconds kListingInterval(1000);
 constexpr milliseconds kUsageInterval(50);
 constexpr size_t kMaxOpenSchedules = 128;  // per process; in larger processes only the main thread's file is opened
+constexpr milliseconds kSwitchInterval(100);
 constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 
 NativeState StateOf(int error) { return error == EACCES || error == EPERM ? kNativeNoPermission : kNativeNoEvents; }
@@ -194,7 +195,7 @@ void NativeTarget::TakeUsage(Time now) {
   if (now < next_usage_) return;
   next_usage_ = now + kUsageInterval;
   for (auto& [tid, thread] : threads_) {
-    if (thread.ran || tid == process_.pid) ReadUsage(tid, &thread, now);
+    if (thread.ran || thread.paused || tid == process_.pid) ReadUsage(tid, &thread, now);
   }
 }
 
@@ -205,11 +206,28 @@ void NativeTarget::ReadUsage(int32_t tid, Thread* thread, Time now) {
     thread->schedstat.Reset(open(SchedulePath(process_.pid, tid).c_str(), O_RDONLY | O_CLOEXEC));
   }
   const auto reading = ReadSchedule(thread->schedstat.get());
+  // A paused event does not report the thread's end.
+  if (!reading && thread->paused) thread->exited = true;
   if (!reading) return;
+  WatchSwitches(reading->slices, thread, now);
   if (thread->usage.WantsFaults(*reading, now, tid == process_.pid ? kFaultsOfMain : kFaultsOfOthers)) {
     thread->usage.SetFaults(ReadFaults(process_.pid, tid));
   }
   thread->usage.Take(*reading, thread->inner, ReadTicks(shared_.clock_kind), now, &usage_);
+}
+
+void NativeTarget::WatchSwitches(uint64_t slices, Thread* thread, Time now) {
+  const std::chrono::duration<double> passed = now - thread->slices_at;
+  if (passed < kSwitchInterval) return;
+  const double rate = static_cast<double>(slices - thread->slices) / passed.count();
+  const bool is_first = thread->slices_at == Time{};
+  thread->slices = slices;
+  thread->slices_at = now;
+  if (is_first || (thread->paused ? rate * 2 > shared_.max_switches : rate <= shared_.max_switches)) return;
+  thread->paused = !thread->paused;
+  thread->paused ? thread->event->Pause() : thread->event->Resume();
+  if (!std::exchange(thread->was_paused, true)) ++paused_threads_;
+  status_.flags |= kNativePaused;
 }
 
 void NativeTarget::TakeSample(Thread* thread, const PerfRecord& record) {
@@ -270,14 +288,22 @@ void NativeTarget::Emit() {
   }
 }
 
+std::string NativeTarget::ReasonOfMissing() const {
+  const auto threads = [](uint64_t count) { return StrCat(count, count == 1 ? " thread" : " threads"); };
+  if (threads_left_out_ > 0) {
+    const PerfRefusal refusal = ExplainPerfRefusal(left_out_error_, PerfEventParanoid());
+    return StrCat("Native stacks: ", threads(threads_left_out_), " not sampled, ", refusal.cause,
+                  refusal.remedy.empty() ? "" : StrCat(" (", refusal.remedy, ")"));
+  }
+  if (paused_threads_ == 0) return "";
+  return StrCat("Native stacks: ", threads(paused_threads_), " not sampled while ",
+                paused_threads_ == 1 ? "it switches" : "they switch", " over ", shared_.max_switches,
+                " times a second: it would slow ", paused_threads_ == 1 ? "it" : "them", " down");
+}
+
 void NativeTarget::EmitStatus(Time now) {
   next_status_ = now + kStatusInterval;
-  if (threads_left_out_ > 0 && !refused_) {
-    const PerfRefusal refusal = ExplainPerfRefusal(left_out_error_, PerfEventParanoid());
-    reason_ = StrCat("Native stacks: ", threads_left_out_, threads_left_out_ == 1 ? " thread" : " threads",
-                     " not sampled, ", refusal.cause);
-    if (!refusal.remedy.empty()) StrAppend(&reason_, " (", refusal.remedy, ")");
-  }
+  if (!refused_) reason_ = ReasonOfMissing();
   NativeStatusFact same = emitted_status_;
   same.ticks = status_.ticks;
   if (std::memcmp(&same, &status_, sizeof(same)) == 0 && reason_ == emitted_reason_) return;

@@ -44,6 +44,7 @@ struct NativeShared {
   Unwinder unwinder;
   uint32_t events = 0;  // open events of all processes
   uint32_t max_events = 0;
+  uint32_t max_switches = 0;  // SamplerOptions::max_switches
   RandomInterval periods{0.25};
 };
 
@@ -75,6 +76,10 @@ class NativeTarget {
     uint32_t samples_of_period = 0;  // taken with this period
     ScopedFd schedstat;
     UsageTrack usage;
+    uint64_t slices = 0;  // ScheduleReading::slices at `slices_at`
+    Time slices_at{};
+    bool paused = false;      // it switches too often to be sampled
+    bool was_paused = false;  // at any time
   };
 
   // Opens an event for each thread. Repeats the listing until it finds no new thread.
@@ -90,6 +95,9 @@ class NativeTarget {
   void ChangePeriod(Thread* thread);
   void TakeUsage(Time now);
   void ReadUsage(int32_t tid, Thread* thread, Time now);
+  // The kernel starts and stops a timer of the event at each switch of the thread.
+  void WatchSwitches(uint64_t slices, Thread* thread, Time now);
+  std::string ReasonOfMissing() const;
   void EmitStatus(Time now);
 
   SampledProcess process_;
@@ -110,6 +118,7 @@ class NativeTarget {
   bool nested_ = false;            // the target has its own pid namespace
   uint64_t threads_left_out_ = 0;  // threads without an event
   int left_out_error_ = 0;         // errno of the last of these threads
+  uint64_t paused_threads_ = 0;    // threads that were paused at any time
   uint64_t corrupt_ = 0;
   Time next_listing_{}, next_emit_{}, next_status_{}, next_usage_{};
   std::string reason_;

@@ -92,6 +92,7 @@ void NativeSampler::Run() {
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
   shared_ = std::make_unique<NativeShared>(options_.clock);
   shared_->max_events = MaxEvents();
+  shared_->max_switches = options_.max_switches;
   for (bool stop = false; !stop;) {
     const bool has_processes = !processes_.empty();
     std::optional<Time> until;

@@ -255,6 +255,9 @@ std::optional<PerfEvent::Change> PerfEvent::SetPeriod(uint64_t period_ns) {
   return change;
 }
 
+void PerfEvent::Pause() { ioctl(fd_.get(), PERF_EVENT_IOC_DISABLE, 0); }
+void PerfEvent::Resume() { ioctl(fd_.get(), PERF_EVENT_IOC_ENABLE, 0); }
+
 bool PerfEvent::is_small() const { return mapping_.size() < kRingSizes[1]; }
 
 int PerfEventParanoid() {

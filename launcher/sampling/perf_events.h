@@ -83,6 +83,9 @@ class PerfEvent {
   // Begins a new period now. None: the kernel refused, and the period is as before.
   std::optional<Change> SetPeriod(uint64_t period_ns);
   uint64_t period_ns() const { return period_ns_; }
+  // Between the two there are no records of the thread, of its end neither.
+  void Pause();
+  void Resume();
   // Whether the buffer holds only 3 samples.
   bool is_small() const;
   uint64_t corrupt() const { return corrupt_; }

@@ -31,6 +31,9 @@ struct SamplerOptions {
   ClockKind clock = ClockKind::kMonotonic;
   uint32_t rate = 100;          // samples a second of each thread
   double max_cpu_share = 0.01;  // of all CPUs of the machine
+  // A second. A thread that switches more often has no native samples: each switch takes 0.2 to 1 us more with them,
+  // most on virtual machines.
+  uint32_t max_switches = 20'000;
 };
 
 }  // namespace tbprof

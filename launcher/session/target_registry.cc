@@ -84,8 +84,12 @@ Target* TargetRegistry::Add(Introduction introduction, uint64_t nonce) {
   mapped->mapping = ScopedMapping(
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, introduction.segment.get(), 0), bytes);
   if (!mapped->mapping.valid()) {
-    notes_.push_back(
-        absl::StrCat("process ", introduction.pid, " is not recorded: cannot map its segment: ", strerror(errno)));
+    const int error = errno;
+    if (not_mapped_++ == 0) {
+      notes_.push_back(absl::StrCat("process ", introduction.pid,
+                                    " is not recorded, and perhaps further ones: cannot map ",
+                                    "its segment: ", strerror(error), error == ENOMEM ? " (ulimit -v)" : ""));
+    }
     return nullptr;
   }
   SegmentHeader header;
@@ -300,13 +304,23 @@ void TargetRegistry::UpdateProcesses(Target* target, uint64_t now_ns) {
   }
 }
 
+// Under a limit of the address space, segments of ended processes leave room for new ones.
+size_t TargetRegistry::MostDead() const {
+  constexpr uint64_t kShareOfSpace = 8;
+  rlimit space{};
+  if (targets_.empty() || getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return kKeepDead;
+  const uint64_t bytes = std::max<uint64_t>(targets_.back()->mapped->mapping.size(), 1);
+  return std::min<uint64_t>(kKeepDead, space.rlim_cur / kShareOfSpace / bytes);
+}
+
 void TargetRegistry::RemoveEnded(uint64_t now_ns, const std::function<void(uint32_t segment)>& removed) {
   auto dead = static_cast<size_t>(
       std::count_if(targets_.begin(), targets_.end(), [](const auto& target) { return target->dead; }));
+  const size_t most_dead = dead == 0 ? kKeepDead : MostDead();
   std::erase_if(targets_, [&](const std::unique_ptr<Target>& target) {
     if (!target->dead) return false;
     const uint64_t since_ns = now_ns - std::min(now_ns, target->dead_since_ns);
-    if (since_ns < kLastPassesNs || (since_ns < kKeepDeadNs && dead <= kKeepDead)) return false;
+    if (since_ns < kLastPassesNs || (since_ns < kKeepDeadNs && dead <= most_dead)) return false;
     --dead;
     removed(target->mapped->number);
     dropped_by_removed_ += tbprof::DroppedRecords(*target->mapped);

@@ -114,6 +114,7 @@ class TargetRegistry {
 
  private:
   void Refuse(int segment_fd, uint64_t bytes);
+  size_t MostDead() const;
   // Notify the drain and the samplers of a new or ended process.
   void Seen(uint32_t segment, const Target::Process& process);
   void Ended(uint32_t segment, const Target::Process& process);
@@ -137,6 +138,7 @@ class TargetRegistry {
   Targets targets_;
   uint32_t segments_seen_ = 0;
   uint32_t refused_ = 0;
+  uint32_t not_mapped_ = 0;
   uint64_t dropped_by_removed_ = 0;  // records of segments that are no longer mapped
   std::pair<pid_t, ExitStatus> child_end_{0, {}};
   std::optional<uint64_t> out_of_memory_kills_ = OutOfMemoryKills();

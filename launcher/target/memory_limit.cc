@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/target/memory_limit.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -68,9 +70,16 @@ std::optional<uint64_t> OutOfMemoryKills() {
   return std::nullopt;
 }
 
-uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit) {
-  if (options.segment_size_named || !limit) return options.segment_size;
-  return std::clamp<uint64_t>(*limit / 20, uint64_t{kMinChunks} * kChunkBytes, options.segment_size);
+std::optional<uint64_t> AddressSpaceLimit() {
+  rlimit space{};
+  if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return space.rlim_cur;
+}
+
+uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit, std::optional<uint64_t> address_space) {
+  if (options.segment_size_named) return options.segment_size;
+  const uint64_t most = std::min(limit.value_or(UINT64_MAX) / 20, address_space.value_or(UINT64_MAX) / 128);
+  return std::clamp<uint64_t>(most, uint64_t{kMinChunks} * kChunkBytes, options.segment_size);
 }
 
 }  // namespace tbprof

@@ -3,7 +3,7 @@
 // Reads the memory limit of a container, and derives the size of a recorded program's segment from it. The segment's
 // pages are accounted to the program: at the limit the kernel ends the program, not tbprof.
 //
-//   config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit());
+//   config.segment_bytes = SegmentBytes(options, CgroupMemoryLimit(), AddressSpaceLimit());
 //
 // Process: launcher, main thread. Reads files of /proc and /sys.
 #ifndef TBPROF_LAUNCHER_TARGET_MEMORY_LIMIT_H_
@@ -23,8 +23,12 @@ std::optional<uint64_t> CgroupMemoryLimit();
 // in its descendants); std::nullopt: not known.
 std::optional<uint64_t> OutOfMemoryKills();
 
-// --buffer-size if it was given; else the smaller of its default and a twentieth of the limit, but at least 4 MiB.
-uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit);
+// RLIMIT_AS of this process, in bytes; std::nullopt: none.
+std::optional<uint64_t> AddressSpaceLimit();
+
+// --buffer-size if it was given; else the smallest of its default, a twentieth of the limit and a 128th of the address
+// space, which the segments of many short programs share, but at least 4 MiB.
+uint64_t SegmentBytes(const Options& options, std::optional<uint64_t> limit, std::optional<uint64_t> address_space);
 
 }  // namespace tbprof
 

@@ -151,6 +151,15 @@ std::optional<rlimit> RaiseDescriptorLimit() {
   return before;
 }
 
+std::optional<rlimit> RaiseAddressSpaceLimit() {
+  rlimit before;
+  if (getrlimit(RLIMIT_AS, &before) != 0 || before.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  rlimit raised = {RLIM_INFINITY, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_AS, &raised) == 0) return before;
+  raised = {before.rlim_max, before.rlim_max};
+  return setrlimit(RLIMIT_AS, &raised) == 0 ? std::make_optional(before) : std::nullopt;
+}
+
 absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, int* exec_errno) {
   *exec_errno = 0;
   if (request.command.empty()) return InvalidArgument("no command to run");
@@ -163,7 +172,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
   std::vector<char*> environment = Pointers(request.environment);
   PidVariables pids(&environment);
   const OriginalSignals signals = request.signals;
-  const std::optional<rlimit> descriptors = request.descriptors;
+  const std::optional<rlimit> descriptors = request.descriptors, address_space = request.address_space;
   // `alarm 60; exec tbprof run ...`: a timer survives exec, but not fork, so the child sets it again.
   itimerval alarm = {};
   getitimer(ITIMER_REAL, &alarm);
@@ -184,6 +193,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
     if (death_signal != 0 && getppid() != launcher) kill(getpid(), death_signal);
     pids.Set(getpid());
     if (descriptors) setrlimit(RLIMIT_NOFILE, &*descriptors);
+    if (address_space) setrlimit(RLIMIT_AS, &*address_space);
     signals.Restore();
     execvpe(arguments[0], arguments.data(), environment.data());
     const int error = errno;

@@ -33,12 +33,16 @@ struct SpawnRequest {
   std::vector<std::string> command;
   Environment environment;
   OriginalSignals signals;
-  std::optional<rlimit> descriptors = std::nullopt;  // RLIMIT_NOFILE at the launcher's start
+  // The launcher's limits at its start, if it raised them: RLIMIT_NOFILE and RLIMIT_AS.
+  std::optional<rlimit> descriptors = std::nullopt, address_space = std::nullopt;
 };
 
 // Raises the launcher's RLIMIT_NOFILE to its hard limit: the launcher needs a pidfd for each process of the target, and
 // the target's own limit may be lower. Returns the previous limit, for SpawnRequest::descriptors.
 std::optional<rlimit> RaiseDescriptorLimit();
+// Likewise, the address space (`ulimit -v`), which the launcher needs for a segment of each program: without a limit if
+// it may, else up to the hard limit.
+std::optional<rlimit> RaiseAddressSpaceLimit();
 
 struct TargetEnd {
   bool signaled = false;

@@ -304,6 +304,18 @@ TEST(Descriptors, PipeThatTheCommandCloses_Ends) {
   }
 }
 
+// Each program has a segment of its own, which the launcher maps, and keeps for a while after the program's end.
+TEST(AddressSpace, ManyProgramsUnderALimit_AreRecorded) {
+  RunOptions options;
+  options.launcher = {"/bin/sh", "-c", "ulimit -v 3000000; exec \"$@\"", "sh"};
+  const RunResult result = RunUnderTbprof(
+      {"/bin/sh", "-c", "ulimit -v; i=0; while [ $i -lt 60 ]; do /bin/true; i=$((i + 1)); done"}, options);
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_EQ(result.out, "3000000\n");
+  EXPECT_FALSE(result.Printed("is not recorded")) << result.AllPrinted();
+  EXPECT_EQ(result.summary["process_count"], 61);
+}
+
 TEST(Descriptors, SummaryToADescriptor_IsWritten) {
   TemporaryDirectory directory;
   RunOptions options;

@@ -3,6 +3,10 @@
 // machine: tests only check that there are no impossible answers.
 #include <gmock/gmock.h>
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 
 #include "harness.h"
@@ -20,6 +24,15 @@ constexpr char kRule[] = "--fail-on=allocations_per_step>+20%";
 
 class RunGate : public ::testing::Test {
  protected:
+  // Nobody may wait for a process that has lost its parent: it stays in state Z.
+  static bool Ends(pid_t pid) {
+    for (int i = 0; i < 10 * kWaitSeconds; ++i) {
+      const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+      if (stat.empty() || stat.find(") Z ") != std::string::npos) return true;
+      usleep(100'000);
+    }
+    return false;
+  }
   RunOptions In() const {
     RunOptions options;
     options.directory = directory_.path();
@@ -72,6 +85,35 @@ TEST_F(RunGate, AbOfACommandThatFails_CannotTellAndSaysWhy) {
   const RunResult ab = Ab(Counted(200), Counted(200, 7) + "; echo no such data >&2; exit 7");
   EXPECT_EQ(ab.code(), kCannotTell) << ab.out << ab.AllPrinted();
   EXPECT_THAT(ab.out + ab.AllPrinted(), HasSubstr("run 1 of --new ended with status 7: no such data"));
+}
+
+// A shell that a signal ends alone leaves what it has started behind.
+TEST_F(RunGate, AbThatIsEnded_EndsWhatItsCommandHasStarted) {
+  for (const int signo : {SIGTERM, SIGHUP, SIGINT, SIGQUIT}) {
+    TemporaryDirectory directory;
+    const std::string pid_file = directory / "pid";
+    const std::string command =
+        "sleep 1000 & echo $! > " + pid_file + ".new; mv " + pid_file + ".new " + pid_file + "; echo started >&2; wait";
+    const auto ab = Running::Start(
+        {Tbprof(), "ab", "--pairs=3", "--logdir=" + (directory / "logs"), "--base", command, "--new", command}, In());
+    std::string started;
+    for (int i = 0; started.empty() && i < 10 * kWaitSeconds; ++i) {
+      usleep(100'000);
+      started = std::filesystem::exists(pid_file) ? ReadFile(pid_file) : "";
+    }
+    const pid_t pid = atoi(started.c_str());
+    ASSERT_GT(pid, 0);
+    ab->Signal(signo);
+    const RunResult result = ab->Wait();
+    EXPECT_EQ(result.code(), kCannotTell) << signo;
+    EXPECT_TRUE(result.Printed("interrupted")) << result.AllPrinted();
+    // A background process of a shell without job control ignores SIGINT and SIGQUIT.
+    if (signo == SIGTERM || signo == SIGHUP) {
+      EXPECT_TRUE(Ends(pid)) << signo;
+    } else {
+      kill(pid, SIGKILL);
+    }
+  }
 }
 
 TEST_F(RunGate, WrongUse_IsTheCallersFault) {

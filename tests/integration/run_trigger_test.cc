@@ -143,6 +143,14 @@ TEST(Trigger, NoRange_IsReported) {
   EXPECT_THAT(result.run_directories, IsEmpty());
 }
 
+TEST(Trigger, WindowThatTheCommandDoesNotReach_IsReported) {
+  const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, {.tbprof = {"--window=1h+1s"}});
+  EXPECT_EQ(result.code(), 0);
+  EXPECT_TRUE(result.Printed("--window=1h+1s: the command ended before, after ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed(": nothing was recorded, no profile written"));
+  EXPECT_THAT(result.run_directories, IsEmpty());
+}
+
 TEST(Trigger, NamesOfAnyBytes_OpenTheWindow) {
   for (const char* name :
        {"a;b", "1", "\xff\xfe", "quite a long name of a range, longer than the words of a register"}) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "writer/base/text.h"
 #include "writer/convert/event_budget.h"
 #include "writer/convert/python_spans.h"
 #include "writer/convert/thread_rows.h"
@@ -82,17 +83,32 @@ void GilHolders::TakeRow(const PythonProcessFacts& process, uint32_t owner, cons
     return;
   }
   std::vector<GilHolder>& holders = timeline_.python.holders;
-  if (row.ticks < window_.open || row.ticks >= window_.close || holders.size() >= kMostGilHolders) return;
+  if (row.ticks < window_.open || row.ticks >= window_.close) return;
   const uint32_t thread = model_.LineOfThread(owner, row.tid, row.ticks);
   if (thread == kNoLine) return;
+  if (holders.size() >= most_) {
+    // Each second one stands for two from here on, so that all of the time is there.
+    size_t kept = 0;
+    for (size_t i = 0; i < holders.size(); i += 2) {
+      holders[kept] = holders[i];
+      holders[kept++].period_ps *= 2;
+    }
+    holders.resize(kept);
+    every_ *= 2;
+  }
+  if (seen_++ % every_ != 0) return;
   constexpr int64_t kPsPerUs = 1'000'000;
-  holders.push_back({PsInWindow(facts_, timeline_, row.ticks), process.IntervalAt(row.ticks) * kPsPerUs, thread,
-                     stacks_.StackOf(process, frame)});
+  const int64_t period_ps = process.IntervalAt(row.ticks) * kPsPerUs * static_cast<int64_t>(every_);
+  holders.push_back({PsInWindow(facts_, timeline_, row.ticks), period_ps, thread, stacks_.StackOf(process, frame)});
 }
 
 uint64_t GilHolders::Finish(uint64_t most_bytes) {
   std::ranges::stable_sort(timeline_.python.holders, {}, &GilHolder::at_ps);
   timeline_.corrupt_records += corrupt_;
+  if (every_ > 1) {
+    timeline_.notes.push_back(
+        StrCat("GIL: one of ", every_, " samples of its holder is in the profile, since there are over ", most_));
+  }
   AddSpans(most_bytes);
   return timeline_.python.gil_spans.size() * kPythonSpanBytes;
 }

@@ -6,7 +6,8 @@
 //   holders.Take(frame);        // each frame of the second pass
 //   holders.Finish(bytes_left); // once, before PythonSamples::Finish
 //
-// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostGilHolders; later samples are left out.
+// Process: converter, one thread. Untrusted: all of a frame. Memory: kMostGilHolders samples; of more, a part
+// that is spread evenly.
 #ifndef TBPROF_WRITER_CONVERT_GIL_HOLDERS_H_
 #define TBPROF_WRITER_CONVERT_GIL_HOLDERS_H_
 
@@ -25,10 +26,10 @@ inline constexpr size_t kMostGilHolders = 1u << 20;
 
 class GilHolders {
  public:
-  // All must outlive this.
+  // All must outlive this. `most`: kMostGilHolders except in tests.
   GilHolders(const CaptureWindow* window, const SpoolFacts* facts, ProcessModel* model, PythonStacks* stacks,
-             Timeline* timeline)
-      : window_(*window), facts_(*facts), model_(*model), stacks_(*stacks), timeline_(*timeline) {}
+             Timeline* timeline, size_t most = kMostGilHolders)
+      : window_(*window), facts_(*facts), model_(*model), stacks_(*stacks), timeline_(*timeline), most_(most) {}
 
   // Ignores all frames except kGilHolders.
   void Take(const Frame& frame);
@@ -44,6 +45,8 @@ class GilHolders {
   ProcessModel& model_;
   PythonStacks& stacks_;
   Timeline& timeline_;
+  const size_t most_;
+  uint64_t seen_ = 0, every_ = 1;  // each `every_`th sample is kept
   uint64_t corrupt_ = 0;
 };
 

@@ -141,6 +141,7 @@ void NativeSamples::AddProcesses() {
     const NativeStatusFact& status = facts.status;
     process.sampling = SamplingOf(status.state);
     process.reason = facts.reason.empty() ? std::string(ReasonOf(status.state)) : facts.reason;
+    process.paused = (status.flags & kNativePaused) != 0;
     process.period_ps = int64_t{status.interval_us} * kPsPerUs;
     process.samples = status.samples;
     process.lost = status.lost;

@@ -141,8 +141,15 @@ std::string StepsText(const Timeline& timeline) {
 // it waited for: not those of a server that is ended by a signal, and none that another process has adopted.
 double CpuOfThreads(const Timeline& timeline) {
   int64_t sum_ps = 0;
+  std::set<int32_t> replaced;  // pids
   for (const ThreadUsage& usage : timeline.usage) {
-    if (!usage.points.empty()) AddSaturating(&sum_ps, usage.points.back().cpu_ps);
+    if (usage.points.empty()) continue;
+    const Thread& thread = timeline.threads[usage.thread];
+    const Process& process = timeline.processes[thread.process];
+    // The counts of a main thread go on after an exec: those of the program before are in its own.
+    const bool goes_on = thread.is_main && replaced.contains(process.pid);
+    if (thread.is_main && process.replaced) replaced.insert(process.pid);
+    AddSaturating(&sum_ps, usage.points.back().cpu_ps - (goes_on ? usage.points.front().cpu_ps : 0));
   }
   return Seconds(sum_ps);
 }

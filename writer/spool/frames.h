@@ -388,11 +388,14 @@ enum NativeState : uint16_t {
   kNativeNoEvents = 3,      // the kernel has no such events
   kNativeOff = 4,           // disabled
 };
+enum NativeStatusFlag : uint16_t {
+  kNativePaused = 1,  // threads were not sampled for a time, since they switched too often
+};
 struct NativeStatusFact {
   uint64_t ticks;
   uint32_t process_serial;
-  uint16_t state;  // NativeState
-  uint16_t reserved;
+  uint16_t state;        // NativeState
+  uint16_t flags;        // NativeStatusFlag
   int32_t error;         // error number of the call that failed, or 0
   uint32_t interval_us;  // CPU time between two samples of a thread
   uint64_t samples;      // samples taken so far

@@ -162,8 +162,9 @@ bool IsOfATraining(const Timeline& timeline, uint32_t process, const PythonSteps
   if (!unknown->empty()) return false;
   *unknown = doubt != StepDoubt::kNone ? std::string(TextOf(doubt)) : TooUnsure(source->found);
   // The choice of a loop does not make unsure turns right, and a loop of the set-up is not the step.
-  const bool is_little = doubt == StepDoubt::kSmallPart && evidence.covered < kLeastAdvised;
-  if (!steps.lines.empty() && steps.found.confidence >= kLeastShown && !is_little)
+  // Nor is that of a thread that works for the main one.
+  const bool is_main = timeline.threads[steps.thread].is_main;
+  if (!steps.lines.empty() && steps.found.confidence >= kLeastShown && is_main && evidence.covered >= kLeastAdvised)
     *unknown += AdviceFor(steps.lines.front());
   return false;
 }

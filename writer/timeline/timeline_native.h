@@ -66,6 +66,7 @@ struct NativeProcess {
   uint32_t process = 0;  // index into Timeline::processes
   NativeSampling sampling = NativeSampling::kSampled;
   std::string reason;
+  bool paused = false;    // threads that switched too often have fewer samples than CPU time
   int64_t period_ps = 0;  // of CPU time between two samples of a thread
   uint64_t samples = 0;   // of the whole run
   uint64_t lost = 0;      // of the whole run, lost by the kernel

@@ -241,6 +241,7 @@ Blocker BusiestGroup(std::map<Work, Group>* groups, int64_t total_ps) {
     if (busy < kLeastBusy || busy <= best.busy) continue;
     best = group.busiest;
     best.busy = std::min(busy, 1.0);
+    best.for_gil = 0;  // not in `busy`
     best.alike = best.other_process ? group.processes.size() : group.at_work;
     best.together = true;
   }

@@ -330,8 +330,8 @@ class Chooser {
     const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
     if (!runs_python || blocker.busy < kBusyInPolls) return;
     const std::vector<WaitSlice> found = WaitsOf(waits);
-    const std::optional<ComputingThreads> beside = ComputingBeside(timeline_, in_.span.thread, found);
-    if (!beside.has_value() || beside->run * 2 > blocker.busy || IsForGpu(in_.gpu, found)) return;
+    const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
+    if (!beside.has_value() || *beside * 2 > blocker.busy || IsForGpu(in_.gpu, found)) return;
     const bool of_input = HasSteps();
     candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,
                            of_input ? StepPart::kInput : StepPart::kLocks, ps, waits, /*moves=*/true,

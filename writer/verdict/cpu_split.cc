@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kFewestPointsPs = 30'000'000'000;
 // Sampled time differs from the CPU time by chance. If more than this share is missing, it was spent in the kernel.
 constexpr double kSystemTime = 0.2;
+// Share of the CPU time without native samples that a limit of the verdict names.
+constexpr double kMuchPaused = 0.5;
 // Least CPU time of a page fault, including the zeroing of the page. A larger measured value (machine.page_ps) is used.
 constexpr int64_t kFaultPs = 350'000;
 // Most CPU time for reading one page.
@@ -180,6 +182,11 @@ bool IsNativeSampled(const Timeline& timeline, uint32_t process) {
   });
 }
 
+bool IsPaused(const Timeline& timeline, uint32_t process) {
+  return std::ranges::any_of(timeline.native.processes,
+                             [&](const NativeProcess& native) { return native.process == process && native.paused; });
+}
+
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
   UsageInSpans usage;
   const ThreadUsage* const of_thread = timeline.UsageOfThread(thread);
@@ -269,6 +276,11 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
   double system =
       sampled ? 1 - static_cast<double>(points.Sum()) / static_cast<double>(std::max<int64_t>(divided, 1)) : 0;
   if (system < kSystemTime) system = 0;
+  // A thread that was not sampled for a time was not in the kernel then.
+  if (system > 0 && IsPaused(timeline, timeline.threads[thread].process)) {
+    if (system > kMuchPaused) limits->push_back("native stacks: not sampled while the thread switched too often");
+    system = 0;
+  }
   const double fault_ps = usage.minor_faults * static_cast<double>(std::max(kFaultPs, timeline.machine.page_ps)) +
                           usage.major_faults * kMajorFaultPs;
   const double faulting =

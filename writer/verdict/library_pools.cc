@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <string_view>
 
 #include "writer/base/text_match.h"
@@ -26,13 +25,14 @@ bool IsOfOthers(std::string_view site) {
 
 struct Site {
   std::vector<WaitSlice> waits;
+  int64_t ps = 0;
   std::map<uint64_t, int64_t> objects;  // time of the waits
 };
 
 }  // namespace
 
 std::vector<StringId> FindLibraryPools(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
-                                       uint32_t thread, const std::vector<TimeSpan>& spans) {
+                                       const GpuTime& gpu, uint32_t thread, const std::vector<TimeSpan>& spans) {
   std::vector<StringId> pools;
   if (timeline.python.OfThread(thread) == nullptr) return pools;
   const ThreadTime time(timeline, classes, thread, spans);
@@ -42,18 +42,21 @@ std::vector<StringId> FindLibraryPools(const Timeline& timeline, const PythonTag
     if (tags.TagOf(wait.stack) != PythonTag::kNone || IsOfOthers(timeline.strings.Get(wait.call_site))) continue;
     Site& site = sites[wait.call_site];
     site.waits.push_back(wait);
-    site.objects[wait.object] += wait.end_ps - wait.start_ps;
+    site.ps += wait.end_ps - wait.start_ps;
+    // Of waits that the budget left out the object is not known.
+    if (wait.object != 0) site.objects[wait.object] += wait.end_ps - wait.start_ps;
   }
   const double total = static_cast<double>(LengthOf(spans));
+  const bool has_ranks = timeline.processes[timeline.threads[thread].process].world_size > 1;
   for (const auto& [call_site, site] : sites) {
-    int64_t ps = 0;
-    for (const auto& [object, of_object] : site.objects) ps += of_object;
-    if (static_cast<double>(ps) < kLeastOfTime * total) continue;
-    const std::optional<ComputingThreads> beside = ComputingBeside(timeline, thread, site.waits);
-    if (!beside.has_value() || beside->run + beside->lack_cpu < kBusy) continue;
+    if (static_cast<double>(site.ps) < kLeastOfTime * total) continue;
+    // All conditions of C++ have this call site: those of the ranks of a job, too.
+    if (has_ranks && ContainsAny(timeline.strings.Get(call_site), {"libstdc++"})) continue;
+    if (BusyBeside(timeline, thread, site.waits).value_or(0) < kBusy || IsForGpu(gpu, site.waits)) continue;
     // What another thread waits for, too, is a lock.
     const auto most = std::ranges::max_element(site.objects, {}, [](const auto& entry) { return entry.second; });
-    if (OthersThatWaitFor(timeline, classes, thread, most->first) == 0) pools.push_back(call_site);
+    const bool is_lock = most != site.objects.end() && OthersThatWaitFor(timeline, classes, thread, most->first) > 0;
+    if (!is_lock) pools.push_back(call_site);
   }
   return pools;
 }

@@ -10,15 +10,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "writer/verdict/gpu_time.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/thread_time.h"
 
 namespace tbprof {
 
 // The call sites of such waits of `thread`: no lock that a thread may hold, no lock of Python, and threads without
-// Python run or lack a CPU for 60 % of the time. Empty for a program without Python.
+// Python run or lack a CPU for 60 % of the time, and no GPU works. Empty for a program without Python.
 std::vector<StringId> FindLibraryPools(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
-                                       uint32_t thread, const std::vector<TimeSpan>& spans);
+                                       const GpuTime& gpu, uint32_t thread, const std::vector<TimeSpan>& spans);
 
 }  // namespace tbprof
 

@@ -21,14 +21,12 @@ namespace tbprof {
 std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                                     const std::vector<TimeSpan>& gaps);
 
-// Mean numbers of the process's threads without Python.
-struct ComputingThreads {
-  double run = 0;       // on a CPU
-  double lack_cpu = 0;  // could run
-};
-// In the waits. Nothing: not known, since native threads were not sampled.
-std::optional<ComputingThreads> ComputingBeside(const Timeline& timeline, uint32_t thread,
-                                                const std::vector<WaitSlice>& waits);
+// Mean number of the process's threads without Python that were on a CPU in the waits; nothing: not known, since native
+// threads were not sampled.
+std::optional<double> ComputingBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits);
+
+// Share of the waits in which any of these threads runs or lacks a CPU, likewise.
+std::optional<double> BusyBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits);
 
 // The GPU works for half of the waits or more.
 bool IsForGpu(const GpuTime& gpu, const std::vector<WaitSlice>& waits);

@@ -105,11 +105,11 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
   const uint32_t process = timeline.threads[span.thread].process;
+  const GpuTime gpu(timeline, process, span.spans);
   WaitClasses classes(timeline);
-  classes.AddPools(FindLibraryPools(timeline, tags, classes, span.thread, span.spans));
+  classes.AddPools(FindLibraryPools(timeline, tags, classes, gpu, span.thread, span.spans));
   const NativePlaces natives(timeline);
   const ThreadTime time(timeline, classes, span.thread, span.spans);
-  const GpuTime gpu(timeline, process, span.spans);
   if (gpu.is_cut()) {
     verdict.limits.push_back("GPU work: the shortest was left out (--max-profile-size)");
   }

@@ -112,7 +112,10 @@ StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind) {
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait) {
   const StepPart part = PartOfTag(tags.TagOf(wait.stack));
   // A wait for another thread ends with one for the GIL, which that thread may still have.
-  if (wait.kind == WaitClass::kGil) return IsForThread(tags.TagOf(wait.stack)) ? part : StepPart::kGil;
+  if (wait.kind == WaitClass::kGil) {
+    if (!IsForThread(tags.TagOf(wait.stack))) return StepPart::kGil;
+    return part != StepPart::kRest ? part : StepPart::kLocks;
+  }
   return part != StepPart::kRest ? part : PartOfClass(wait.kind);
 }
 

@@ -250,6 +250,38 @@ TEST(NativeSampler, KilledProcess_KeepsWhatWasSampledBefore) {
   EXPECT_EQ(spool.status.samples, spool.samples.size());
 }
 
+// Two threads that wake each other by a pipe: each switch of a sampled thread takes longer.
+void SwitchAll() {
+  int there[2], back[2];
+  if (pipe(there) != 0 || pipe(back) != 0) _exit(1);
+  std::thread other([&] {
+    char byte;
+    while (read(there[0], &byte, 1) == 1 && write(back[1], &byte, 1) == 1) {
+    }
+  });
+  char byte = 0;
+  while (write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1) {
+  }
+}
+
+TEST(NativeSampler, ThreadsThatSwitchAllTheTime_AreNotSampled) {
+  const Child child(SwitchAll);
+  Spool spool;
+  SamplerOptions options = kOptions;
+  options.max_switches = 200;
+  NativeSampler sampler(options, spool.Emit());
+  sampler.AddProcess(child.process());
+  sampler.SetArmed(true);
+  if (ProbePerfEvents() == 0) {
+    EXPECT_TRUE(spool.WaitFor([&] { return spool.reason.find("switch") != std::string::npos; }));
+  }
+  sampler.SetArmed(false);
+  ASSERT_TRUE(sampler.Flush(seconds(60)));
+  if (!IsPermitted(&spool)) return;
+  EXPECT_THAT(spool.reason, HasSubstr("over 200 times a second"));
+  EXPECT_EQ(spool.status.flags, kNativePaused);
+}
+
 TEST(NativeSampler, Disarmed_TakesNothing) {
   const Child child(BurnOuter);
   Spool spool;

@@ -421,13 +421,18 @@ TEST_F(OptionsTest, ConfigFile_Fault_IsAnError) {
 }
 
 TEST_F(OptionsTest, VariablesThatAnOuterRunHasSet_AreNoOptions) {
-  const Environment outer = {"TBPROF_RUN=outer", "TBPROF_SESSION_RUN=outer", "TBPROF_RANKS=0",
-                             "TBPROF_SESSION_RANKS=0"};
+  Environment outer = {"TBPROF_RUN=outer", "TBPROF_SESSION_RUN=outer", "TBPROF_RANKS=0", "TBPROF_SESSION_RANKS=0",
+                       "TBPROF_SESSION_HOST=" + NodeName()};
   const Options options = Good({"run", "true"}, outer);
   EXPECT_EQ(options.run, "");
   EXPECT_EQ(SourceOf(options, "ranks"), OptionSource::kDefault);
   EXPECT_TRUE(options.warnings.empty());
-  EXPECT_EQ(Good({"run", "true"}, {"TBPROF_RUN=mine", "TBPROF_SESSION_RUN=outer"}).run, "mine");
+  outer[0] = "TBPROF_RUN=mine";
+  EXPECT_EQ(Good({"run", "true"}, outer).run, "mine");
+  // A tbprof for each rank of the outer one's job.
+  outer[0] = "TBPROF_RUN=outer";
+  outer[4] += "2";
+  EXPECT_EQ(Good({"run", "true"}, outer).run, "outer");
 }
 
 TEST_F(OptionsTest, UnknownVariable_IsAWarning) {

@@ -154,7 +154,9 @@ TEST(TargetProcessTest, DeathSignal_IsTheTargets) {
         start({"perl", "-e", show});
       });
     };
-    EXPECT_EQ(run([](const Words& words) { RunLikeTbprof(words); }), run([](const Words& words) { ExecBare(words); }));
+    const auto shown = run([](const Words& words) { RunLikeTbprof(words); });
+    EXPECT_EQ(shown.first, std::to_string(signo));
+    EXPECT_EQ(shown, run([](const Words& words) { ExecBare(words); }));
   }
 }
 
