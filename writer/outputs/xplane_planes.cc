@@ -26,8 +26,8 @@ constexpr int64_t kShortShare = 20;  // 1/20 of the capture's length
 // When the viewer opens a profile, it folds each row with more lines than this: the threads of a pool would fold the
 // row of the program.
 constexpr size_t kMostLinesOpen = 20;
-// Lines of such a row other than threads and input: steps, phases, counters, memory, GIL.
-constexpr size_t kOtherLines = 5;
+// Lines of such a row other than threads, input and GIL: steps, phases, counters, memory.
+constexpr size_t kOtherLines = 4;
 constexpr size_t kFewestThreads = 4;
 
 // The pages count only the threads of `/host:CPU`, and steps are made only from these threads.
@@ -48,7 +48,8 @@ int64_t EndOfSamples(const Timeline& timeline, uint32_t thread) {
 std::vector<uint32_t> TakeIdlest(const Timeline& timeline, uint32_t process, std::vector<uint32_t>* threads) {
   std::vector<uint32_t> rest;
   if (threads->size() <= kFewestThreads) return rest;
-  const size_t other_lines = kOtherLines + InputLines(timeline, process).size();
+  const size_t of_gil = GilSpansOf(timeline, process).empty() ? 0 : 1;
+  const size_t other_lines = kOtherLines + InputLines(timeline, process).size() + of_gil;
   const auto any = [&](auto count) {
     return std::ranges::any_of(*threads, [&](uint32_t index) { return count(timeline, index) > 0; });
   };

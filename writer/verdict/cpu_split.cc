@@ -229,6 +229,21 @@ std::vector<NativeClass> NativeClassesOf(const Timeline& timeline) {
   return classes;
 }
 
+namespace {
+
+// Share of the CPU time in the kernel, of which there are no native samples: new pages, and system calls that do not
+// wait. A thread that was not sampled for a time was not in the kernel then.
+double SystemShare(const Timeline& timeline, uint32_t process, int64_t sampled_ps, int64_t cpu_ps,
+                   std::vector<std::string>* limits) {
+  const double system = 1 - static_cast<double>(sampled_ps) / static_cast<double>(std::max<int64_t>(cpu_ps, 1));
+  if (system < kSystemTime) return 0;
+  if (!IsPaused(timeline, process)) return system;
+  if (system > kMuchPaused) limits->push_back("native stacks: not sampled while the thread switched too often");
+  return 0;
+}
+
+}  // namespace
+
 void SplitRunning(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, uint32_t thread,
                   const ThreadTime& time, const UsageInSpans& usage, Account* account,
                   std::vector<std::string>* limits) {
@@ -272,15 +287,8 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
     limits->push_back(
         "native stacks: their files are not known (no library of tbprof there), so Python and native code are one");
   }
-  // Time in the kernel: new pages, and system calls that do not wait.
-  double system =
-      sampled ? 1 - static_cast<double>(points.Sum()) / static_cast<double>(std::max<int64_t>(divided, 1)) : 0;
-  if (system < kSystemTime) system = 0;
-  // A thread that was not sampled for a time was not in the kernel then.
-  if (system > 0 && IsPaused(timeline, timeline.threads[thread].process)) {
-    if (system > kMuchPaused) limits->push_back("native stacks: not sampled while the thread switched too often");
-    system = 0;
-  }
+  const double system =
+      sampled ? SystemShare(timeline, timeline.threads[thread].process, points.Sum(), divided, limits) : 0;
   const double fault_ps = usage.minor_faults * static_cast<double>(std::max(kFaultPs, timeline.machine.page_ps)) +
                           usage.major_faults * kMajorFaultPs;
   const double faulting =
