@@ -227,6 +227,11 @@ void RunSetup::ReportGaps(Session* session) {
   for (const std::string& reason : preflight_.reasons) context_.Warn(reason);
   if (preflight_.preload == Preload::kNo && !preflight_.reasons.empty()) not_recorded_ = preflight_.reasons[0];
   for (const std::string& note : session->TakeNotes()) context_.Warn(note);
+  // systemd takes notifications of the process that it started.
+  const bool is_service = Lookup(environment_, "SYSTEMD_EXEC_PID") == std::to_string(getpid());
+  if (is_service && Lookup(environment_, "NOTIFY_SOCKET").has_value()) {
+    terminal_.Warn("systemd takes what the command reports (sd_notify) only with NotifyAccess=all in the unit");
+  }
   for (const std::string& note : preflight_.notes) terminal_.Debug(note);
 }
 

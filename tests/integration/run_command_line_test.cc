@@ -316,6 +316,17 @@ TEST(AddressSpace, ManyProgramsUnderALimit_AreRecorded) {
   EXPECT_EQ(result.summary["process_count"], 61);
 }
 
+TEST(Systemd, ServiceThatNotifies_IsToldWhatItsUnitNeeds) {
+  for (const bool is_service : {true, false}) {
+    RunOptions options;
+    const std::string pid = is_service ? "$$" : "1";
+    options.launcher = {"/bin/sh", "-c", "SYSTEMD_EXEC_PID=" + pid + " NOTIFY_SOCKET=/none exec \"$@\"", "sh"};
+    const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, options);
+    EXPECT_EQ(result.code(), 0);
+    EXPECT_EQ(result.Printed("NotifyAccess=all"), is_service) << result.AllPrinted();
+  }
+}
+
 TEST(Descriptors, SummaryToADescriptor_IsWritten) {
   TemporaryDirectory directory;
   RunOptions options;

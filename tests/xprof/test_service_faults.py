@@ -846,10 +846,12 @@ def test_whoever_reads_our_pipes_does_not_wait_for_clients():
             with connect(job), grpc.insecure_channel(job.address) as channel:
                 grpc.channel_ready_future(channel).result(20)
                 worker = worker_of(job)
-                ours = {os.readlink(f"/proc/self/fd/{fd}") for fd in (reading, job.process.stderr.fileno())}
-                assert all(link.startswith("pipe:") for link in ours)
-                assert ours <= set(descriptors_of(job.process.pid).values())
-                assert not ours & set(descriptors_of(worker).values())
+                inherited, errors = (os.readlink(f"/proc/self/fd/{fd}") for fd in (reading, job.process.stderr.fileno()))
+                assert inherited.startswith("pipe:") and errors.startswith("pipe:")
+                # The launcher has only the pipe that it writes to, the worker neither.
+                launchers = set(descriptors_of(job.process.pid).values())
+                assert errors in launchers and inherited not in launchers
+                assert not {inherited, errors} & set(descriptors_of(worker).values())
                 begin = time.monotonic()
                 open(os.path.join(job.directory, "stop"), "w").close()
                 # The end of file on stderr.
