@@ -13,6 +13,7 @@
 #include "launcher/cli/option_layers.h"
 #include "wire/rendezvous.h"
 #include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
 #include "writer/outputs/outputs.h"
 
 namespace tbprof {
@@ -168,7 +169,7 @@ absl::StatusOr<OptionLayer> ParseFlags(CLI::App& app, std::vector<std::string> w
 
 // The launcher of an outer run on this host has set the variable: the user asked for nothing.
 bool IsOfSession(const Environment& environment, std::string_view variable, std::string_view value) {
-  if (Lookup(environment, kHostOfSession) != NodeName()) return false;
+  if (Lookup(environment, kHostOfSession) != HostName()) return false;
   if (variable == "TBPROF_RUN") return Lookup(environment, kRunOfSession) == value;
   return variable == kRanksVariable && Lookup(environment, kRanksOfSession) == value;
 }
@@ -368,11 +369,6 @@ Environment CurrentEnvironment() {
   Environment environment;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
   return environment;
-}
-
-std::string NodeName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
 std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name) {

@@ -203,7 +203,6 @@ OptionSource SourceOf(const Options& options, std::string_view option);
 // `NAME=value` strings, as in environ.
 using Environment = std::vector<std::string>;
 Environment CurrentEnvironment();
-std::string NodeName();          // of this host; empty: unknown
 std::string WorkingDirectory();  // `/` if it has been removed or is unknown
 std::optional<std::string_view> Lookup(const Environment& environment, std::string_view name);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
@@ -86,18 +89,22 @@ void AddVerdict(const Report& report, Writer* out) {
   }
 }
 
+void AddLines(std::string_view section, const std::string& process, const std::vector<PythonRow>& rows, Writer* out) {
+  for (const PythonRow& row : rows) {
+    out->Add({.section = section,
+              .process = process,
+              .name = row.function,
+              .file = row.file,
+              .line = row.line,
+              .calls = row.samples,
+              .total_s = row.self_s,
+              .share = row.share});
+  }
+}
+
 void AddThreads(const Report& report, Writer* out) {
   for (const PythonThreads& threads : report.python) {
-    for (const PythonRow& row : threads.rows) {
-      out->Add({.section = "python",
-                .process = ThreadsText(threads),
-                .name = row.function,
-                .file = row.file,
-                .line = row.line,
-                .calls = row.samples,
-                .total_s = row.self_s,
-                .share = row.share});
-    }
+    AddLines("python", ThreadsText(threads), threads.rows, out);
   }
   for (const NativeThreads& threads : report.native) {
     for (const NativeRow& row : threads.rows) {
@@ -150,16 +157,7 @@ std::string ReportAsCsv(const Report& report) {
              .total_s = row.total_s});
   }
   for (const GilAnswer& gil : report.gil) {
-    for (const PythonRow& row : gil.rows) {
-      out.Add({.section = "gil",
-               .process = StrCat(gil.process, " (", gil.pid, ")"),
-               .name = row.function,
-               .file = row.file,
-               .line = row.line,
-               .calls = row.samples,
-               .total_s = row.self_s,
-               .share = row.share});
-    }
+    AddLines("gil", StrCat(gil.process, " (", gil.pid, ")"), gil.rows, &out);
   }
   for (const GpuAnswer& gpu : report.gpus) {
     const std::string device = StrCat("GPU ", gpu.number);

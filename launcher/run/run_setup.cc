@@ -258,7 +258,7 @@ std::vector<std::string> RunSetup::Additions(const Session& session) {
   const auto by_user = [&](std::string_view option) {
     return SourceOf(options_, option) == OptionSource::kEnvironment;
   };
-  additions.push_back(StrCat(kHostOfSession, "=", NodeName()));
+  additions.push_back(StrCat(kHostOfSession, "=", HostName()));
   if (!by_user("run")) additions.push_back(StrCat(kRunOfSession, "=", context_.run));
   if (!by_user("ranks")) additions.push_back(StrCat(kRanksOfSession, "=", options_.ranks));
   if (options_.cuda != Cuda::kOff && !libraries_.cupti.empty()) {

@@ -117,7 +117,7 @@ void RangeWindow::Start(uint64_t now) {
 void RangeWindow::Report() {
   if (began_) return;
   const absl::Duration ran = absl::Nanoseconds(static_cast<int64_t>(context_.command_end_ns - start_ns_));
-  terminal_.Print(StrCat("--window=", WindowText(options_.window), ": the command ended before, after ",
+  terminal_.Print(StrCat("--window=", WindowText(options_.window), ": the command ended before it began, after ",
                          absl::FormatDuration(absl::Trunc(ran, absl::Milliseconds(1))),
                          captures_->count() > 0 ? "" : ": nothing was recorded, no profile written"));
 }

@@ -146,7 +146,7 @@ TEST(Trigger, NoRange_IsReported) {
 TEST(Trigger, WindowThatTheCommandDoesNotReach_IsReported) {
   const RunResult result = RunUnderTbprof({Program("ends"), "exit", "0"}, {.tbprof = {"--window=1h+1s"}});
   EXPECT_EQ(result.code(), 0);
-  EXPECT_TRUE(result.Printed("--window=1h+1s: the command ended before, after ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("--window=1h+1s: the command ended before it began, after ")) << result.AllPrinted();
   EXPECT_TRUE(result.Printed(": nothing was recorded, no profile written"));
   EXPECT_THAT(result.run_directories, IsEmpty());
 }

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "writer/base/utf8.h"
+#include "writer/logdir/logdir.h"
 
 namespace tbprof {
 namespace {
@@ -422,7 +423,7 @@ TEST_F(OptionsTest, ConfigFile_Fault_IsAnError) {
 
 TEST_F(OptionsTest, VariablesThatAnOuterRunHasSet_AreNoOptions) {
   Environment outer = {"TBPROF_RUN=outer", "TBPROF_SESSION_RUN=outer", "TBPROF_RANKS=0", "TBPROF_SESSION_RANKS=0",
-                       "TBPROF_SESSION_HOST=" + NodeName()};
+                       "TBPROF_SESSION_HOST=" + HostName()};
   const Options options = Good({"run", "true"}, outer);
   EXPECT_EQ(options.run, "");
   EXPECT_EQ(SourceOf(options, "ranks"), OptionSource::kDefault);

@@ -152,6 +152,15 @@ class StackSamplerTest : public testing::Test {
   void SetUp() override {
     if (AnyPython().empty()) GTEST_SKIP() << "no CPython 3.8 to 3.15 is installed";
   }
+  template <typename Condition>
+  void SampleUntil(const PythonProgram& program, Condition condition) {
+    StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
+    sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
+    sampler.SetArmed(true);
+    EXPECT_TRUE(spool_.WaitFor(condition));
+    sampler.SetArmed(false);
+    ASSERT_TRUE(sampler.Flush(seconds(30)));
+  }
   Spool spool_;
 };
 
@@ -204,12 +213,7 @@ TEST_F(StackSamplerTest, SamplerThatIsNotArmed_Flushed_HasEmittedNothing) {
 TEST_F(StackSamplerTest, IdleThread_IsOneRunWithoutCpu) {
   PythonProgram program(AnyPython(), "import sys\nprint('ready', flush=True)\nsys.stdin.read()\n");
   ASSERT_TRUE(program.WaitUntilReady());
-  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
-  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
-  sampler.SetArmed(true);
-  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.total >= 1000; }));
-  sampler.SetArmed(false);
-  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  SampleUntil(program, [&] { return spool_.total >= 1000; });
   std::set<uint32_t> nodes;
   for (const PythonSample& sample : spool_.samples) nodes.insert(sample.node);
   EXPECT_LE(nodes.size(), 2u);  // before it waits, and while it waits
@@ -233,12 +237,7 @@ import sys
 sys.stdin.read()
 )");
   ASSERT_TRUE(program.WaitUntilReady());
-  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
-  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
-  sampler.SetArmed(true);
-  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.holders["loop"] >= 200; }));
-  sampler.SetArmed(false);
-  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  SampleUntil(program, [&] { return spool_.holders["loop"] >= 200; });
   EXPECT_LT(spool_.holders["compress"] * 10, spool_.holders["loop"]);
   EXPECT_EQ(spool_.holders.count("<module>"), 0u);  // blocked in read()
 }
@@ -255,24 +254,14 @@ print('ready', flush=True)
 sys.stdin.read()
 )");
   ASSERT_TRUE(program.WaitUntilReady());
-  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
-  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
-  sampler.SetArmed(true);
-  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.holders["stop"] >= 200; }));
-  sampler.SetArmed(false);
-  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  SampleUntil(program, [&] { return spool_.holders["stop"] >= 200; });
   EXPECT_EQ(spool_.holding.size(), 1u);
 }
 
 TEST_F(StackSamplerTest, ThreadThatIsAlone_IsNoHolder) {
   PythonProgram program(AnyPython(), "print('ready', flush=True)\nwhile True: pass\n");
   ASSERT_TRUE(program.WaitUntilReady());
-  StackSampler sampler({.rate = 1000, .max_cpu_share = 1}, spool_.Emit());
-  sampler.AddProcess({.segment = 7, .serial = 1, .pid = program.pid()});
-  sampler.SetArmed(true);
-  EXPECT_TRUE(spool_.WaitFor([&] { return spool_.total >= 200; }));
-  sampler.SetArmed(false);
-  ASSERT_TRUE(sampler.Flush(seconds(30)));
+  SampleUntil(program, [&] { return spool_.total >= 200; });
   EXPECT_TRUE(spool_.holding.empty());
 }
 
