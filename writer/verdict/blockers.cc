@@ -287,9 +287,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
                     const NativePlaces& natives, uint32_t thread, const std::vector<WaitSlice>& waits,
                     BlockerScope scope) {
   Blocker blocker;
-  std::vector<TimeSpan> spans;
-  for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
-  spans = Merged(std::move(spans));
+  const std::vector<TimeSpan> spans = SpansOf(waits);
   if (spans.empty()) return blocker;
   const uint32_t process = timeline.threads[thread].process;
   double best = 0, most_work = kComputes;

@@ -482,9 +482,8 @@ class Chooser {
 
   // What holds the threads up for which the main thread waits: more of them would not help.
   void AddFactOfWorkers(const CauseCandidate& best) {
-    std::vector<TimeSpan> spans;
-    for (const WaitSlice& wait : WaitsOf(best.rows)) spans.push_back({wait.start_ps, wait.end_ps});
-    const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.classes, in_.span.thread, Merged(std::move(spans)));
+    const std::vector<TimeSpan> spans = SpansOf(WaitsOf(best.rows));
+    const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.classes, in_.span.thread, spans);
     if (shares.gil + shares.locks < kLeastOfWorkers) return;
     gil_share_of_workers_ = shares.gil;
     std::string waits;

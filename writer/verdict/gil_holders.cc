@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
-
-#include "writer/timeline/time_span.h"
 
 namespace tbprof {
 namespace {
@@ -23,9 +20,7 @@ struct Group {
 
 Blocker FindGilHolder(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                       const std::vector<WaitSlice>& waits) {
-  std::vector<TimeSpan> spans;
-  for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
-  spans = Merged(std::move(spans));
+  const std::vector<TimeSpan> spans = SpansOf(waits);
   const uint32_t process = timeline.threads[thread].process;
   std::map<uint32_t, Account> accounts;  // by thread
   size_t samples = 0, at = 0;

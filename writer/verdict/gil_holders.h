@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds who holds the GIL while a thread waits for it: the threads of its process, and where.
+// Finds who holds the GIL while a thread waits for it, or for threads that need it: the threads of its process, and
+// where.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_GIL_HOLDERS_H_
@@ -14,7 +15,7 @@
 
 namespace tbprof {
 
-// `waits`: the waits of `thread` for the GIL. Not found: there are too few samples of holders, as in a spool of an
+// `waits`: waits of `thread`, in order of time. Not found: there are too few samples of holders, as in a spool of an
 // older tbprof.
 Blocker FindGilHolder(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                       const std::vector<WaitSlice>& waits);

@@ -30,12 +30,6 @@ std::vector<WaitSlice> LibraryWaits(const Timeline& timeline, const PythonTags& 
 
 namespace {
 
-std::vector<TimeSpan> SpansOf(const std::vector<WaitSlice>& waits) {
-  std::vector<TimeSpan> spans;
-  for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
-  return Merged(std::move(spans));
-}
-
 // Calls `visit(index)` for the other threads of the process that run no Python and live in the spans.
 template <typename Visit>
 void ForEachWithoutPython(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans,

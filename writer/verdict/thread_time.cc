@@ -86,6 +86,12 @@ uint32_t StackAt(const PythonThread* python, int64_t at_ps) {
 
 }  // namespace
 
+std::vector<TimeSpan> SpansOf(const std::vector<WaitSlice>& waits) {
+  std::vector<TimeSpan> spans;
+  for (const WaitSlice& wait : waits) spans.push_back({wait.start_ps, wait.end_ps});
+  return Merged(std::move(spans));
+}
+
 WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   for (const EventType& type : timeline.types) {
     of_type_.push_back(ClassOf(type));

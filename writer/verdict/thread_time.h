@@ -54,6 +54,9 @@ struct WaitSlice {
   bool is_poll = false;  // for one of several descriptors, whatever `kind` says of what came of it
 };
 
+// Their time, merged.
+std::vector<TimeSpan> SpansOf(const std::vector<WaitSlice>& waits);
+
 struct RunningTime {
   int64_t on_cpu_ps = 0, off_cpu_ps = 0, collecting_ps = 0;
   int64_t cpu_ps = 0;  // part of on_cpu_ps, at most what the kernel counted: a thread may have run for a moment only
