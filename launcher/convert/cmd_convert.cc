@@ -13,6 +13,7 @@
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
 #include "launcher/convert/conversion_wait.h"
+#include "launcher/convert/summary_file.h"
 #include "launcher/session/spools.h"
 #include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
@@ -30,7 +31,7 @@ bool ConvertWindow(const Options& options, const ConversionRequest& request, Ter
     return false;
   }
   for (const std::string& line : result->lines) terminal->Print(line);
-  const absl::Status status = WriteSummaryJson(options, result->summary_json);
+  const absl::Status status = WriteSummaryJson(options, SummaryPath(options, -1), result->summary_json);
   if (!status.ok()) terminal->Error(std::string(status.message()));
   return status.ok();
 }
@@ -164,10 +165,18 @@ int ConvertAll(const Options& options, bool recovering) {
   }
   size_t written = 0, busy = 0;
   for (const std::string& spool : spools) {
-    if (recovering && IsSpoolInUse(spool)) {
-      ++busy;
-      terminal.Print(StrCat(PrintableUtf8(spool), " is still being written: left alone"));
-      continue;
+    std::optional<ScopedFd> lock;
+    if (recovering) {
+      lock = LockSpool(spool);
+      // A `recover` that ended just now has removed the file.
+      const bool is_gone = lock.has_value() && access(spool.c_str(), F_OK) != 0;
+      if (!lock.has_value() || is_gone) {
+        ++busy;
+        const std::string_view why =
+            is_gone ? " was recovered meanwhile" : " is still being written or recovered: left alone";
+        terminal.Print(StrCat(PrintableUtf8(spool), why));
+        continue;
+      }
     }
     const Outcome outcome = ConvertOne(options, spool, recovering, &terminal);
     if (outcome == Outcome::kNothingToDo) ++busy;

@@ -16,7 +16,6 @@
 #include "launcher/base/text.h"
 #include "launcher/convert/conversion_messages.h"
 #include "launcher/target/worker_process.h"
-#include "writer/base/trusted_path.h"
 #include "writer/logdir/logdir.h"
 
 namespace tbprof {
@@ -33,20 +32,6 @@ void SetLogdir(const LogDirectory& logdir, ConversionRequest* request) {
   request->logdir = logdir.path;
   request->logdir_place = logdir.place;
   request->logdir_fd = logdir.fd.get();
-}
-
-absl::Status WriteSummaryJson(const Options& options, const std::string& text) {
-  if (options.summary_json.empty() && options.summary_json_fd < 0) return absl::OkStatus();
-  if (options.summary_json.empty()) {
-    return WriteAll(options.summary_json_fd, text, StrCat("descriptor ", options.summary_json_fd));
-  }
-  const absl::StatusOr<ScopedFd> file = OpenForWriting(options.summary_json, O_TRUNC);
-  absl::Status status = file.status();
-  if (status.ok()) {
-    fcntl(file->get(), F_SETFL, 0);  // blocking: waits for a slow reader
-    status = WriteAll(file->get(), text, options.summary_json);
-  }
-  return status.ok() ? status : absl::Status(status.code(), StrCat("the summary: ", std::string(status.message())));
 }
 
 absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRequest& request) {

@@ -120,9 +120,6 @@ class Conversion {
   Patience silence_;
 };
 
-// Writes the summary to the target of --summary-json; does nothing without that option.
-absl::Status WriteSummaryJson(const Options& options, const std::string& text);
-
 // True: this process was started as a convert worker. ConvertWorker is the worker's main function.
 bool IsConvertWorker(int argc, char** argv);
 int ConvertWorker();

@@ -21,7 +21,7 @@
 #include "launcher/capture/capture_manager.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
-#include "launcher/convert/conversion.h"
+#include "launcher/convert/summary_file.h"
 #include "launcher/gate/gate_run.h"
 #include "launcher/run/conversion_queue.h"
 #include "launcher/run/inherited_descriptors.h"
@@ -390,7 +390,7 @@ class Run final : public CaptureRun {
     PrintLeft(left);
     window_->Report();
     if (const std::string& text = conversions_->summary().summary_json; !text.empty()) {
-      const absl::Status status = WriteSummaryJson(options_, text);
+      const absl::Status status = WriteSummaryJson(options_, context_.SummaryFile(), text);
       if (!status.ok()) conversions_->Fail(status);
     }
     const bool failed = stopped || conversions_->failed();

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/terminal.h"
+#include "launcher/convert/summary_file.h"
 #include "launcher/target/job.h"
 #include "launcher/target/signals.h"
 #include "wire/clock.h"
@@ -40,6 +41,11 @@ struct RunContext {
     warnings.push_back(text);
   }
   int PrintingRank() const { return tbprof::PrintingRank(choice, job.rank); }
+  // The path of --summary-json: of the launchers of a job, the one that prints has it as it was given.
+  std::string SummaryFile() const {
+    const bool is_further = job.sure_rank && job.rank.world_size > 1 && job.rank.rank != PrintingRank();
+    return SummaryPath(options, is_further ? job.rank.rank : -1);
+  }
   bool TargetRuns() const { return !closed && (state.target_running || state.following); }
 
   const Options& options;

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "launcher/base/text.h"
@@ -130,7 +132,8 @@ std::optional<int> RunSetup::Prepare() {
   if (!signals.ok()) return Fail(signals.status());
   signals_ = *std::move(signals);
   address_space_ = RaiseAddressSpaceLimit();
-  absl::Status status = logdir_.Choose();
+  absl::Status status = CheckSummary();
+  if (status.ok()) status = logdir_.Choose();
   if (status.ok()) status = MakeSessionSomewhere();
   if (!status.ok()) return Fail(status);
   return std::nullopt;
@@ -152,6 +155,15 @@ absl::Status RunSetup::CheckOptions() const {
     }
   }
   return absl::OkStatus();
+}
+
+// A file that others can have placed does not keep the command from its start.
+absl::Status RunSetup::CheckSummary() const {
+  const std::string path = context_.SummaryFile();
+  const absl::Status status = CheckSummaryFile(path);
+  std::error_code error;
+  if (!status.ok() && OthersCanChange(std::filesystem::absolute(path, error))) return absl::OkStatus();
+  return status;
 }
 
 // Only one of many ranks prints its lines; each rank prints its own errors.

@@ -66,6 +66,7 @@ class RunSetup {
 
  private:
   absl::Status CheckOptions() const;
+  absl::Status CheckSummary() const;
   bool Prints() const;
   int PlainExec();
   void MakeReadableByAll();

@@ -65,11 +65,21 @@ bool IsOwnSpool(const std::string& spool) {
          facts.st_nlink == 1;
 }
 
-bool IsSpoolInUse(const std::string& spool) {
+namespace {
+
+// `kind`: LOCK_EX or LOCK_SH.
+std::optional<ScopedFd> OpenLocked(const std::string& spool, int kind) {
   // O_NONBLOCK: the file may be a FIFO.
-  const ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  return file.valid() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ScopedFd file(open(spool.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.valid() && flock(file.get(), kind | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::nullopt;
+  return file;
 }
+
+}  // namespace
+
+bool IsSpoolInUse(const std::string& spool) { return !OpenLocked(spool, LOCK_SH).has_value(); }
+
+std::optional<ScopedFd> LockSpool(const std::string& spool) { return OpenLocked(spool, LOCK_EX); }
 
 Storage StorageOf(int fd) {
   struct statfs facts {};

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the spools in a directory, whether a launcher still writes them, and the storage kind of a directory.
+// Finds the spools in a directory, locks them, and gives the storage kind of a directory.
 //
 // Process: launcher.
 #ifndef TBPROF_LAUNCHER_SESSION_SPOOLS_H_
 #define TBPROF_LAUNCHER_SESSION_SPOOLS_H_
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "writer/base/file_ops.h"
 
 namespace tbprof {
 
@@ -18,8 +21,11 @@ std::vector<std::string> FindSpools(const std::string& directory, bool links = t
 // Whether a spool belongs to the caller or root. A spool of another user must not be converted without being named.
 bool IsOwnSpool(const std::string& spool);
 
-// Whether a launcher that writes the spool holds its lock.
+// Whether a launcher writes the spool, or a `recover` converts it.
 bool IsSpoolInUse(const std::string& spool);
+// Locks the spool for as long as the descriptor is open. Empty: a launcher writes it, or another `recover` converts it.
+// Not valid: it cannot be opened.
+std::optional<ScopedFd> LockSpool(const std::string& spool);
 
 enum class Storage { kDisk, kMemory, kRemote };
 

@@ -556,7 +556,7 @@ TEST_F(FilesOfOptions, LogFileWhoseReaderLeaves_RunContinues) {
 TEST_F(FilesOfOptions, OwnFiles_AreWritten) {
   WriteFile(root_ / "target", "");
   fs::create_symlink(root_ / "target", shared_ + "/own-link");
-  WriteFile(shared_ + "/own-file", "old text");
+  WriteFile(shared_ + "/own-file", "{\n \"schema_version\": 1,\n \"tbprof_version\": \"0.1.0\"\n}");
   for (const std::string& path : {shared_ + "/own-link", shared_ + "/own-file", shared_ + "/new-file"}) {
     const RunResult result = RunIn(repository_, {"--summary-json=" + path});
     EXPECT_EQ(result.code(), 5);

@@ -340,6 +340,43 @@ TEST(Descriptors, SummaryToADescriptor_IsWritten) {
   }
 }
 
+// A mistyped path names the program itself.
+TEST(SummaryFile, FileThatIsNoSummary_IsNotReplaced) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.directory = directory.path();
+  WriteFile(directory / "train.py", "print('trains')\n");
+  const std::string run = Tbprof() + " run --logdir=logs ";
+  const RunResult refused = RunBare({"/bin/sh", "-c", run + "--summary-json=train.py -- echo ran"}, options);
+  EXPECT_EQ(refused.code(), 125);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_TRUE(refused.Printed("train.py: this file exists and is no summary of tbprof")) << refused.AllPrinted();
+  const RunResult ran = RunBare({"/bin/sh", "-c", run + "--on-error=run --summary-json=train.py -- echo ran"}, options);
+  EXPECT_EQ(ran.code(), 0);
+  EXPECT_EQ(ran.out, "ran\n");
+  EXPECT_EQ(ReadFile(directory / "train.py"), "print('trains')\n");
+  // The command may make the file; an earlier summary is replaced.
+  const RunResult late = RunBare({"/bin/sh", "-c", run + "--summary-json=new -- sh -c 'echo mine > new'"}, options);
+  EXPECT_EQ(ReadFile(directory / "new"), "mine\n") << late.AllPrinted();
+  EXPECT_TRUE(late.Printed("is not replaced")) << late.AllPrinted();
+  for (const std::string command : {"true", "false"}) {
+    const std::string both = run + "--run=again --summary-json=kept.json -- " + command;
+    RunBare({"/bin/sh", "-c", both}, options);
+    EXPECT_THAT(ReadFile(directory / "kept.json"), HasSubstr("\"line\": \"" + command)) << command;
+  }
+}
+
+// The output of the command is in the same file.
+TEST(SummaryFile, StandardOutput_IsAppendedTo) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.directory = directory.path();
+  RunBare({"/bin/sh", "-c", Tbprof() + " run --quiet --logdir=logs --summary-json=/dev/stdout -- echo output > both"},
+          options);
+  const std::string both = ReadFile(directory / "both");
+  EXPECT_TRUE(both.starts_with("output\n{")) << both.substr(0, 100);
+}
+
 // For a later tbprof, what an outer one has set for its command is no option.
 TEST(Nested, NameOfTheOuterRun_IsNotTheInnerOnes) {
   TemporaryDirectory directory;

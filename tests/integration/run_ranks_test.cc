@@ -97,6 +97,15 @@ RunOptions AsTask(const std::string& rank, const std::string& world, std::vector
   return options;
 }
 
+TEST(RankChoice, SummariesOfSeveralLaunchers_AreSeveralFiles) {
+  TemporaryDirectory directory;
+  for (const std::string rank : {"0", "1"}) {
+    EXPECT_EQ(RunUnderTbprof({"/bin/true"}, AsTask(rank, "2", {"--summary-json=" + (directory / "s.json")})).code(), 0);
+  }
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(directory / "s.json"))["rank"], 0);
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(directory / "s_r1.json"))["rank"], 1);
+}
+
 TEST(RankChoice, LauncherOfAnotherRank_IsAPlainExec) {
   RunOptions options = AsTask("1", "4", {"--ranks=0"});
   TemporaryDirectory directory;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <future>
 
 #include "harness.h"
 
@@ -326,6 +327,21 @@ TEST(Recover, PartsOfAFlightRecorder_GiveAProfile) {
   const auto profile = ProfileIn(runs[0]);
   EXPECT_TRUE(profile->HasWarning("recover"));
   ExpectNoGap(*profile, summary["wall_s"].get<double>() * 1e3, 250);
+  EXPECT_TRUE(SpoolFiles(result.logdir).empty());
+}
+
+TEST(Recover, TwoAtOnce_PublishItOnce) {
+  const auto running = StartUnderTbprof({Program("waits_for_signals"), "60"});
+  ASSERT_TRUE(running->WaitForFact("warm "));
+  running->Signal(SIGKILL);
+  Stop(*running);
+  const RunResult result = running->Wait();
+  const std::vector<std::string> words = {"recover", "--logdir=" + result.logdir};
+  std::future<RunResult> other = std::async(std::launch::async, [&] { return RunTbprof(words); });
+  const RunResult one = RunTbprof(words), two = other.get();
+  EXPECT_EQ(one.code(), 0) << one.AllPrinted();
+  EXPECT_EQ(two.code(), 0) << two.AllPrinted();
+  EXPECT_THAT(RunDirectories(result.logdir), SizeIs(1)) << one.AllPrinted() << two.AllPrinted();
   EXPECT_TRUE(SpoolFiles(result.logdir).empty());
 }
 

@@ -322,8 +322,8 @@ absl::StatusOr<ScopedFd> OpenForWriting(const std::string& path, int flag) {
     }
     if (!IsTrustedLink(facts, at)) return NotFollowed(wanted, facts.st_uid);
     if (IsInProc(link.get())) {
-      // The link leads to an open file of this process, whatever the file's name is.
-      file = ScopedFd(openat(at, name.c_str(), flags | (flag & O_TRUNC)));
+      // The link leads to an open file of this process, whatever the file's name is: what is in it already stays.
+      file = ScopedFd(openat(at, name.c_str(), flags | O_APPEND));
       if (file.get() < 0) return ErrnoStatus(errno, "cannot write", path);
       return file;
     }

@@ -57,7 +57,8 @@ bool OthersMayHaveCaused(const absl::Status& status, const std::string& path);
 
 // Opens a file for writing: O_APPEND, or O_TRUNC for a file that is emptied after it has passed the checks. A missing
 // file is created (0666 & ~umask). The error is IsUntrusted if another user can have placed the file, or a link on the
-// way. Devices, FIFOs (ENXIO without a reader) and /proc/self/fd/N, and so /dev/stdout, work.
+// way. Devices, FIFOs (ENXIO without a reader) and /proc/self/fd/N, and so /dev/stdout, work; to what those lead to, it
+// is appended.
 absl::StatusOr<ScopedFd> OpenForWriting(const std::string& path, int flag);
 
 // Opens a file for reading, without waiting if it is a FIFO. Links of the caller and root are followed. The error is

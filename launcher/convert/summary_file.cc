@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/convert/summary_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "launcher/base/text.h"
+#include "writer/base/file_ops.h"
+#include "writer/base/trusted_path.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+// A summary begins with these fields (writer/outputs/summary_json.cc).
+constexpr std::string_view kFirstFields[] = {"\"schema_version\"", "\"tbprof_version\""};
+
+bool BeginsAsSummary(std::string_view start) {
+  if (!start.starts_with('{')) return false;
+  for (const std::string_view field : kFirstFields) {
+    if (start.find(field) == std::string_view::npos) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string SummaryPath(const Options& options, int rank) {
+  const std::string& path = options.summary_json;
+  if (path.empty() || rank < 0 || path.starts_with("/dev/") || path.starts_with("/proc/")) return path;
+  const size_t name = path.rfind('/') + 1;  // 0 without a slash
+  const size_t dot = path.rfind('.');
+  const size_t at = dot == std::string::npos || dot <= name ? path.size() : dot;
+  return StrCat(path.substr(0, at), "_r", rank, path.substr(at));
+}
+
+absl::Status CheckSummaryFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  const absl::StatusOr<ScopedFd> file = OpenForReading(path);
+  struct stat facts;
+  if (!file.ok() || fstat(file->get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return absl::OkStatus();
+  char start[256];
+  const ssize_t size = pread(file->get(), start, sizeof start, 0);
+  if (size <= 0 || BeginsAsSummary({start, static_cast<size_t>(size)})) return absl::OkStatus();
+  return absl::AlreadyExistsError(StrCat("--summary-json=", PrintableUtf8(path),
+                                         ": this file exists and is no summary of tbprof: it is not replaced"));
+}
+
+absl::Status WriteSummaryJson(const Options& options, const std::string& path, const std::string& text) {
+  if (options.summary_json_fd >= 0) {
+    return WriteAll(options.summary_json_fd, text, StrCat("descriptor ", options.summary_json_fd));
+  }
+  if (path.empty()) return absl::OkStatus();
+  if (const absl::Status status = CheckSummaryFile(path); !status.ok()) return status;
+  const absl::StatusOr<ScopedFd> file = OpenForWriting(path, O_TRUNC);
+  absl::Status status = file.status();
+  if (status.ok()) {
+    fcntl(file->get(), F_SETFL, fcntl(file->get(), F_GETFL) & ~O_NONBLOCK);  // waits for a slow reader
+    status = WriteAll(file->get(), text, path);
+  }
+  return status.ok() ? status : absl::Status(status.code(), StrCat("the summary: ", std::string(status.message())));
+}
+
+}  // namespace tbprof
