@@ -70,6 +70,8 @@ std::string_view NextStep(Cause cause, Advice advice) {
       return "it waits for clients: capture it while they use it, or look at what it does for a request";
     case Advice::kNoBlocker:
       return "look at its other threads and processes in the profile; more of them help only if CPUs are idle";
+    case Advice::kNoLine:
+      return "no single line takes much: call less (TensorBoard shows the callers), or divide the work among processes";
     case Advice::kNoSteps:
       return "run longer, as compiled code is used again, or keep a compilation cache; if it compiles again and again, "
              "keep shapes and types the same";

@@ -52,6 +52,7 @@ enum class Advice : uint8_t {
   kFewChildren,
   kServes,
   kNoBlocker,
+  kNoLine,  // the time is spread over many lines
   kNoSteps,
   kTakeTurns,     // its threads wait for the GIL
   kBesideAWait,   // native code, and a wait whose cause is not known

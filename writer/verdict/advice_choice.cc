@@ -12,6 +12,15 @@ namespace {
 // A process with more children starts one for each piece of work. Fewer live on.
 constexpr ptrdiff_t kFewChildren = 4;
 
+// Share of the cause's time that a line must take to be the one to change.
+constexpr double kLeastOfLine = 0.2;
+
+bool HasALine(const std::vector<AccountRow>& rows) {
+  int64_t sum = 0;
+  for (const AccountRow& row : rows) sum += row.ps;
+  return rows.empty() || static_cast<double>(rows.front().ps) >= kLeastOfLine * static_cast<double>(sum);
+}
+
 // By the call that takes most of the time.
 Advice OfCall(const Timeline& timeline, const std::vector<AccountRow>& rows) {
   if (rows.empty() || rows.front().doing < 0) return Advice::kOfCause;
@@ -43,6 +52,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
           std::ranges::any_of(inputs.rows, [](const AccountRow& r) { return r.tag == PythonTag::kLoader; });
       return any ? Advice::kOfCause : Advice::kOwnProcesses;
     }
+    case Cause::kPython:
+      return HasALine(inputs.rows) ? Advice::kOfCause : Advice::kNoLine;
     case Cause::kOperations:
       return inputs.has_large_wait ? Advice::kBesideAWait : Advice::kOfCause;
     case Cause::kWorkers:

@@ -36,6 +36,22 @@ TEST(Verdict, InterpreterAlone_IsPython) {
   maker.Expect(Cause::kPython, StepPart::kPython, 0.8);
 }
 
+TEST(Verdict, PythonInManyLines_AdviceNamesNoLine) {
+  for (const auto& [lines, advice] : {std::pair{2, Advice::kOfCause}, {8, Advice::kNoLine}}) {
+    Maker maker;
+    std::vector<uint32_t> stacks;
+    for (int line = 0; line < lines; ++line) stacks.push_back(maker.Stack(0, kOwn, "parse", 20 + line));
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      for (int i = 0; i < 8; ++i) {
+        maker.Run(maker.main, at + i * 10 * kMs, 10 * kMs, stacks[static_cast<size_t>(i % lines)], maker.interpreter);
+      }
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kPython);
+    EXPECT_EQ(verdict.advice, advice) << lines;
+  }
+}
+
 TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
   const struct {
     BlockedIn kind;
