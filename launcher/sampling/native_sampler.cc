@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
+#include <chrono>
+#include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
-#include "launcher/base/start_thread.h"
 #include "launcher/sampling/native_process.h"
+#include "launcher/sampling/rate_governor.h"
 
 namespace tbprof {
 namespace {
@@ -37,91 +40,77 @@ uint32_t MaxEvents() {
   return static_cast<uint32_t>(std::min<rlim_t>(descriptors.rlim_cur / 4, kMaxEvents));
 }
 
+class NativeSet final : public SampledSet {
+ public:
+  NativeSet(const SamplerOptions& options, EmitFrame emit)
+      : options_(options), emit_(std::move(emit)), governor_(PeriodOf(options.rate), options.max_cpu_share) {}
+
+  void Begin() override {
+    pthread_setname_np(pthread_self(), "tbprof-native");
+    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+    shared_ = std::make_unique<NativeShared>(options_.clock);
+    shared_->max_events = MaxEvents();
+    shared_->max_switches = options_.max_switches;
+  }
+  bool empty() const override { return processes_.empty(); }
+  bool Add(const SampledProcess& process) override {
+    processes_.push_back(std::make_unique<NativeTarget>(process, shared_.get(), emit_));
+    if (armed_) processes_.back()->Start(PeriodNs());
+    return false;
+  }
+  void Remove(uint32_t segment, uint32_t serial) override {
+    std::erase_if(processes_, [&](const std::unique_ptr<NativeTarget>& process) {
+      if (process->process().segment != segment || process->process().serial != serial) return false;
+      process->Stop();
+      return true;
+    });
+  }
+  void Arm(Time now) override {
+    armed_ = true;
+    governor_.Restart(now);
+    for (const auto& process : processes_) process->Start(PeriodNs());
+  }
+  void Disarm() override {
+    armed_ = false;
+    for (const auto& process : processes_) process->Stop();
+  }
+  Time Tick(Time due) override {
+    shared_->clock.Update();
+    const Time now = Clock::now();
+    for (const auto& process : processes_) process->Take(now);
+    std::erase_if(processes_, [](const auto& process) { return process->ended(); });
+    if (governor_.Govern(now)) {
+      for (const auto& process : processes_) process->SetPeriod(PeriodNs());
+    }
+    const auto tick = std::clamp<nanoseconds>(governor_.interval() * kPeriodsPerTick, kShortestTick, kLongestTick);
+    return std::max(due + std::chrono::duration_cast<Clock::duration>(tick), Clock::now());
+  }
+  // What the kernel has sampled since the last tick is among it.
+  void Emit() override {
+    if (armed_) Tick(Clock::now());
+    for (const auto& process : processes_) process->Emit();
+  }
+  void End() override {
+    if (armed_) Tick(Clock::now());
+    for (const auto& process : processes_) process->Stop();
+    processes_.clear();
+    shared_.reset();
+  }
+
+ private:
+  uint64_t PeriodNs() const { return static_cast<uint64_t>(governor_.interval().count()); }
+
+  const SamplerOptions options_;
+  const EmitFrame emit_;
+  bool armed_ = false;
+  RateGovernor governor_;
+  std::unique_ptr<NativeShared> shared_;
+  std::vector<std::unique_ptr<NativeTarget>> processes_;
+};
+
 }  // namespace
 
 NativeSampler::NativeSampler(const SamplerOptions& options, EmitFrame emit)
-    : options_(options), emit_(std::move(emit)), governor_(PeriodOf(options.rate), options.max_cpu_share) {
-  started_ = StartThread(&thread_, [this] { Run(); });
-}
-
-NativeSampler::~NativeSampler() {
-  commands_.Stop();
-  if (thread_.joinable()) thread_.join();
-}
-
-void NativeSampler::Apply(const SamplerCommands::Command& command) {
-  using Command = SamplerCommands::Command;
-  const auto is_it = [&](const std::unique_ptr<NativeTarget>& process) {
-    return process->process().segment == command.process.segment && process->process().serial == command.process.serial;
-  };
-  switch (command.kind) {
-    case Command::kAdd:
-      young_.Add(command.process, Clock::now());
-      return;
-    case Command::kRemove:
-      young_.Remove(command.process.segment, command.process.serial);
-      for (const auto& process : processes_) {
-        if (is_it(process)) process->Stop();
-      }
-      std::erase_if(processes_, is_it);
-      return;
-    case Command::kArm:
-      if (!armed_) {
-        next_tick_ = Clock::now();
-        governor_.Restart(next_tick_);
-        for (const auto& process : processes_) process->Start(PeriodNs());
-      }
-      armed_ = true;
-      return;
-    case Command::kDisarm:
-      armed_ = false;
-      for (const auto& process : processes_) process->Stop();
-      return;
-  }
-}
-
-void NativeSampler::TakeGrown() {
-  for (const SampledProcess& process : young_.TakeGrown(Clock::now())) {
-    processes_.push_back(std::make_unique<NativeTarget>(process, shared_.get(), emit_));
-    if (armed_) processes_.back()->Start(PeriodNs());
-  }
-}
-
-void NativeSampler::Run() {
-  pthread_setname_np(pthread_self(), "tbprof-native");
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
-  shared_ = std::make_unique<NativeShared>(options_.clock);
-  shared_->max_events = MaxEvents();
-  shared_->max_switches = options_.max_switches;
-  for (bool stop = false; !stop;) {
-    const bool has_processes = !processes_.empty();
-    std::optional<Time> until;
-    if (armed_ && (has_processes || !young_.empty())) until = young_.NextWake(has_processes, next_tick_);
-    const SamplerCommands::Batch batch = commands_.Wait(until);
-    for (const SamplerCommands::Command& command : batch.commands) Apply(command);
-    TakeGrown();
-    const bool ends = batch.flush || batch.stop;
-    if (armed_ && !processes_.empty() && (ends || Clock::now() >= next_tick_)) Tick();
-    if (ends) {
-      for (const auto& process : processes_) batch.stop ? process->Stop() : process->Emit();
-    }
-    commands_.Done(batch);
-    stop = batch.stop;
-  }
-  processes_.clear();
-  shared_.reset();
-}
-
-void NativeSampler::Tick() {
-  shared_->clock.Update();
-  const Time now = Clock::now();
-  for (const auto& process : processes_) process->Take(now);
-  std::erase_if(processes_, [](const auto& process) { return process->ended(); });
-  if (governor_.Govern(now)) {
-    for (const auto& process : processes_) process->SetPeriod(PeriodNs());
-  }
-  const auto tick = std::clamp<nanoseconds>(governor_.interval() * kPeriodsPerTick, kShortestTick, kLongestTick);
-  next_tick_ = std::max(next_tick_ + std::chrono::duration_cast<Clock::duration>(tick), Clock::now());
-}
+    : Sampler(std::make_unique<NativeSet>(options, std::move(emit))) {}
 
 }  // namespace tbprof

@@ -4,10 +4,15 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <optional>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
 
-#include "launcher/base/start_thread.h"
 #include "launcher/sampling/process_sampler.h"
+#include "launcher/sampling/random_interval.h"
+#include "launcher/sampling/rate_governor.h"
 
 namespace tbprof {
 namespace {
@@ -22,92 +27,64 @@ constexpr milliseconds kLongestPause(200);  // while no process runs Python: end
 
 microseconds IntervalOf(uint32_t rate) { return microseconds(1'000'000 / std::clamp<uint32_t>(rate, 1, 100'000)); }
 
+class PythonSet final : public SampledSet {
+ public:
+  PythonSet(const SamplerOptions& options, EmitFrame emit)
+      : options_(options),
+        emit_(std::move(emit)),
+        governor_(IntervalOf(options.rate), options.max_cpu_share),
+        intervals_(kSpread) {}
+
+  void Begin() override { pthread_setname_np(pthread_self(), "tbprof-python"); }
+  bool empty() const override { return processes_.empty(); }
+  bool Add(const SampledProcess& process) override {
+    processes_.push_back(std::make_unique<ProcessSampler>(process, options_.clock, emit_));
+    return true;
+  }
+  void Remove(uint32_t segment, uint32_t serial) override {
+    std::erase_if(processes_, [&](const std::unique_ptr<ProcessSampler>& process) {
+      if (process->process().segment != segment || process->process().serial != serial) return false;
+      process->Forget();
+      return true;
+    });
+  }
+  void Arm(Time now) override { governor_.Restart(now); }
+  void Disarm() override {
+    for (const auto& process : processes_) process->Forget();
+  }
+  Time Tick(Time due) override {
+    const Time now = Clock::now();
+    const auto interval = std::chrono::duration_cast<microseconds>(governor_.interval());
+    for (const auto& process : processes_) {
+      process->Sample(now, interval);
+      if (process->ended()) process->Forget();
+    }
+    std::erase_if(processes_, [](const auto& process) { return process->ended(); });
+    governor_.Govern(now);
+    Time wanted = now + kLongestPause;
+    for (const auto& process : processes_) wanted = std::min(wanted, process->Due(now));
+    // Missed ticks are skipped: several samples at one moment would all be equal.
+    const Time next = due + intervals_.Next(governor_.interval());
+    const Time nearest =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(governor_.interval() * (1 - kSpread));
+    return next > Clock::now() ? std::max(next, wanted) : std::max(nearest, wanted);
+  }
+  void Emit() override {
+    for (const auto& process : processes_) process->Emit();
+  }
+  void End() override { Emit(); }
+
+ private:
+  const SamplerOptions options_;
+  const EmitFrame emit_;
+  RateGovernor governor_;
+  RandomInterval intervals_;
+  std::vector<std::unique_ptr<ProcessSampler>> processes_;
+};
+
 }  // namespace
 
 StackSampler::StackSampler(const SamplerOptions& options, EmitFrame emit)
-    : options_(options),
-      emit_(std::move(emit)),
-      governor_(IntervalOf(options.rate), options.max_cpu_share),
-      intervals_(kSpread) {
-  started_ = StartThread(&thread_, [this] { Run(); });
-}
-
-StackSampler::~StackSampler() {
-  commands_.Stop();
-  if (thread_.joinable()) thread_.join();
-}
-
-void StackSampler::Apply(const SamplerCommands::Command& command) {
-  using Command = SamplerCommands::Command;
-  const auto is_it = [&](const std::unique_ptr<ProcessSampler>& sampler) {
-    return sampler->process().segment == command.process.segment && sampler->process().serial == command.process.serial;
-  };
-  switch (command.kind) {
-    case Command::kAdd:
-      young_.Add(command.process, Clock::now());
-      return;
-    case Command::kRemove:
-      young_.Remove(command.process.segment, command.process.serial);
-      for (const auto& process : processes_) {
-        if (is_it(process)) process->Forget();
-      }
-      std::erase_if(processes_, is_it);
-      return;
-    case Command::kArm:
-      if (!armed_) {
-        next_tick_ = Clock::now();
-        governor_.Restart(next_tick_);
-      }
-      armed_ = true;
-      return;
-    case Command::kDisarm:
-      armed_ = false;
-      for (const auto& process : processes_) process->Forget();
-      return;
-  }
-}
-
-void StackSampler::TakeGrown() {
-  const Time now = Clock::now();
-  for (const SampledProcess& process : young_.TakeGrown(now)) {
-    processes_.push_back(std::make_unique<ProcessSampler>(process, options_.clock, emit_));
-    next_tick_ = std::min(next_tick_, now);
-  }
-}
-
-void StackSampler::Run() {
-  pthread_setname_np(pthread_self(), "tbprof-python");
-  for (;;) {
-    const bool has_processes = !processes_.empty();
-    std::optional<Time> until;
-    if (armed_ && (has_processes || !young_.empty())) until = young_.NextWake(has_processes, next_tick_);
-    const SamplerCommands::Batch batch = commands_.Wait(until);
-    for (const SamplerCommands::Command& command : batch.commands) Apply(command);
-    TakeGrown();
-    if (armed_ && !batch.stop && Clock::now() >= next_tick_) Tick();
-    if (batch.flush || batch.stop) {
-      for (const auto& process : processes_) process->Emit();
-    }
-    commands_.Done(batch);
-    if (batch.stop) return;
-  }
-}
-
-void StackSampler::Tick() {
-  const Time now = Clock::now();
-  const auto interval = std::chrono::duration_cast<microseconds>(governor_.interval());
-  for (const auto& process : processes_) {
-    process->Sample(now, interval);
-    if (process->ended()) process->Forget();
-  }
-  std::erase_if(processes_, [](const auto& process) { return process->ended(); });
-  governor_.Govern(now);
-  Time due = now + kLongestPause;
-  for (const auto& process : processes_) due = std::min(due, process->Due(now));
-  // Missed ticks are skipped: several samples at one moment would all be equal.
-  const Time next = next_tick_ + intervals_.Next(governor_.interval());
-  const Time nearest = Clock::now() + std::chrono::duration_cast<Clock::duration>(governor_.interval() * (1 - kSpread));
-  next_tick_ = next > Clock::now() ? std::max(next, due) : std::max(nearest, due);
-}
+    : Sampler(std::make_unique<PythonSet>(options, std::move(emit))) {}
 
 }  // namespace tbprof
