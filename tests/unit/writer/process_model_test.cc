@@ -6,54 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/writer/host_fixture.h"
+
 namespace tbprof {
 namespace {
 
-class ProcessModelTest : public testing::Test {
- protected:
-  ProcessModelTest() {
-    window_.open = 1000;
-    window_.close = 1'000'000;
-    ClockFact pair{};
-    facts_.clock.Add(pair);  // a tick is a nanosecond
-    EXPECT_TRUE(facts_.clock.Finish());
-    timeline_.duration_ps = 1'000'000'000;
-    facts_.close_ticks = window_.close;
-  }
-
-  ProcessFacts& AddProcess(const Identity& identity, int32_t pid, uint64_t start, uint64_t end = 0) {
-    ProcessFacts& process = facts_.processes[identity];
-    process.pid = pid;
-    process.start_ticks = start;
-    process.end_ticks = end;
-    process.executable = "/usr/bin/program";
-    process.arguments = {"program"};
-    return process;
-  }
-  ThreadFacts& AddThread(const Identity& identity, uint32_t process_serial, int32_t tid, uint64_t start,
-                         uint64_t end = 0) {
-    ThreadFacts& thread = facts_.threads[identity];
-    thread.process_serial = process_serial;
-    thread.tid = tid;
-    thread.start_ticks = start;
-    thread.end_ticks = end;
-    return thread;
-  }
-  void Build() {
-    events_.Begin(MostEvents(0) * kBytesPerEvent);
-    model_.AddProcesses(kAnyRank, &ranks_);
-    model_.AddThreads(&events_);
-  }
-
-  SpoolFacts facts_;
-  SessionFacts session_;
-  CaptureWindow window_;
-  Timeline timeline_;
-  Ranks ranks_{session_, window_, &facts_, &timeline_};
-  Conservation conservation_{&facts_};
-  HostEvents events_{&facts_, &conservation_, &timeline_};
-  ProcessModel model_{&window_, &facts_, &timeline_};
-};
+using ProcessModelTest = HostFixture;
 
 TEST_F(ProcessModelTest, ProcessesOutsideWindow_AreLeftOut) {
   AddProcess({1, 1}, 100, 10, 500);    // ended before it opened
