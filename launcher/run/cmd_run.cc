@@ -25,6 +25,7 @@
 #include "launcher/gate/gate_run.h"
 #include "launcher/run/conversion_queue.h"
 #include "launcher/run/inherited_descriptors.h"
+#include "launcher/run/left_processes.h"
 #include "launcher/run/outcome.h"
 #include "launcher/run/run_context.h"
 #include "launcher/run/run_logdir.h"
@@ -46,7 +47,6 @@ namespace {
 constexpr uint64_t kFirstSightNs = 250'000'000;
 // How long a command in a process group of its own may wait for the terminal.
 constexpr int kTerminalMs = 50;
-constexpr size_t kMostLeft = 3;
 
 class Run final : public CaptureRun {
  public:
@@ -331,36 +331,11 @@ class Run final : public CaptureRun {
     }
   }
 
-  // Processes that outlive the command: daemons, or a job in the background that the user wanted to see.
-  using NamedPids = std::vector<std::pair<int, std::string>>;
-  static std::string CommandName(int pid) { return ReadText(StrCat("/proc/", pid, "/comm")); }
-  NamedPids LivePids() const {
-    NamedPids live;
-    for (const int pid : session_->LivePids()) live.emplace_back(pid, CommandName(pid));
-    return live;
-  }
-
-  void PrintLeft(const NamedPids& left) {
-    std::string names;
-    size_t count = 0;
-    for (const auto& [pid, name] : left) {
-      const char state = SchedulerState(pid);
-      // The conversion may have taken long enough for the pid to be another's.
-      if (state == '\0' || state == 'Z' || state == 'X' || CommandName(pid) != name) continue;
-      if (++count > kMostLeft) continue;
-      StrAppend(&names, names.empty() ? "" : ", ", PrintableUtf8(Strip(name)), " (", pid, ")");
-    }
-    if (count == 0) return;
-    terminal_.Print(StrCat(count, count == 1 ? " process runs on, and is" : " processes run on, and are",
-                           " no longer recorded: ", names, count > kMostLeft ? ", ..." : "",
-                           "; --follow=all waits for ", count == 1 ? "it" : "them"));
-  }
-
   int Finish() {
     conversions_->RaisePriorities();
     session_->LookSoon();
     session_->Handle();
-    const NamedPids left = LivePids();
+    const LeftProcesses left(session_->LivePids());
     window_->TakeTriggers();
     captures_->EndAll();
     window_->End();
@@ -387,7 +362,9 @@ class Run final : public CaptureRun {
       terminal_.Error("stopped before the profile was written");
     }
     if (!conversions_->printed_summary()) conversions_->PrintSummary();
-    PrintLeft(left);
+    if (!terminal_.quiet()) {
+      if (const std::string line = left.Line(session_->VariableStart()); !line.empty()) terminal_.Print(line);
+    }
     window_->Report();
     if (const std::string& text = conversions_->summary().summary_json; !text.empty()) {
       const absl::Status status = WriteSummaryJson(options_, context_.SummaryFile(), text);

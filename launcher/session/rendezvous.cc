@@ -88,8 +88,13 @@ ScopedFd SegmentOf(msghdr* message) {
 
 }  // namespace
 
+std::string SessionVariableStart(const std::string& socket_path) {
+  return absl::StrCat(kSessionVariable, "=4;", socket_path, ";");
+}
+
 std::string FormatSessionVariable(const SessionVariable& variable) {
-  std::string text = absl::StrCat(kSessionVariable, "=4;", variable.socket_path);
+  std::string text = SessionVariableStart(variable.socket_path);
+  text.pop_back();  // each number brings one
   VisitNumbers(variable, [&text](uint64_t number, uint32_t base, uint64_t, uint64_t) {
     absl::StrAppend(&text, ";");
     base == 16 ? absl::StrAppend(&text, absl::Hex(number)) : absl::StrAppend(&text, number);

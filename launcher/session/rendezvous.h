@@ -40,6 +40,8 @@ struct Introduction {
 
 // Formats `TBPROF_SESSION=...` for the library.
 std::string FormatSessionVariable(const SessionVariable& variable);
+// Its text up to the numbers.
+std::string SessionVariableStart(const std::string& socket_path);
 
 class Rendezvous {
  public:

@@ -52,6 +52,8 @@ class Session {
 
   // The environment variable `TBPROF_SESSION=...` for the target.
   std::string Variable() const;
+  // How it begins in every process of the session. The rest depends on when it was made.
+  std::string VariableStart() const { return SessionVariableStart(rendezvous_->socket_path()); }
 
   // False: accept failed a moment ago for lack of descriptors or memory; do not poll the sockets although callers wait.
   bool listens() const { return rendezvous_->listens(); }

@@ -74,6 +74,18 @@ TEST(Daemon, DaemonOutlivesTheCommand_IsUnchanged) {
   EXPECT_TRUE(ended) << "it came to its own end";
 }
 
+// A command that ends at once, and a process that calls nothing with a hook: no record tells of it.
+TEST(Daemon, LeftByACommandThatEndsAtOnce_IsNamed) {
+  for (int i = 0; i < 10; ++i) {
+    const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "sleep 60 > /dev/null 2>&1 & echo $!"}, RunOptions());
+    const int daemon = atoi(result.out.c_str());
+    ASSERT_GT(daemon, 1);
+    EXPECT_TRUE(result.Printed("1 process runs on, and is no longer recorded: sleep (" + std::to_string(daemon) + ")"))
+        << result.AllPrinted();
+    kill(daemon, SIGKILL);
+  }
+}
+
 // With --follow=all it is waited for, and what it did is there.
 TEST(Daemon, FollowAll_DaemonIsWaitedFor) {
   TemporaryDirectory directory;
