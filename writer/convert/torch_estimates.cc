@@ -67,6 +67,15 @@ std::vector<Pause> PausesOf(const Timeline& timeline, uint32_t process, size_t m
     pauses.resize(most);
   }
   std::ranges::sort(pauses, {}, &Pause::start_ps);
+  // Those of two lines may overlap, and the bars of a line may not.
+  int64_t end_ps = 0;
+  for (Pause& pause : pauses) {
+    const int64_t start_ps = std::max(pause.start_ps, end_ps);
+    pause.length_ps = std::max<int64_t>(pause.start_ps + pause.length_ps - start_ps, 0);
+    pause.start_ps = start_ps;
+    end_ps = start_ps + pause.length_ps;
+  }
+  std::erase_if(pauses, [](const Pause& pause) { return pause.length_ps == 0; });
   return pauses;
 }
 

@@ -350,16 +350,22 @@ void WriteEstimates(const Timeline& timeline, uint32_t process, uint64_t& line_i
   for (const EstimateLine& estimates : TorchEstimates(timeline, process)) {
     LineBuilder& line = plane.AddLine(line_id++, kEstimatesLine);
     const uint32_t event_id = plane.EventId(kEstimateEvent);
-    if (!estimates.note.empty()) {
+    bool is_noted = estimates.note.empty();
+    const auto note = [&] {
+      if (is_noted) return;
+      is_noted = true;
       line.Begin(event_id, 0, 0);
       line.InlineText(Stat::kTfOp, estimates.note);
       line.End();
-    }
+    };
     for (const EstimateBar& bar : estimates.bars) {
+      // Of two events that begin together, the longer one comes first.
+      if (bar.start_ps > 0) note();
       line.Begin(event_id, bar.start_ps, bar.duration_ps);
       line.Text(Stat::kTfOp, plane.TextId(timeline.strings.Get(bar.operation)));
       line.End();
     }
+    note();
   }
 }
 

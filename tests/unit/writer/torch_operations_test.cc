@@ -320,6 +320,31 @@ TEST_F(TorchOperationsTest, Estimates_AddUpToTheMissingTimeWithinThePauses) {
   EXPECT_TRUE(more[1].note.empty());
 }
 
+// One that a capture has ended, and one that began meanwhile.
+TEST_F(TorchOperationsTest, EstimatesInPausesThatOverlap_AreInOrder) {
+  Op("mm", 100);
+  timeline.threads[0].end_ps = now;
+  for (const int64_t begin : {0, 400, 900}) {
+    const uint32_t line = Thread();
+    timeline.threads[line].is_line = true;
+    on = line;
+    now = (1000 + begin) * kUs;
+    Range(kTorchPause, RangeOrigin::kTorchUser, 600);
+  }
+  Name();
+  timeline.processes[0].torch = {1, 9, {{0, 12, false}}};
+  const std::vector<EstimateLine> lines = TorchEstimates(timeline, 0);
+  ASSERT_EQ(lines.size(), 1u);
+  int64_t end = 0, whole = 0;
+  for (const EstimateBar& bar : lines[0].bars) {
+    EXPECT_GE(bar.start_ps, end);
+    end = bar.start_ps + bar.duration_ps;
+    whole += bar.duration_ps;
+  }
+  EXPECT_NEAR(whole, 1100 * kUs, 10);
+  EXPECT_LE(end, 2500 * kUs);
+}
+
 TEST(OperationOfName, NamesWithAColon_HaveRowsOfTheirOwn) {
   EXPECT_EQ(OperationOfName("gloo:all_reduce"), "gloo/all_reduce:all_reduce");
   EXPECT_EQ(OperationOfName("gloo:broadcast"), "gloo/broadcast:broadcast");

@@ -11,10 +11,12 @@
 #include <map>
 #include <set>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/writer/random_timeline.h"
 #include "tests/unit/writer/string_sink.h"
+#include "wire/records.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
@@ -569,6 +571,31 @@ TEST(XspaceLint, EachBrokenRule_IsReported) {
     EXPECT_NE(counts.status().message().find(breakage.complaint), absl::string_view::npos) << counts.status();
     EXPECT_NE(counts.status().message().find(file.path()), absl::string_view::npos);
   }
+}
+
+// The window opens while the operations of a step are not recorded.
+TEST(XspaceLint, PauseFromTheBeginning_IsInOrder) {
+  Timeline timeline;
+  timeline.host = "host";
+  timeline.duration_ps = 10'000'000;
+  timeline.types = {{"aten::mm", EventFamily::kAnnotation}, {kTorchPause, EventFamily::kAnnotation}};
+  timeline.types[0].origin = RangeOrigin::kTorchOperation;
+  timeline.types[1].origin = RangeOrigin::kTorchUser;
+  timeline.processes.resize(1);
+  timeline.processes[0].is_command = true;
+  timeline.processes[0].torch = {1, 9, {{0, 10, false}}};
+  timeline.threads.resize(2);
+  for (size_t i = 0; i < 2; ++i) timeline.threads[i].line_id = i + 1;
+  timeline.threads[0].is_main = true;
+  timeline.threads[0].events.push_back({.start_ps = 6'000'000, .duration_ps = 100'000, .type = 0});
+  timeline.threads[0].events[0].detail = timeline.strings.Intern("aten/mm:mm");
+  timeline.threads[1].is_line = true;
+  timeline.threads[1].events.push_back({.start_ps = 0, .duration_ps = 5'000'000, .type = 1});
+  const TemporaryFile file(Encode(timeline));
+  const auto verified = VerifyXplane(file.path(), timeline);
+  ASSERT_TRUE(verified.ok()) << verified.status();
+  EXPECT_THAT(std::string(*verified), testing::HasSubstr("3 lines, 4 events"))
+      << "the pause, the operation, its estimate and the note";
 }
 
 TEST(XspaceLint, InvalidText_IsReported) {
