@@ -64,8 +64,8 @@ TEST(Annotations, StepNames_AreSteps) {
   // Too few rounds to infer steps: on a busy machine, `nest` would give steps of 2 ms.
   const RunResult none = RunUnderTbprof({Program("annotations"), "loop", "3"}, {.tbprof = {"--step-marker=nothing"}});
   EXPECT_EQ(none.summary["steps"]["source"], "synthetic");
-  EXPECT_TRUE(
-      none.profile->HasWarning("no annotation, no kernel and no line that repeats matches --step-marker=nothing"));
+  EXPECT_TRUE(none.profile->HasWarning(
+      "no annotation, no kernel and no line that waits or allocates in each turn matches --step-marker=nothing"));
   EXPECT_TRUE(RunTbprof({"run", "--step-marker=[", "--", "true"}).Printed("expected a regular expression"));
 }
 

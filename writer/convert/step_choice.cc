@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/convert/step_choice.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "writer/base/summary_format.h"
@@ -11,6 +12,7 @@
 #include "writer/steps/inferred_steps.h"
 #include "writer/steps/step_markers.h"
 #include "writer/steps/torch_steps.h"
+#include "writer/timeline/torch_names.h"
 
 namespace tbprof {
 namespace {
@@ -58,23 +60,18 @@ InferredSteps InDetail(const StepRequest& request, Timeline* timeline, Infer&& i
   return inferred;
 }
 
-}  // namespace
+// Whether the marker names work of PyTorch of which most is not recorded: many steps are then missing, and one seems to
+// last until the next that was recorded.
+bool IsSampled(const Timeline& timeline, uint32_t process, const std::string& marker) {
+  if (marker.empty() || timeline.processes[process].torch.skipped == 0) return false;
+  const StepNames names(marker);
+  return std::ranges::any_of(timeline.types,
+                             [&](const EventType& type) { return IsTorchWork(type) && names.Match(type.name); });
+}
 
-void ChooseSteps(const StepRequest& request, Timeline* timeline) {
-  if (timeline->threads.empty()) return;
-  MarkedSteps marked = FindMarkedSteps(*timeline, request.process, request.marker);
-  if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kMarked, timeline);
-  if (!request.marker.empty()) {
-    InferredSteps at_line =
-        InDetail(request, timeline, [&] { return StepsAtLine(*timeline, request.process, StepNames(request.marker)); });
-    if (!at_line.steps.empty()) return Show(std::move(at_line), StepSource::kInferred, timeline);
-    timeline->warnings.push_back(
-        at_line.unknown.empty()
-            ? StrCat("no steps: no annotation, no kernel and no line that repeats matches --step-marker=",
-                     ValidUtf8(request.marker))
-            : StrCat("no steps by --step-marker=", ValidUtf8(request.marker), ": ", at_line.unknown));
-  }
-  marked = FindTorchSteps(*timeline, request.process);
+// Steps of other sources than the marker.
+void ShowOthers(const StepRequest& request, Timeline* timeline) {
+  MarkedSteps marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);
   InferredSteps inferred = InDetail(request, timeline, [&] { return InferSteps(*timeline, request.process); });
   if (timeline->steps_in_detail && !AreRepresentative(*timeline, inferred.steps)) {
@@ -85,6 +82,38 @@ void ChooseSteps(const StepRequest& request, Timeline* timeline) {
   }
   if (!inferred.steps.empty()) return Show(std::move(inferred), StepSource::kInferred, timeline);
   ShowWholeCapture(request.process, std::move(inferred.unknown), timeline);
+}
+
+}  // namespace
+
+void ChooseSteps(const StepRequest& request, Timeline* timeline) {
+  if (timeline->threads.empty()) return;
+  MarkedSteps marked = FindMarkedSteps(*timeline, request.process, request.marker);
+  if (!marked.steps.empty() && IsSampled(*timeline, request.process, request.marker)) {
+    constexpr double kOfSampled = 0.5;
+    marked.confidence = kOfSampled;
+    timeline->warnings.push_back(StrCat("--step-marker=", ValidUtf8(request.marker),
+                                        " names operations of PyTorch, which are sampled: steps are missing; "
+                                        "record all with --torch=all"));
+  }
+  if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kMarked, timeline);
+  if (request.marker.empty()) return ShowOthers(request, timeline);
+  InferredSteps at_line =
+      InDetail(request, timeline, [&] { return StepsAtLine(*timeline, request.process, StepNames(request.marker)); });
+  if (!at_line.steps.empty()) return Show(std::move(at_line), StepSource::kInferred, timeline);
+  const std::string option = StrCat("--step-marker=", ValidUtf8(request.marker));
+  const std::string failed =
+      at_line.unknown.empty()
+          ? StrCat("no annotation, no kernel and no line that waits or allocates in each turn matches ", option)
+          : StrCat(option, " gives none: ", at_line.unknown);
+  timeline->warnings.push_back(StrCat("no steps: ", failed));
+  ShowOthers(request, timeline);
+  // The steps that are shown are not those that were asked for.
+  if (timeline->step_source == StepSource::kWholeCapture) {
+    timeline->steps_unknown = failed;
+  } else {
+    StrAppend(&timeline->step_source_text, ", not by ", option);
+  }
 }
 
 }  // namespace tbprof

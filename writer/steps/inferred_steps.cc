@@ -89,6 +89,16 @@ struct Source {
   std::string unknown = "nothing that was recorded repeats as steps do";
 };
 
+constexpr double kOfFewOperations = 0.8;
+
+// Building a few layers or models repeats its operations as well.
+bool MayBeSetUp(const StepDetection& found) {
+  constexpr ptrdiff_t kFew = 8, kSome = 16;
+  constexpr int64_t kShortPs = 50'000'000'000;
+  const auto steps = std::ranges::count(found.steps, DetectedStep::Kind::kRegular, &DetectedStep::kind);
+  return steps < kFew || (steps < kSome && found.steps.back().end_ps - found.steps.front().start_ps < kShortPs);
+}
+
 std::string TooUnsure(const StepDetection& found) {
   return absl::StrFormat("a period of %s has a confidence of %.2f only", HumanTime(found.period_ps), found.confidence);
 }
@@ -251,7 +261,11 @@ InferredSteps InferSteps(const Timeline& timeline, uint32_t process) {
   source.found = std::move(operations.found);
   source.thread = operations.thread;
   source.name = "repeated operations";
-  if (!Holds(source.found)) source = FromCalls(timeline, process);
+  if (!Holds(source.found)) {
+    source = FromCalls(timeline, process);
+  } else if (MayBeSetUp(source.found)) {
+    source.found.confidence *= kOfFewOperations;
+  }
   return Shown(timeline, process, std::move(source));
 }
 

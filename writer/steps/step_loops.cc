@@ -39,6 +39,8 @@ std::optional<size_t> UsualNumber(const std::vector<size_t>& begins, size_t fewe
       std::ranges::max_element(numbers, [](const auto& a, const auto& b) { return a.second < b.second; });
   const bool same = static_cast<double>(usual->second) >= kSameNumber * static_cast<double>(begins.size() - 1);
   if (usual->first < 2 || !same) return std::nullopt;
+  // One distance is none that repeats, unless the first turn has the same.
+  if (begins.size() == 2 && begins[0] != usual->first) return std::nullopt;
   return usual->first;
 }
 

@@ -179,6 +179,18 @@ MarkedSteps StepsOfKernels(const Timeline& timeline, uint32_t process, const Ste
   return found;
 }
 
+// Ranges that a program ends by their number are on a line of their own, which is no thread that could wait or work:
+// the steps are those of the main thread.
+void MoveToMainThread(const Timeline& timeline, std::vector<Step>* steps) {
+  const Thread& line = timeline.threads[steps->front().thread];
+  if (!line.is_line) return;
+  const auto main = std::ranges::find_if(timeline.threads, [&](const Thread& thread) {
+    return thread.is_main && !thread.is_line && thread.process == line.process;
+  });
+  if (main == timeline.threads.end()) return;
+  for (Step& step : *steps) step.thread = static_cast<uint32_t>(main - timeline.threads.begin());
+}
+
 }  // namespace
 
 MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const std::string& expression) {
@@ -207,6 +219,7 @@ MarkedSteps FindMarkedSteps(const Timeline& timeline, uint32_t process, const st
   const auto usual =
       std::max_element(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   MarkOutliers(&found.steps);
+  MoveToMainThread(timeline, &found.steps);
   found.source = StrCat("annotation `", usual->first, "`");
   found.confidence = expression.empty() ? kGuessedConfidence : kNamedConfidence;
   return found;

@@ -14,6 +14,7 @@
 #include "wire/records.h"
 #include "writer/base/median.h"
 #include "writer/steps/step_loops.h"
+#include "writer/steps/torch_optimizers.h"
 #include "writer/steps/torch_ranges.h"
 #include "writer/timeline/torch_names.h"
 
@@ -21,20 +22,14 @@ namespace tbprof {
 namespace torch_steps {
 namespace {
 
-constexpr double kClear = 0.95, kByOrder = 0.9, kWithLoss = 0.8, kAmbiguous = 0.7, kGuess = 0.6;
 constexpr size_t kFewestSure = 3;
 // If this share of the batches that an optimizer follows has a backward pass, each training batch must have one.
 constexpr double kWitnessed = 0.95;
-constexpr double kUsual = 0.8;
 // Share of the usual work of a training batch: less work does not count.
 constexpr double kLeastWork = 0.05;
-constexpr size_t kMostParts = 8;
-// Share of the operations of two intervals that they must have in common.
-constexpr double kAlike = 0.8;
-constexpr size_t kFewestRepeats = 4;
 // If more equal optimizers than this follow one batch, they are not parts of one step.
 constexpr size_t kMostAlike = 2;
-constexpr double kShortestGap = 0.02;
+constexpr double kMostCrowded = 0.2;
 constexpr size_t kWarmUpSteps = 3;
 constexpr int64_t kWarmUpFactor = 2, kPauseFactor = 4;
 constexpr double kMostPauses = 0.05;
@@ -46,17 +41,6 @@ size_t Mode(const std::vector<size_t>& numbers) {
   const auto usual =
       std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return usual == counts.end() ? 0 : usual->first;
-}
-
-struct Found {
-  std::vector<Interval> intervals;
-  double confidence = 0;
-  std::string_view source;
-  std::vector<StepLoop> loops;
-};
-
-StepLoop Parts(std::string_view what, size_t steps, size_t parts) {
-  return {std::string(what), steps * parts, 1 / static_cast<double>(parts), false};
 }
 
 // Batches, and the optimizers or other work behind them.
@@ -75,7 +59,7 @@ class ByBatches {
       : timeline_(timeline), ranges_(ranges), backwards_(backwards), by_optimizer_(!ranges.optimizers.empty()) {
     const std::vector<Range>& batches = ranges.batches;
     contents_.resize(batches.size());
-    std::vector<int64_t> works(batches.size()), of_training;
+    std::vector<int64_t> works(batches.size()), of_training, lengths;
     auto work = ranges.work.begin();
     for (size_t i = 0; i < batches.size(); ++i) {
       for (; work != ranges.work.end() && work->start < EndOf(i); ++work) {
@@ -95,6 +79,8 @@ class ByBatches {
                      : works[i] > 0 && static_cast<double>(works[i]) >= least ? Content::kWork
                                                                               : Content::kNothing;
     }
+    for (size_t i = 0; i + 1 < batches.size(); ++i) lengths.push_back(EndOf(i) - batches[i].start);
+    usual_length_ = Median(std::move(lengths));
     MakeParts();
     MakeGroups();
   }
@@ -194,6 +180,12 @@ class ByBatches {
     return count;
   }
 
+  // If operations were left out, a batch that is soon followed by the next one, or by none, is an end of the data.
+  bool MayHaveWorked(size_t batch) const {
+    if (contents_[batch] != Content::kUnknown) return contents_[batch] != Content::kNothing;
+    return EndOf(batch) != INT64_MAX && 2 * (EndOf(batch) - ranges_.batches[batch].start) > usual_length_;
+  }
+
   // Adds batches before those of a step: of an optimizer that was not called (GradScaler), of an evaluation, or unused
   // ones.
   void AddOthers(std::vector<size_t> batches, Found* found) const {
@@ -210,8 +202,7 @@ class ByBatches {
       batches.erase(chunk, batches.end());
     }
     if (!batches.empty()) {
-      const bool worked = std::any_of(batches.begin(), batches.end(),
-                                      [&](size_t batch) { return contents_[batch] != Content::kNothing; });
+      const bool worked = std::ranges::any_of(batches, [&](size_t batch) { return MayHaveWorked(batch); });
       int64_t end = EndOf(batches.back());
       if (end == INT64_MAX)
         end = std::max(ranges_.batches.back().end, worked && !ranges_.work.empty() ? ranges_.work.back().end : 0);
@@ -239,216 +230,28 @@ class ByBatches {
   std::vector<Group> groups_;
   bool witnessed_ = false;  // nearly every batch that trains has a backward pass behind it
   size_t usual_batches_ = 1, usual_parts_ = 1;
+  int64_t usual_length_ = 0;  // from a batch to the next
 };
 
-// Steps by optimizers alone: the work between them shows which of them make one step.
-class ByOptimizers {
- public:
-  ByOptimizers(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards,
-               const std::vector<Interval>& pauses)
-      : timeline_(timeline), ranges_(ranges), backwards_(backwards), pauses_(pauses) {
-    cut_ = timeline.shortest_shown_ps > 0 || !timeline.drops.empty();
-    MakeBursts();
-    FindPeriod();
+// The share of the optimizers that are in steps with several times as many of them as usual: a part of the program that
+// trains without a loader is one such step.
+double InCrowdedSteps(const Found& found, const std::vector<Range>& optimizers) {
+  constexpr size_t kCrowded = 3;
+  std::vector<size_t> counts;
+  for (const Interval& interval : found.intervals) {
+    if (!interval.label.empty()) continue;
+    const auto first = std::ranges::upper_bound(optimizers, interval.start, {}, &Range::end);
+    const auto behind = std::ranges::upper_bound(optimizers, interval.end, {}, &Range::end);
+    counts.push_back(static_cast<size_t>(std::max<ptrdiff_t>(behind - first, 0)));
   }
-
-  size_t period() const { return period_; }
-
-  Found Steps() const {
-    Found found;
-    found.source = "Optimizer.step";
-    const size_t phase = Phase();
-    size_t with_batches = 0;
-    for (size_t i = phase; i + period_ < bursts_.size(); i += period_) {
-      const Burst& before = bursts_[i];
-      const Burst& last = bursts_[i + period_];
-      if (!before.whole || !last.whole) continue;
-      const auto batch = std::partition_point(ranges_.batches.begin(), ranges_.batches.end(),
-                                              [&](const Range& range) { return range.start < before.end; });
-      const bool has_batches = batch != ranges_.batches.end() && batch->start < last.end;
-      if (has_batches) ++with_batches;
-      found.intervals.push_back({before.end, last.end, has_batches ? kWithEvaluation : ""});
-    }
-    // If most steps have batches, these are no sign of an evaluation.
-    if (2 * with_batches > found.intervals.size()) {
-      for (Interval& interval : found.intervals) interval.label = "";
-    }
-    found.confidence = confidence_;
-    if (period_ > 1) {
-      found.loops.push_back(Parts("optimizer calls", found.intervals.size(), period_));
-      found.loops.back().may_be_step = period_ > 2 && MostAreAlike();
-    }
-    return found;
+  const size_t usual = Median(counts);
+  size_t all = 0, crowded = 0;
+  for (const size_t count : counts) {
+    all += count;
+    if (count > kCrowded * usual) crowded += count;
   }
-
- private:
-  // Optimizers that follow each other directly.
-  struct Burst {
-    int64_t start = 0, end = 0;
-    bool whole = true;
-    bool known = true;                                   // false: operations were left out
-    std::vector<uint16_t> optimizers;                    // types
-    std::vector<std::pair<uint16_t, uint32_t>> content;  // number of each operation since the previous burst
-  };
-
-  // The first work that begins at `time` or later.
-  std::vector<Range>::const_iterator FirstWork(int64_t time) const {
-    return std::partition_point(ranges_.work.begin(), ranges_.work.end(),
-                                [&](const Range& range) { return range.start < time; });
-  }
-
-  bool IsApart(const Range& before, const Range& next, int64_t mean) const {
-    const int64_t gap = next.start - before.end;
-    if (cut_ || OverlapAny(pauses_, before.end, next.end)) {
-      return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
-    }
-    if (!backwards_.empty()) return AnyIn(backwards_, before.end, next.end);
-    if (!ranges_.work.empty()) {
-      const auto work = FirstWork(before.end);
-      return work != ranges_.work.end() && work->start < next.start;
-    }
-    return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
-  }
-
-  void MakeBursts() {
-    const std::vector<Range>& optimizers = ranges_.optimizers;
-    const int64_t mean = (optimizers.back().end - optimizers.front().start) / static_cast<int64_t>(optimizers.size());
-    for (size_t i = 0; i < optimizers.size(); ++i) {
-      if (i == 0 || IsApart(optimizers[i - 1], optimizers[i], mean)) bursts_.emplace_back().start = optimizers[i].start;
-      Burst& burst = bursts_.back();
-      burst.end = optimizers[i].end;
-      burst.whole = burst.whole && optimizers[i].whole;
-      burst.optimizers.push_back(optimizers[i].type);
-    }
-    size_t at = 0;
-    int64_t since = 0;
-    for (Burst& burst : bursts_) {
-      burst.known = !OverlapAny(pauses_, since, burst.end);
-      since = burst.end;
-      std::map<uint16_t, uint32_t> counts;
-      for (; at < ranges_.work.size() && ranges_.work[at].start < burst.end; ++at) ++counts[ranges_.work[at].type];
-      burst.content.assign(counts.begin(), counts.end());
-    }
-  }
-
-  // 1: the same operations; 0: none in common, or other optimizers. `kinds`: ignores how many of each there are.
-  static double Likeness(const Burst& a, const Burst& b, bool kinds) {
-    if (a.optimizers != b.optimizers) return 0;
-    uint64_t common = 0, all = 0;
-    auto i = a.content.begin();
-    auto j = b.content.begin();
-    while (i != a.content.end() || j != b.content.end()) {
-      const bool left = j == b.content.end() || (i != a.content.end() && i->first <= j->first);
-      const bool right = i == a.content.end() || (j != b.content.end() && j->first <= i->first);
-      const uint64_t in_a = left ? (kinds ? 1 : i->second) : 0, in_b = right ? (kinds ? 1 : j->second) : 0;
-      common += std::min(in_a, in_b);
-      all += std::max(in_a, in_b);
-      if (left) ++i;
-      if (right) ++j;
-    }
-    return all == 0 ? 1 : static_cast<double>(common) / static_cast<double>(all);
-  }
-
-  bool Repeats(size_t period, bool kinds) const {
-    // Starts at 1: the operations before the first burst may be incomplete.
-    size_t alike = 0, pairs = 0;
-    for (size_t i = 1; i + period < bursts_.size(); ++i) {
-      if (!bursts_[i].known || !bursts_[i + period].known) continue;
-      ++pairs;
-      if (Likeness(bursts_[i], bursts_[i + period], kinds) >= kAlike) ++alike;
-    }
-    // Of few parts, some are alike by chance.
-    const size_t fewest = period > 1 ? (kFewestRepeats - 1) * period - 1 : 1;
-    return pairs >= fewest && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
-  }
-
-  // Returns whether most parts are like the one before: then each may be a step, and a period a turn of a loop around
-  // them.
-  bool MostAreAlike() const {
-    size_t alike = 0, pairs = 0;
-    for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
-      if (!bursts_[i].known || !bursts_[i + 1].known) continue;
-      ++pairs;
-      if (Likeness(bursts_[i], bursts_[i + 1], /*kinds=*/false) >= kAlike) ++alike;
-    }
-    return pairs > 0 && alike * period_ >= pairs * (period_ - 2);
-  }
-
-  // Returns whether every Nth part is longer or shorter than the others, for parts that have the same operations.
-  bool LengthsAlternate() const {
-    for (size_t period = 2; period <= kMostParts && bursts_.size() > kFewestRepeats * period; ++period) {
-      std::vector<std::vector<double>> lengths(period);
-      std::vector<double> all;
-      for (size_t i = 1; i < bursts_.size(); ++i) {
-        all.push_back(static_cast<double>(bursts_[i].end - bursts_[i - 1].end));
-        lengths[i % period].push_back(all.back());
-      }
-      const double middle = Median(all);
-      double spread = 0, left = 0;
-      for (const std::vector<double>& part : lengths) {
-        const double own = Median(part);
-        for (const double length : part) {
-          spread += std::abs(length - middle);
-          left += std::abs(length - own);
-        }
-      }
-      if (spread > 0.1 * middle * static_cast<double>(all.size()) && left < 0.3 * spread) return true;
-    }
-    return false;
-  }
-
-  void FindPeriod() {
-    const bool known = !ranges_.work.empty();
-    bool found = false;
-    for (const bool kinds : {false, true}) {
-      for (size_t period = 1; period <= kMostParts && !found; ++period) {
-        if (period > 1 && bursts_.size() < kFewestRepeats * period) break;
-        if (!Repeats(period, kinds)) continue;
-        period_ = period;
-        found = true;
-        confidence_ = kinds || !known ? kAmbiguous : kByOrder;
-      }
-      if (found) break;
-    }
-    if (!found) confidence_ = kGuess;
-    const bool by_names = [&] {
-      for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
-        if (bursts_[i].optimizers != bursts_[i + 1].optimizers) return true;
-      }
-      return false;
-    }();
-    if (period_ > 1) confidence_ = std::min(confidence_, by_names ? kByOrder : kWithLoss);
-    if (period_ > 2 && MostAreAlike()) confidence_ = std::min(confidence_, kAmbiguous);
-    if (cut_) confidence_ = std::min(confidence_, kWithLoss);
-    if (period_ == 1 && LengthsAlternate()) confidence_ = std::min(confidence_, kAmbiguous);
-  }
-
-  // Returns which part is the last of a step: the one with by far the longest idle time behind it, if there is one;
-  // otherwise the recording is assumed to begin with the first part of a step.
-  size_t Phase() const {
-    if (period_ == 1) return 0;
-    std::vector<std::vector<int64_t>> idle(period_);
-    for (size_t i = 0; i + 1 < bursts_.size(); ++i) {
-      const auto work = FirstWork(bursts_[i].end);
-      const int64_t next =
-          work == ranges_.work.end() ? bursts_[i + 1].start : std::min(work->start, bursts_[i + 1].start);
-      idle[i % period_].push_back(std::max<int64_t>(next - bursts_[i].end, 0));
-    }
-    std::vector<std::pair<int64_t, size_t>> by_length;
-    for (size_t i = 0; i < period_; ++i) by_length.emplace_back(Median(idle[i]), i);
-    std::sort(by_length.rbegin(), by_length.rend());
-    return by_length[0].first > 2 * by_length[1].first ? by_length[0].second : period_ - 1;
-  }
-
-  const Timeline& timeline_;
-  const ThreadRanges& ranges_;
-  const std::vector<int64_t>& backwards_;
-  const std::vector<Interval>& pauses_;
-  bool cut_ = false;
-  std::vector<Burst> bursts_;
-  size_t period_ = 1;
-  double confidence_ = 0;
-};
+  return all == 0 ? 0 : static_cast<double>(crowded) / static_cast<double>(all);
+}
 
 Found FindSteps(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards) {
   const std::vector<Interval> pauses = Pauses(timeline, timeline.threads[ranges.thread].process);
@@ -458,13 +261,19 @@ Found FindSteps(const Timeline& timeline, const ThreadRanges& ranges, const std:
   if (!ranges.batches.empty()) {
     const ByBatches by_batches(timeline, ranges, backwards, pauses);
     found = by_batches.Steps();
-    const size_t optimizers = by_batches.Optimizers();
-    // If optimizers cannot be distinguished, each may be a step: a batch in several parts, or an occasional evaluation.
-    if (optimizers > 1 && by_optimizers.has_value() && by_optimizers->period() == 1) {
-      if (optimizers > kMostAlike) {
+    if (!by_optimizers.has_value()) return found;
+    // Optimizers that the program calls in turn again and again, between two batches, make a step of their own: these
+    // are parts of a batch, or the batches are those of an occasional evaluation.
+    const size_t optimizers = by_batches.Optimizers(), period = by_optimizers->period();
+    if (optimizers > period) {
+      if (optimizers > kMostAlike * period) {
         found = by_optimizers->Steps();
-        found.loops.push_back({"batches", ranges.batches.size(), static_cast<double>(optimizers), true});
+        const double steps_each = static_cast<double>(optimizers) / static_cast<double>(period);
+        found.loops.push_back({"batches", ranges.batches.size(), steps_each, true});
       }
+      found.confidence = std::min(found.confidence, kAmbiguous);
+    } else if (InCrowdedSteps(found, ranges.optimizers) > kMostCrowded) {
+      found = by_optimizers->Steps(/*names_evaluations=*/false);
       found.confidence = std::min(found.confidence, kAmbiguous);
     }
   } else if (by_optimizers.has_value()) {

@@ -501,7 +501,8 @@ TEST_F(PythonStepsTest, StepMarkerOfALine_IsTakenWhereNothingHasThatName) {
   timeline_.duration_ps = now_;
   ChooseSteps({.process = 0, .marker = "train.py:12"}, &timeline_);
   EXPECT_EQ(timeline_.step_source, StepSource::kWholeCapture);
-  EXPECT_THAT(timeline_.warnings, testing::ElementsAre(testing::HasSubstr("no line that repeats matches")));
+  EXPECT_THAT(timeline_.warnings,
+              testing::ElementsAre(testing::HasSubstr("no line that waits or allocates in each turn matches")));
   timeline_.steps.clear();
   timeline_.warnings.clear();
   ChooseSteps({.process = 0, .marker = "train.py:13"}, &timeline_);

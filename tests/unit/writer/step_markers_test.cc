@@ -57,6 +57,17 @@ TEST_F(StepMarkersTest, UsualNamesThatCoverTheirTime_AreSteps) {
   }
 }
 
+// nvtxRangeStart: such ranges are on a line of their own, which neither waits nor works.
+TEST_F(StepMarkersTest, StepsOfALineThatIsNoThread_AreTheMainThreads) {
+  timeline_.threads[0].is_main = true;
+  Thread(0);
+  timeline_.threads[1].is_line = true;
+  for (int i = 0; i < 5; ++i) Range("step", i * 100, i * 100 + 95, 0, 1);
+  const MarkedSteps found = Find();
+  ASSERT_EQ(found.steps.size(), 5u);
+  for (const Step& step : found.steps) EXPECT_EQ(step.thread, 0u);
+}
+
 TEST_F(StepMarkersTest, OptimizersRange_IsNoStep) {
   for (int i = 0; i < 50; ++i) {
     Range("forward", i * 100, i * 100 + 40);

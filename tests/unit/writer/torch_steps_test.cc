@@ -510,6 +510,55 @@ TEST_F(TorchStepsTest, OneBatchForManyOptimizers_LowConfidence) {
   EXPECT_LE(found.confidence, 0.7);
 }
 
+// The batches are made by hand; only an evaluation has a loader.
+TEST_F(TorchStepsTest, TwoOptimizersAndALoaderForEvaluation_AreNotOneStep) {
+  for (int round = 0; round < 8; ++round) {
+    for (int step = 0; step < 30; ++step) {
+      Op("conv2d");
+      PassBack();
+      Optimizer("Adam");
+      Op("conv_transpose2d");
+      Op("tanh");
+      Backward("ConvolutionBackward0");
+      Optimizer("Adam");
+      Idle(100);
+    }
+    Evaluate(4);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_NEAR(static_cast<double>(Begins().size()), 240, 10);
+  EXPECT_LE(found.confidence, 0.7);
+}
+
+TEST_F(TorchStepsTest, TrainingWithoutALoaderBehindOneWith_IsNotOneStep) {
+  Train(100);
+  EndOfData();
+  for (int i = 0; i < 400; ++i) {
+    Pass();
+    PassBack();
+    Optimizer();
+  }
+  const MarkedSteps found = Find();
+  EXPECT_NEAR(static_cast<double>(Begins().size()), 499, 3);
+  EXPECT_LE(found.confidence, 0.7);
+}
+
+// What an end of the data is followed by is not known where operations are left out.
+TEST_F(TorchStepsTest, EpochsWhereOperationsAreLeftOut_AreNoEvaluations) {
+  int64_t pause = 0;
+  for (int epoch = 0; epoch < 6; ++epoch) {
+    if (epoch == 1) pause = now;
+    Train(25);
+    EndOfData();
+  }
+  LeaveOut(pause);
+  const MarkedSteps found = Find();
+  EXPECT_EQ(Count("evaluation"), 0u);
+  ASSERT_EQ(found.loops.size(), 1u);
+  EXPECT_EQ(found.loops[0].what, "epochs");
+  EXPECT_EQ(found.loops[0].count, 6u);
+}
+
 TEST_F(TorchStepsTest, UpdatesOfReinforcementLearning_IterationsAreNamed) {
   for (const int64_t rollout : {40, 400, 4000}) {
     for (const bool operations : {true, false}) {

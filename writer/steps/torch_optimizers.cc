@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/steps/torch_optimizers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "writer/base/median.h"
+
+namespace tbprof::torch_steps {
+namespace {
+
+constexpr size_t kMostParts = 8;
+// Share of the operations of two intervals that they must have in common.
+constexpr double kAlike = 0.8;
+constexpr size_t kFewestRepeats = 4;
+// Share of the mean distance of optimizers.
+constexpr double kShortestGap = 0.02;
+
+}  // namespace
+
+StepLoop Parts(std::string_view what, size_t steps, size_t parts) {
+  return {std::string(what), steps * parts, 1 / static_cast<double>(parts), false};
+}
+
+ByOptimizers::ByOptimizers(const Timeline& timeline, const ThreadRanges& ranges, const std::vector<int64_t>& backwards,
+                           const std::vector<Interval>& pauses)
+    : ranges_(ranges), backwards_(backwards), pauses_(pauses) {
+  cut_ = timeline.shortest_shown_ps > 0 || !timeline.drops.empty();
+  MakeBursts();
+  FindPeriod();
+}
+
+Found ByOptimizers::Steps(bool names_evaluations) const {
+  Found found;
+  found.source = "Optimizer.step";
+  const size_t phase = Phase();
+  size_t with_batches = 0;
+  for (size_t i = phase; i + period_ < bursts_.size(); i += period_) {
+    const Burst& before = bursts_[i];
+    const Burst& last = bursts_[i + period_];
+    if (!before.whole || !last.whole) continue;
+    const auto batch = std::partition_point(ranges_.batches.begin(), ranges_.batches.end(),
+                                            [&](const Range& range) { return range.start < before.end; });
+    const bool has_batches = batch != ranges_.batches.end() && batch->start < last.end;
+    if (has_batches) ++with_batches;
+    found.intervals.push_back({before.end, last.end, has_batches && names_evaluations ? kWithEvaluation : ""});
+  }
+  // If most steps have batches, these are no sign of an evaluation.
+  if (2 * with_batches > found.intervals.size()) {
+    for (Interval& interval : found.intervals) interval.label = "";
+  }
+  found.confidence = confidence_;
+  if (period_ > 1) {
+    found.loops.push_back(Parts("optimizer calls", found.intervals.size(), period_));
+    found.loops.back().may_be_step = period_ > 2 && MostAreAlike();
+  }
+  return found;
+}
+
+// The first work that begins at `time` or later.
+std::vector<Range>::const_iterator ByOptimizers::FirstWork(int64_t time) const {
+  return std::partition_point(ranges_.work.begin(), ranges_.work.end(),
+                              [&](const Range& range) { return range.start < time; });
+}
+
+bool ByOptimizers::IsApart(const Range& before, const Range& next, int64_t mean) const {
+  const int64_t gap = next.start - before.end;
+  if (cut_ || OverlapAny(pauses_, before.end, next.end)) {
+    return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
+  }
+  if (!backwards_.empty()) return AnyIn(backwards_, before.end, next.end);
+  if (!ranges_.work.empty()) {
+    const auto work = FirstWork(before.end);
+    return work != ranges_.work.end() && work->start < next.start;
+  }
+  return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
+}
+
+void ByOptimizers::MakeBursts() {
+  const std::vector<Range>& optimizers = ranges_.optimizers;
+  const int64_t mean = (optimizers.back().end - optimizers.front().start) / static_cast<int64_t>(optimizers.size());
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    if (i == 0 || IsApart(optimizers[i - 1], optimizers[i], mean)) bursts_.emplace_back().start = optimizers[i].start;
+    Burst& burst = bursts_.back();
+    burst.end = optimizers[i].end;
+    burst.whole = burst.whole && optimizers[i].whole;
+    burst.optimizers.push_back(optimizers[i].type);
+  }
+  size_t at = 0;
+  int64_t since = 0;
+  for (Burst& burst : bursts_) {
+    burst.known = !OverlapAny(pauses_, since, burst.end);
+    since = burst.end;
+    std::map<uint16_t, uint32_t> counts;
+    for (; at < ranges_.work.size() && ranges_.work[at].start < burst.end; ++at) ++counts[ranges_.work[at].type];
+    burst.content.assign(counts.begin(), counts.end());
+  }
+}
+
+// 1: the same operations; 0: none in common, or other optimizers. `kinds`: ignores how many of each there are.
+double ByOptimizers::Likeness(const Burst& a, const Burst& b, bool kinds) {
+  if (a.optimizers != b.optimizers) return 0;
+  uint64_t common = 0, all = 0;
+  auto i = a.content.begin();
+  auto j = b.content.begin();
+  while (i != a.content.end() || j != b.content.end()) {
+    const bool left = j == b.content.end() || (i != a.content.end() && i->first <= j->first);
+    const bool right = i == a.content.end() || (j != b.content.end() && j->first <= i->first);
+    const uint64_t in_a = left ? (kinds ? 1 : i->second) : 0, in_b = right ? (kinds ? 1 : j->second) : 0;
+    common += std::min(in_a, in_b);
+    all += std::max(in_a, in_b);
+    if (left) ++i;
+    if (right) ++j;
+  }
+  return all == 0 ? 1 : static_cast<double>(common) / static_cast<double>(all);
+}
+
+bool ByOptimizers::Repeats(size_t period, bool kinds) const {
+  // Starts at 1: the operations before the first burst may be incomplete.
+  size_t alike = 0, pairs = 0;
+  for (size_t i = 1; i + period < bursts_.size(); ++i) {
+    if (!bursts_[i].known || !bursts_[i + period].known) continue;
+    ++pairs;
+    if (Likeness(bursts_[i], bursts_[i + period], kinds) >= kAlike) ++alike;
+  }
+  // Of few parts, some are alike by chance.
+  const size_t fewest = period > 1 ? (kFewestRepeats - 1) * period - 1 : 1;
+  return pairs >= fewest && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
+}
+
+// Returns whether most parts are like the one before: then each may be a step, and a period a turn of a loop around
+// them.
+bool ByOptimizers::MostAreAlike() const {
+  size_t alike = 0, pairs = 0;
+  for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
+    if (!bursts_[i].known || !bursts_[i + 1].known) continue;
+    ++pairs;
+    if (Likeness(bursts_[i], bursts_[i + 1], /*kinds=*/false) >= kAlike) ++alike;
+  }
+  return pairs > 0 && alike * period_ >= pairs * (period_ - 2);
+}
+
+// Returns whether every Nth part is longer or shorter than the others, for parts that have the same operations.
+bool ByOptimizers::LengthsAlternate() const {
+  for (size_t period = 2; period <= kMostParts && bursts_.size() > kFewestRepeats * period; ++period) {
+    std::vector<std::vector<double>> lengths(period);
+    std::vector<double> all;
+    for (size_t i = 1; i < bursts_.size(); ++i) {
+      all.push_back(static_cast<double>(bursts_[i].end - bursts_[i - 1].end));
+      lengths[i % period].push_back(all.back());
+    }
+    const double middle = Median(all);
+    double spread = 0, left = 0;
+    for (const std::vector<double>& part : lengths) {
+      const double own = Median(part);
+      for (const double length : part) {
+        spread += std::abs(length - middle);
+        left += std::abs(length - own);
+      }
+    }
+    if (spread > 0.1 * middle * static_cast<double>(all.size()) && left < 0.3 * spread) return true;
+  }
+  return false;
+}
+
+void ByOptimizers::FindPeriod() {
+  const bool known = !ranges_.work.empty();
+  bool found = false;
+  for (const bool kinds : {false, true}) {
+    for (size_t period = 1; period <= kMostParts && !found; ++period) {
+      if (period > 1 && bursts_.size() < kFewestRepeats * period) break;
+      if (!Repeats(period, kinds)) continue;
+      period_ = period;
+      found = true;
+      confidence_ = kinds || !known ? kAmbiguous : kByOrder;
+    }
+    if (found) break;
+  }
+  if (!found) confidence_ = kGuess;
+  const bool by_names = [&] {
+    for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
+      if (bursts_[i].optimizers != bursts_[i + 1].optimizers) return true;
+    }
+    return false;
+  }();
+  if (period_ > 1) confidence_ = std::min(confidence_, by_names ? kByOrder : kWithLoss);
+  if (period_ > 2 && MostAreAlike()) confidence_ = std::min(confidence_, kAmbiguous);
+  if (cut_) confidence_ = std::min(confidence_, kWithLoss);
+  if (period_ == 1 && LengthsAlternate()) confidence_ = std::min(confidence_, kAmbiguous);
+}
+
+// Returns which part is the last of a step: the one with by far the longest idle time behind it, if there is one;
+// otherwise the recording is assumed to begin with the first part of a step.
+size_t ByOptimizers::Phase() const {
+  if (period_ == 1) return 0;
+  std::vector<std::vector<int64_t>> idle(period_);
+  for (size_t i = 0; i + 1 < bursts_.size(); ++i) {
+    const auto work = FirstWork(bursts_[i].end);
+    const int64_t next =
+        work == ranges_.work.end() ? bursts_[i + 1].start : std::min(work->start, bursts_[i + 1].start);
+    idle[i % period_].push_back(std::max<int64_t>(next - bursts_[i].end, 0));
+  }
+  std::vector<std::pair<int64_t, size_t>> by_length;
+  for (size_t i = 0; i < period_; ++i) by_length.emplace_back(Median(idle[i]), i);
+  std::sort(by_length.rbegin(), by_length.rend());
+  return by_length[0].first > 2 * by_length[1].first ? by_length[0].second : period_ - 1;
+}
+
+}  // namespace tbprof::torch_steps
