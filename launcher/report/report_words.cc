@@ -40,8 +40,11 @@ std::string StepsLine(const Report& report) {
     StrAppend(&text, " in ", HumanSeconds(*steps.searched_to_s - *steps.searched_from_s));
     if (report.wall_s.has_value()) StrAppend(&text, " of ", HumanSeconds(*report.wall_s));
   }
-  if (steps.median_s.has_value()) StrAppend(&text, ", median ", HumanSeconds(*steps.median_s));
-  if (steps.irregular.value_or(0) > 0) StrAppend(&text, " and ", *steps.irregular, " irregular");
+  if (steps.median_s.has_value()) {
+    StrAppend(&text, ", ", StepLengthText(*steps.median_s, steps.mean_s.value_or(*steps.median_s)));
+  }
+  const double regular_s = static_cast<double>(steps.count.value_or(0)) * steps.mean_s.value_or(0);
+  text += IrregularText(steps.irregular.value_or(0), steps.irregular_s.value_or(0), regular_s);
   text += " (";
   const double confidence = steps.confidence.value_or(0);
   if (confidence > 0 && confidence < 1) StrAppend(&text, absl::StrFormat("confidence %.2f, ", confidence));

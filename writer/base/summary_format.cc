@@ -43,6 +43,21 @@ std::string HumanSeconds(double seconds) {
   return HumanTime(picoseconds < kMost ? static_cast<int64_t>(picoseconds) : static_cast<int64_t>(kMost));
 }
 
+std::string StepLengthText(double median_s, double mean_s) {
+  constexpr double kFarApart = 1.5;
+  const bool is_even = mean_s < median_s * kFarApart && median_s < mean_s * kFarApart;
+  return StrCat("median ", HumanSeconds(median_s), is_even ? "" : StrCat(", mean ", HumanSeconds(mean_s)));
+}
+
+std::string IrregularText(uint64_t count, double irregular_s, double regular_s) {
+  constexpr double kLeastShare = 0.1;
+  if (count == 0) return "";
+  const double all = irregular_s + regular_s;
+  const double share = all > 0 ? irregular_s / all : 0;
+  return StrCat(" and ", count, " irregular",
+                share < kLeastShare ? "" : StrCat(" (", HumanPercent(share), " of the time)"));
+}
+
 std::string HumanBytes(double bytes) {
   if (bytes < 0) return StrCat("-", HumanBytes(-bytes));
   if (bytes < 1023.5) return absl::StrFormat("%.0f B", bytes);

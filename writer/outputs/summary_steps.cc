@@ -107,11 +107,11 @@ Json InputWaitJson(const InputWait& input) {
 
 Json StepsJson(const Timeline& timeline) {
   std::vector<int64_t> lengths;
-  double sum = 0;
+  double sum = 0, irregular_s = 0;
   for (const Step& step : timeline.steps) {
-    if (!step.is_regular) continue;
-    lengths.push_back(step.end_ps - step.start_ps);
-    sum += Seconds(step.end_ps - step.start_ps);
+    const int64_t length = step.end_ps - step.start_ps;
+    if (step.is_regular) lengths.push_back(length);
+    (step.is_regular ? sum : irregular_s) += Seconds(length);
   }
   std::sort(lengths.begin(), lengths.end());
   // Without recognised steps, the profile shows the whole capture as one step, which is not a step of the program.
@@ -125,6 +125,7 @@ Json StepsJson(const Timeline& timeline) {
           {"unknown_because", recognised ? Json(nullptr) : Json(ValidUtf8(timeline.steps_unknown))},
           {"count", recognised ? Json(lengths.size()) : Json(nullptr)},
           {"irregular", recognised ? Json(timeline.steps.size() - lengths.size()) : Json(nullptr)},
+          {"irregular_s", recognised ? Json(irregular_s) : Json(nullptr)},
           {"source", timeline.steps.empty() ? Json(nullptr) : Json(ValidUtf8(timeline.step_source_text))},
           {"confidence", timeline.step_confidence},
           {"searched_from_s", KnownOrNull(in_part, Seconds(timeline.full_detail.start_ps))},
