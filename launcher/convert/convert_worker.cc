@@ -34,6 +34,7 @@
 #include "writer/convert/timeline_builder.h"
 #include "writer/logdir/logdir.h"
 #include "writer/outputs/end_block.h"
+#include "writer/outputs/memory_text.h"
 #include "writer/outputs/outputs.h"
 #include "writer/outputs/summary.h"
 #include "writer/outputs/summary_verdict.h"
@@ -59,6 +60,13 @@ void Print(const nlohmann::json& message) {
 
 // After {"publishing": true} the worker waits for the log directory, until its next message.
 void PrintPublishing(bool publishing) { Print({{"publishing", publishing}}); }
+
+void AddSentences(const Timeline& timeline, RankReport* report) {
+  report->verdict = VerdictSentence(timeline);
+  MemoryText memory = MemoryOf(timeline);
+  report->memory = std::move(memory.levels);
+  report->memory_growth = std::move(memory.growth);
+}
 
 // Writes the requested outputs of the timeline. `build` makes a timeline for a number of bytes. For most programs the
 // expected size of the file is accurate; if the file is too long, it is written again with fewer bytes.
@@ -339,7 +347,7 @@ class Job {
       for (RankReport& report : further->by_rank) {
         if (report.rank != rank) continue;
         report.host = further->host;
-        report.verdict = VerdictSentence(*further);
+        AddSentences(*further, &report);
         PutRankReport(report, &timeline->by_rank);
       }
       further->rank_warnings = RankWarnings(*further);
@@ -367,7 +375,7 @@ class Job {
     for (RankReport& report : timeline.by_rank) {
       if (report.rank != timeline.rank) continue;
       report.host = timeline.host;
-      report.verdict = VerdictSentence(timeline);
+      AddSentences(timeline, &report);
     }
     timeline.rank_warnings = RankWarnings(timeline);
     JudgeRanks(&timeline);

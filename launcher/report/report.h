@@ -53,7 +53,7 @@ struct StepsAnswer {
   bool known = false;
   std::string unknown_because, source;
   std::optional<uint64_t> count, irregular;
-  std::optional<double> median_s, shortest_s, longest_s, confidence, input_wait_share;
+  std::optional<double> irregular_s, median_s, mean_s, shortest_s, longest_s, confidence, input_wait_share;
   std::optional<double> searched_from_s, searched_to_s;  // the part in which steps were searched; neither: in all
 };
 
@@ -144,6 +144,7 @@ struct NamedBytes {
 };
 
 struct MemoryAnswer {
+  std::vector<std::string> text;   // what the heap holds and whether memory grows, as sentences
   std::vector<NamedBytes> totals;  // of the summary's object `memory`
   std::vector<ProcessMemory> processes;
   std::vector<AllocationRow> allocations;

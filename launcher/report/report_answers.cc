@@ -109,7 +109,9 @@ StepsAnswer ReadSteps(const Fields& fields) {
   steps.source = fields.Text("source");
   steps.count = fields.Count("count");
   steps.irregular = fields.Count("irregular");
+  steps.irregular_s = fields.Number("irregular_s");
   steps.median_s = fields.Number("median_s");
+  steps.mean_s = fields.Number("mean_s");
   steps.shortest_s = fields.Number("shortest_s");
   steps.longest_s = fields.Number("longest_s");
   steps.confidence = fields.Number("confidence");

@@ -120,6 +120,9 @@ void AddThreads(const Report& report, Writer* out) {
 }
 
 void AddMemory(const Report& report, Writer* out) {
+  for (const std::string& text : report.memory.text) {
+    out->Add({.section = "memory", .process = report.process, .name = text});
+  }
   for (const NamedBytes& total : report.memory.totals) {
     out->Add({.section = "memory", .process = report.process, .name = total.name, .bytes = total.bytes});
   }

@@ -53,7 +53,9 @@ OrderedJson StepsJson(const StepsAnswer& steps) {
           {"source", OrNull(steps.source)},
           {"count", OrNull(steps.count)},
           {"irregular", OrNull(steps.irregular)},
+          {"irregular_s", OrNull(steps.irregular_s)},
           {"median_s", OrNull(steps.median_s)},
+          {"mean_s", OrNull(steps.mean_s)},
           {"shortest_s", OrNull(steps.shortest_s)},
           {"longest_s", OrNull(steps.longest_s)},
           {"confidence", OrNull(steps.confidence)},
@@ -155,7 +157,10 @@ OrderedJson MemoryJson(const MemoryAnswer& memory) {
   for (const AllocationRow& row : memory.allocations) {
     allocations.push_back({{"place", row.place}, {"samples", row.samples}, {"bytes_estimate", row.bytes}});
   }
-  return {{"totals", std::move(totals)}, {"processes", std::move(processes)}, {"allocations", std::move(allocations)}};
+  return {{"text", memory.text},
+          {"totals", std::move(totals)},
+          {"processes", std::move(processes)},
+          {"allocations", std::move(allocations)}};
 }
 
 OrderedJson RanksJson(const Report& report) {

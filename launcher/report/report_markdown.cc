@@ -163,6 +163,7 @@ Part GpuPart(const Report& report) {
 
 Part MemoryPart(const Report& report) {
   Part part{40, StrCat("Memory: ", RankPrefix(report), "whole profile"), "", {}};
+  for (const std::string& text : report.memory.text) part.rows.push_back(StrCat("- ", Plain(text)));
   for (const NamedBytes& total : report.memory.totals) {
     part.rows.push_back(StrCat("- ", Plain(total.name), ": ", AsHumanBytes(total.bytes)));
   }
@@ -171,7 +172,7 @@ Part MemoryPart(const Report& report) {
                                " allocated",
                                row.live_bytes ? StrCat(", ", AsHumanBytes(*row.live_bytes), " live at the end") : "",
                                row.peak_bytes ? StrCat(", peak ", AsHumanBytes(*row.peak_bytes)) : ""));
-    if (part.rows.size() >= 4) break;
+    if (part.rows.size() >= report.memory.text.size() + 4) break;
   }
   for (const AllocationRow& row : report.memory.allocations) {
     part.rows.push_back(StrCat("- allocated at ", Code(row.place), ": about ", AsHumanBytes(row.bytes)));

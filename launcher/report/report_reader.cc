@@ -75,6 +75,9 @@ absl::StatusOr<Report> ReportOfSection(const Json& summary, const std::string& p
     of_rank.verdict = ReadVerdictOfRank(section);
     if (const std::optional<double> peak = section.Number("heap_peak_bytes")) {
       of_rank.memory.totals.push_back({"heap_peak", *peak});
+      for (const char* const name : {"memory_growth", "memory"}) {
+        for (std::string& text : section.Texts(name)) of_rank.memory.text.push_back(std::move(text));
+      }
     }
     of_rank.missing.push_back(StrCat("rank ", rank,
                                      ": split of the step, Python lines, native functions, GPUs and allocations: ",

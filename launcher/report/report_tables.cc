@@ -193,6 +193,7 @@ std::vector<GpuAnswer> ReadGpus(const Fields& root) {
 
 MemoryAnswer ReadMemory(const Fields& root) {
   MemoryAnswer memory;
+  memory.text = root.Object("memory").Texts("text");
   for (auto& [name, bytes] : root.Object("memory").NumbersEnding("_bytes")) memory.totals.push_back({name, bytes});
   for (const Fields& process : root.Objects("processes")) {
     const Fields allocator = process.Object("allocator");

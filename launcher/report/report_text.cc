@@ -196,6 +196,7 @@ Table GpuTable(const Report& report) {
 Table MemoryTable(const Report& report) {
   Table table;
   const MemoryAnswer& memory = report.memory;
+  for (const std::string& text : memory.text) AddWrapped(StrCat("memory: ", text), kMostLinesOfLead, &table.lines);
   std::string totals;
   for (const NamedBytes& total : memory.totals) {
     StrAppend(&totals, totals.empty() ? "" : ", ", total.name, " ", AsHumanBytes(total.bytes));

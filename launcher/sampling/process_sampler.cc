@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr size_t kMaxOpenSchedules = 128;  // per process; further threads have no schedule readings
 constexpr size_t kMaxPending = 1024;
+// Without Python, a process has frames of its memory alone: one holds some seconds.
+constexpr size_t kMaxResident = 16;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 constexpr milliseconds kMaxLookupDelay(5000);
@@ -49,6 +51,7 @@ ProcessSampler::ProcessSampler(const SampledProcess& process, ClockKind clock, c
       emit_(emit),
       read_(ProcessMemory(process.pid)),
       ids_(process.pid, read_),
+      resident_(process.pid),
       limits_(process.pid) {
   status_.process_serial = process.serial;
 }
@@ -103,15 +106,26 @@ void ProcessSampler::HandleListError(Time now) {
   }
 }
 
+bool ProcessSampler::HasEnded() const {
+  if (!pidfd_.valid()) return false;
+  pollfd end = {pidfd_.get(), POLLIN, 0};
+  return poll(&end, 1, 0) > 0;
+}
+
+void ProcessSampler::TakeResident(Time now) {
+  resident_.Take(now, ReadTicks(clock_), &resident_rows_);
+  if (resident_rows_.size() >= kMaxResident) EmitResident();
+}
+
+void ProcessSampler::EmitResident() {
+  EmitRows<ThreadUsageFact>(emit_, FrameType::kResidentMemory, process_, std::exchange(resident_rows_, {}));
+}
+
 void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
-  if (ended_ || refused_) return;
-  if (pidfd_.valid()) {
-    pollfd end = {pidfd_.get(), POLLIN, 0};
-    if (poll(&end, 1, 0) > 0) {
-      ended_ = true;
-      return;
-    }
-  }
+  ended_ = ended_ || HasEnded();
+  if (ended_) return;
+  if (now >= resident_.next()) TakeResident(now);
+  if (refused_) return;
   status_.interval_us = static_cast<uint32_t>(interval.count());
   if (!limits_read_) EmitLimits(/*whole=*/true);
   if (!reader_ && !FindRuntime(now)) return;
@@ -351,6 +365,7 @@ void ProcessSampler::Emit() {
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadBlocked, process_, std::exchange(blocked_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kGilHolders, process_, std::exchange(holders_, {}));
+  EmitResident();
   if (limits_read_ && limits_.has_quota()) EmitLimits(/*whole=*/false);
   const Time now = std::chrono::steady_clock::now();
   if (status_.state != 0 && (now >= next_status_ || status_.state != emitted_status_.state ||
@@ -381,6 +396,7 @@ void ProcessSampler::EmitLimits(bool whole) {
 }
 
 void ProcessSampler::Forget() {
+  if (!ended_) TakeResident(std::chrono::steady_clock::now());
   for (auto& [address, thread] : threads_) FinishUsage(&thread);
   Emit();
   if (limits_read_) EmitLimits(/*whole=*/!ended_);

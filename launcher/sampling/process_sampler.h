@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Samples one process: finds its interpreter, reads the stacks of its threads at each tick, and emits code objects,
-// stacks, samples, the CPU usage of its threads, and status as frames of the spool. Each frame precedes the frames that
-// refer to it.
+// stacks, samples, the CPU usage of its threads, its memory, and status as frames of the spool. Each frame precedes the
+// frames that refer to it.
 //
 // Process: launcher, the sampler's thread. Not thread-safe.
 #ifndef TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_
 #define TBPROF_LAUNCHER_SAMPLING_PROCESS_SAMPLER_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -20,6 +21,7 @@
 #include "launcher/sampling/python_gil.h"
 #include "launcher/sampling/python_reader.h"
 #include "launcher/sampling/python_runtime.h"
+#include "launcher/sampling/resident_memory.h"
 #include "launcher/sampling/sampled_process.h"
 #include "launcher/sampling/stack_trie.h"
 #include "launcher/sampling/thread_ids.h"
@@ -43,7 +45,10 @@ class ProcessSampler {
   void Forget();
   bool ended() const { return ended_; }
   // The time from which on Sample has work to do.
-  Time Due(Time now) const { return refused_ ? Time::max() : reader_ ? now : next_lookup_; }
+  Time Due(Time now) const {
+    if (reader_) return now;
+    return refused_ ? resident_.next() : std::min(next_lookup_, resident_.next());
+  }
   const SampledProcess& process() const { return process_; }
 
  private:
@@ -68,6 +73,9 @@ class ProcessSampler {
     std::chrono::milliseconds name_delay{50};
   };
 
+  bool HasEnded() const;
+  void TakeResident(Time now);
+  void EmitResident();
   bool FindRuntime(Time now);
   void Refuse(PythonState state, const std::string& reason);
   void HandleListError(Time now);
@@ -109,6 +117,8 @@ class ProcessSampler {
   std::vector<ThreadUsageRow> usage_;
   std::vector<ThreadBlockedRow> blocked_;
   std::vector<GilHolderRow> holders_;
+  ResidentReader resident_;
+  std::vector<ResidentRow> resident_rows_;
   CpuLimitsReader limits_;
   bool limits_read_ = false;  // since sampling was switched on
   Time next_lookup_{}, next_emit_{}, next_status_{};

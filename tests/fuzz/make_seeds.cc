@@ -228,6 +228,10 @@ void AddUsageToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
   const ThreadUsageFact holder{1, 3};
   const GilHolderRow holders[] = {{ticks + 10, tid, 2}, {ticks + 20, tid, 1}, {ticks + 30, 77, 9}};
   add(FrameType::kGilHolders, {Bytes(holder), Bytes(holders)});
+  const ThreadUsageFact memory{1, 2};
+  const ResidentRow resident[] = {{ticks + 10, 1 << 20, 2 << 20, 0, 0, 3 << 20},
+                                  {ticks + 60, 9 << 20, 2 << 20, 1 << 20, 4096, 12 << 20}};
+  add(FrameType::kResidentMemory, {Bytes(memory), Bytes(resident)});
   const GpuHeldFact held{ticks + 95, 1, 0};
   add(FrameType::kGpuHeld, {Bytes(held)});
   CpuLimitsFact limits{ticks, 1, 2, 150'000, 100'000, 40, 1};

@@ -257,7 +257,7 @@ void HeapTotals::AddCounters() {
     if (model_.IsForkedImage(identity)) continue;
     const ProcessFacts& facts = facts_.processes[identity];
     CounterTrack track;
-    track.name = "heap live bytes";
+    track.name = kHeapTrack;
     track.series = "bytes";
     track.process = index;
     const auto exact = blocks_.find(identity);

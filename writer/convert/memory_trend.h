@@ -8,7 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <vector>
 
 namespace tbprof {
@@ -21,13 +21,19 @@ struct MemoryLevel {
 // Fewer floors are no evidence for or against a rise.
 inline constexpr size_t kLeastFloors = 10;
 
-// The lowest level in each interval between two of `ends`; if there are many intervals, several become one. Intervals
-// without a level are left out. Both inputs are sorted by time.
-std::vector<int64_t> FloorsOfSteps(const std::vector<MemoryLevel>& levels, const std::vector<int64_t>& ends);
+// The lowest level in each interval between two of `ends`, with the interval's beginning as its time; if there are many
+// intervals, several become one. Intervals without a level are left out. Both inputs are sorted by time.
+std::vector<MemoryLevel> FloorsOfSteps(const std::vector<MemoryLevel>& levels, const std::vector<int64_t>& ends);
 
-// `floors`: of equal parts of time. True if they rise steadily, to the end, and by more than their noise and than
-// `least_bytes`. None: there are fewer than kLeastFloors.
-std::optional<bool> RisesSteadily(const std::vector<int64_t>& floors, int64_t least_bytes);
+struct MemoryTrend {
+  bool known = false;  // false: there are fewer than kLeastFloors
+  bool rises = false;
+  size_t from = 0;  // the first floor of the rise
+};
+
+// `floors`: of equal parts of time. They rise if they do so steadily, to the end, and by more than their noise and than
+// `least_bytes`. Of many, those of the last half or quarter may rise alone.
+MemoryTrend TrendOf(std::span<const int64_t> floors, int64_t least_bytes);
 
 }  // namespace tbprof
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "writer/base/saturating.h"
+#include "writer/convert/memory_growth.h"
 
 namespace tbprof {
 namespace {
@@ -16,9 +17,8 @@ constexpr size_t kMostRows = 1000;
 // noise of the samples, and the bytes of the places are scaled to the counted sum.
 constexpr double kLeastShare = 0.7;
 constexpr double kLeastOfPeak = 0.9;
-// Threads add their counts to the process's about every 64 KiB.
-constexpr int64_t kLeastRise = 512 * 1024;
-constexpr int64_t kLeastRiseShare = 100;  // 1 / n of the peak
+// Share of the samples at the peak.
+constexpr double kMostNotFollowed = 0.02;
 
 double Whole(int64_t bytes) { return static_cast<double>(std::max<int64_t>(bytes, 0)); }
 
@@ -68,7 +68,14 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
   const Moment peak = PeakMoment(identity, levels, memory.peak_bytes);
   memory.peak_ps = std::max(peak.ps, process.start_ps);
   if (memory.peak_bytes <= 0) return;
-  const Span span = GrowthSpan(process, index);
+  std::vector<MemoryLevel> in_time;
+  for (const SampledHeap::Level& level : levels) {
+    in_time.push_back({PsInWindow(from_.facts, timeline_, level.ticks), level.bytes});
+  }
+  const GrowthAnswer growth = FindGrowth(timeline_, index, in_time, memory.peak_bytes);
+  const Span span = {{TicksOf(growth.span.from_ps), growth.span.from_ps},
+                     {TicksOf(growth.span.to_ps), growth.span.to_ps},
+                     growth.span.steps};
   const HeapBlocks* const blocks = from_.heap.BlocksOf(identity);
   if (span.to.ticks > span.from.ticks) {
     const int64_t begin = from_.heap.LevelsOf(identity).begin_bytes;
@@ -78,7 +85,7 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
     memory.growth->to_ps = span.to.ps;
     memory.growth->steps = span.steps;
   }
-  memory.grows = Grows(index, levels, memory.peak_bytes);
+  memory.grows = growth.grows;
   if (process.exact_heap.recorded && blocks != nullptr) {
     AddExact(identity, *blocks, span, &process);
   } else {
@@ -154,8 +161,12 @@ void ProcessMemories::AddExact(const Identity& identity, const HeapBlocks& block
   if (!memory.growth) return;
   Rows grown;
   int64_t all = 0;
-  const auto changes =
-      blocks.growth().Between(blocks.growth().BorderAt(span.from.ticks), blocks.growth().BorderAt(span.to.ticks));
+  // A call is known to be within `widest_ps`: what a program frees behind its last step may seem to be within the
+  // steps.
+  const int64_t error_ps = std::min(heap.widest_ps, (span.to.ps - span.from.ps) / 4);
+  const uint64_t from = blocks.growth().BorderAt(TicksOf(span.from.ps + error_ps));
+  const uint64_t to = blocks.growth().BorderAt(TicksOf(span.to.ps - error_ps));
+  const auto changes = blocks.growth().Between(from, to);
   for (size_t i = 0; i < changes.size(); ++i) {
     AddSaturating(&all, changes[i].bytes);
     if (changes[i].bytes == 0) continue;
@@ -165,14 +176,15 @@ void ProcessMemories::AddExact(const Identity& identity, const HeapBlocks& block
     AddRow(std::move(row), &grown);
   }
   memory.growth->bytes = all;
-  memory.growth->from_ps = At(blocks.growth().BorderAt(span.from.ticks)).ps;
-  memory.growth->to_ps = At(blocks.growth().BorderAt(span.to.ticks)).ps;
+  memory.growth->from_ps = At(from).ps;
+  memory.growth->to_ps = At(to).ps;
+  if (span.steps > 0) memory.growth->steps = StepsBetween(timeline_, memory.growth->from_ps, memory.growth->to_ps);
   memory.growth->rows = Sorted(grown);
 }
 
 void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, const Span& span, Process* process) {
   HeldMemory& memory = process->memory;
-  memory.lost = from_.heap.LostRecords(identity) + from_.sampled.NotFollowed(identity);
+  memory.lost = from_.heap.LostRecords(identity);
   memory.basis = MemoryBasis::kSampled;
   if (memory.lost > 0) return;
   auto sites = from_.sampled.At(identity, peak_ticks);
@@ -181,6 +193,14 @@ void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, 
     sum += held.bytes;
     sure += held.sure;
     memory.samples += held.samples;
+  }
+  // A block that is not followed seems to be freed. A few of them are less than the noise of the samples.
+  const uint64_t not_followed = from_.sampled.NotFollowed(identity);
+  if (static_cast<double>(not_followed) > kMostNotFollowed * static_cast<double>(memory.samples)) {
+    memory.samples = 0;
+    memory.lost = not_followed;
+    memory.too_many = true;
+    return;
   }
   ScaleToPeak(identity, &sites, sum, sure, &memory);
   memory.at_peak = RowsOf(sites);
@@ -230,57 +250,11 @@ std::vector<HeldBytes> ProcessMemories::RowsOf(const absl::flat_hash_map<uint32_
   return Sorted(rows);
 }
 
-bool ProcessMemories::HasSteps(uint32_t index) const {
-  const bool real = timeline_.step_source != StepSource::kNone && timeline_.step_source != StepSource::kWholeCapture;
-  return real && !timeline_.steps_in_detail && !timeline_.steps.empty() &&
-         timeline_.steps[0].thread < timeline_.threads.size() &&
-         timeline_.threads[timeline_.steps[0].thread].process == index;
-}
-
-// From the end of the first to the end of the last regular step: memory that a program frees at its end shows nothing.
-// Without such steps, the process's time in the window without the first tenth, and, if the process ended by itself,
-// without the last tenth.
-ProcessMemories::Span ProcessMemories::GrowthSpan(const Process& process, uint32_t index) const {
-  Span span;
-  if (HasSteps(index)) {
-    const Step *first = nullptr, *last = nullptr;
-    uint64_t between = 0, steps = 0;
-    for (const Step& step : timeline_.steps) {
-      if (first != nullptr) ++between;
-      if (!step.is_regular) continue;
-      if (first == nullptr) first = &step;
-      last = &step;
-      steps = between;
-    }
-    if (steps > 0) return {{TicksOf(first->end_ps), first->end_ps}, {TicksOf(last->end_ps), last->end_ps}, steps};
-  }
-  const int64_t tenth = (process.end_ps - process.start_ps) / 10;
-  const int64_t from = process.start_ps + tenth;
-  const int64_t to = process.exit_code >= 0 ? process.end_ps - tenth : process.end_ps;
-  return {{TicksOf(from), from}, {TicksOf(to), to}, 0};
-}
-
-std::optional<bool> ProcessMemories::Grows(uint32_t index, const std::vector<SampledHeap::Level>& levels,
-                                           int64_t peak) const {
-  if (!HasSteps(index)) return std::nullopt;
-  std::vector<int64_t> ends;
-  bool regular = false;
-  for (const Step& step : timeline_.steps) {
-    regular |= step.is_regular;
-    if (regular) ends.push_back(step.end_ps);
-  }
-  std::vector<MemoryLevel> in_steps;
-  for (const SampledHeap::Level& level : levels) {
-    in_steps.push_back({PsInWindow(from_.facts, timeline_, level.ticks), level.bytes});
-  }
-  return RisesSteadily(FloorsOfSteps(in_steps, ends), std::max(kLeastRise, peak / kLeastRiseShare));
-}
-
 // The launcher's counter samples may have missed the peak.
 void ProcessMemories::AddPeakToTrack(uint32_t index) {
   const HeldMemory& memory = timeline_.processes[index].memory;
   for (CounterTrack& track : timeline_.counters) {
-    if (track.process != index || track.device >= 0 || track.samples.empty()) continue;
+    if (track.process != index || track.name != kHeapTrack || track.samples.empty()) continue;
     const auto value = static_cast<double>(memory.peak_bytes);
     const bool is_there = std::ranges::any_of(track.samples, [&](const auto& at) { return at.value >= value; });
     if (is_there) return;

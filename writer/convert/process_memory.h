@@ -14,7 +14,6 @@
 #include "writer/convert/allocation_sites.h"
 #include "writer/convert/capture_window.h"
 #include "writer/convert/heap_totals.h"
-#include "writer/convert/memory_trend.h"
 #include "writer/convert/process_model.h"
 #include "writer/convert/process_modules.h"
 #include "writer/convert/python_exact.h"
@@ -62,9 +61,6 @@ class ProcessMemories {
   HeldBytes PlaceOfExact(const Identity& identity, const HeapBlocks::Site& site);
   // The live bytes of the process in the window, in order of time.
   std::vector<SampledHeap::Level> LevelsOf(const Identity& identity) const;
-  Span GrowthSpan(const Process& process, uint32_t index) const;
-  std::optional<bool> Grows(uint32_t index, const std::vector<SampledHeap::Level>& levels, int64_t peak) const;
-  bool HasSteps(uint32_t index) const;
   void AddPeakToTrack(uint32_t index);
   Moment At(uint64_t ticks) const { return {ticks, PsInWindow(from_.facts, timeline_, ticks)}; }
   uint64_t TicksOf(int64_t ps) const;

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kPsPerSecond = 1e12;
 constexpr size_t kMaxReports = kMaxWorld;
-constexpr size_t kMaxText = 300;
+constexpr size_t kMaxText = 300, kMaxTexts = 8;
 constexpr double kMostSkewNs = 10e9;  // between the clocks of two machines
 constexpr uint64_t kMostNs = uint64_t{1} << 62;
 
@@ -54,6 +54,12 @@ Json PlaceJson(const RankPlace& place) {
           {"function", ValidUtf8(place.function)}};
 }
 
+Json TextsJson(const std::vector<std::string>& texts) {
+  Json json = Json::array();
+  for (const std::string& text : texts) json.push_back(ValidUtf8(text));
+  return json;
+}
+
 // The members of one object, with a default for members that are absent or of another type.
 class Members {
  public:
@@ -75,6 +81,16 @@ class Members {
     return found != json_.end() && found->is_string()
                ? std::string(TruncateUtf8(found->get_ref<const std::string&>(), kMaxText))
                : "";
+  }
+  std::vector<std::string> Texts(const char* name) const {
+    std::vector<std::string> texts;
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_array()) return texts;
+    for (const Json& text : *found) {
+      if (texts.size() == kMaxTexts || !text.is_string()) break;
+      texts.emplace_back(TruncateUtf8(text.get_ref<const std::string&>(), kMaxText));
+    }
+    return texts;
   }
   bool Flag(const char* name) const {
     const auto found = json_.find(name);
@@ -117,6 +133,8 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   report.records = members.Get("records", uint64_t{0});
   report.waited_ps = std::max<int64_t>(members.Picoseconds("wait_s"), 0);
   report.heap_peak_bytes = members.Get("heap_peak_bytes", int64_t{-1});
+  report.memory = members.Texts("memory");
+  report.memory_growth = members.Texts("memory_growth");
   report.own_cost_seconds = members.Get("own_cost_s", 0.0);
   if (const Json* steps = members.Object("steps")) {
     const Members of_steps(*steps);
@@ -182,6 +200,8 @@ Json RankReportJson(const RankReport& report) {
           {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},
           {"wait_sites", KnownOrNull(numbers, std::move(waits))},
           {"heap_peak_bytes", KnownOrNull(report.heap_peak_bytes >= 0, report.heap_peak_bytes)},
+          {"memory", TextsJson(report.memory)},
+          {"memory_growth", TextsJson(report.memory_growth)},
           {"own_cost_s", KnownOrNull(numbers, report.own_cost_seconds)}};
 }
 

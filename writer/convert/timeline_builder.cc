@@ -31,6 +31,7 @@
 #include "writer/convert/python_stacks.h"
 #include "writer/convert/rank_report.h"
 #include "writer/convert/ranks.h"
+#include "writer/convert/resident_memory.h"
 #include "writer/convert/sample_cpu.h"
 #include "writer/convert/sampled_heap.h"
 #include "writer/convert/session_facts.h"
@@ -176,6 +177,7 @@ class Builder {
       usage_.Take(frame);
       blocked_.Take(frame);
       holders_.Take(frame);
+      resident_.Take(frame);
     }
     return absl::OkStatus();
   }
@@ -451,6 +453,7 @@ class Builder {
   }
 
   void AddMemory() {
+    resident_.Finish();
     if ((families_ & kFamilyMalloc) == 0) return;
     sampled_heap_.Finish();
     ProcessMemories({window_, model_, facts_, modules_, python_exact_, heap_, allocation_sites_, sampled_heap_},
@@ -523,6 +526,7 @@ class Builder {
   UsageLines usage_{&window_, &facts_, &model_, &timeline_};
   BlockedLines blocked_{&window_, &facts_, &model_, &timeline_};
   GilHolders holders_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
+  ResidentLines resident_{&window_, &facts_, &model_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on
 };
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "writer/convert/input_wait.h"
+#include "writer/outputs/memory_text.h"
 #include "writer/outputs/summary_core.h"
-#include "writer/outputs/summary_memory.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
@@ -68,6 +68,10 @@ std::string Counts(const Timeline& timeline) {
                 Plural(timeline.records, "record", "records"));
 }
 
+Line MemoryLine(const std::string& text, size_t columns) {
+  return {FitColumns(StrCat(kMemoryLabel, text), columns, /*keep_end=*/false)};
+}
+
 void Append(Section* out, Section lines, size_t most) {
   for (size_t i = 0; i < std::min(lines.size(), most); ++i) out->push_back(std::move(lines[i]));
 }
@@ -88,6 +92,8 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   for (const StepLoop& loop : timeline.step_loops) {
     if (loop.may_be_step) out.push_back({StrCat("other loop: ", LoopText(loop), "; either may be the step")});
   }
+  const MemoryText memory = MemoryOfRanks(timeline);
+  for (const std::string& text : memory.growth) out.push_back(MemoryLine(text, columns));
   out.push_back(std::move(headline.front()));
   Append(&out, FileSection(files), 1);
   if (timeline.by_rank.size() > 1 || !timeline.rank_warnings.empty()) {
@@ -98,7 +104,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Section gpus = GpuSection(timeline, columns);
   std::erase_if(gpus, [](const Line& line) { return line.style != Style::kHeading; });
   Append(&out, std::move(gpus), 2);
-  for (const std::string& line : MemoryVerdict(timeline, columns)) out.push_back({line});
+  for (const std::string& text : memory.levels) out.push_back(MemoryLine(text, columns));
   out.push_back({Counts(timeline)});
   Append(&out, PythonSection(timeline, columns), 3);
   Append(&out, CostSection(timeline, options), 2);

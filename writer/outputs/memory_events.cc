@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/memory_events.h"
+#include "writer/outputs/memory_text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +13,6 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/native_place.h"
-#include "writer/outputs/summary_memory.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {

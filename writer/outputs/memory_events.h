@@ -16,7 +16,6 @@
 namespace tbprof {
 
 // The counter track that holds the live bytes of a process's heap.
-inline constexpr std::string_view kHeapTrack = "heap live bytes";
 
 struct MemoryEvent {
   int64_t time_ps = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/summary.h"
+#include "writer/outputs/memory_text.h"
 
 #include <algorithm>
 #include <csignal>
@@ -18,7 +19,6 @@
 #include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_heap.h"
 #include "writer/outputs/summary_lines.h"
-#include "writer/outputs/summary_memory.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
@@ -115,8 +115,11 @@ std::string StepsText(const Timeline& timeline) {
     steps = StrCat("steps unknown", timeline.steps_unknown.empty() ? "" : ": ", PrintableUtf8(timeline.steps_unknown));
   } else if (!timeline.steps.empty()) {
     std::vector<int64_t> lengths;
+    double sum_s = 0, irregular_s = 0;
     for (const Step& step : timeline.steps) {
-      if (step.is_regular) lengths.push_back(step.end_ps - step.start_ps);
+      const int64_t length = step.end_ps - step.start_ps;
+      if (step.is_regular) lengths.push_back(length);
+      (step.is_regular ? sum_s : irregular_s) += Seconds(length);
     }
     const size_t others = timeline.steps.size() - lengths.size();
     steps = Plural(lengths.size(), "step", "steps");
@@ -125,8 +128,10 @@ std::string StepsText(const Timeline& timeline) {
       StrAppend(&steps, " in ", HumanTime(searched.end_ps - searched.start_ps), " of ",
                 HumanTime(timeline.duration_ps));
     }
-    if (!lengths.empty()) StrAppend(&steps, ", median ", HumanTime(Median(lengths)));
-    if (others > 0) StrAppend(&steps, " and ", others, " irregular");
+    if (const auto count = static_cast<double>(lengths.size()); count > 0) {
+      StrAppend(&steps, ", ", StepLengthText(Seconds(Median(lengths)), sum_s / count));
+    }
+    steps += IrregularText(others, irregular_s, sum_s);
     steps += " (";
     if (timeline.step_confidence > 0 && timeline.step_confidence < 1) {
       StrAppend(&steps, absl::StrFormat("confidence %.2f, ", timeline.step_confidence));
@@ -455,7 +460,12 @@ std::vector<std::string> SummaryText(const Timeline& timeline, const std::vector
   Section crash = CoreSection(timeline, columns);
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
   Section heaps;
-  for (const std::string& line : MemoryVerdict(timeline, columns)) heaps.push_back({line, Style::kHeading});
+  const MemoryText memory = MemoryOfRanks(timeline);
+  for (const std::vector<std::string>& sentences : {memory.levels, memory.growth}) {
+    for (const std::string& text : sentences) {
+      heaps.push_back({FitColumns(StrCat(kMemoryLabel, text), columns, /*keep_end=*/false), Style::kHeading});
+    }
+  }
   for (Line& line : HeapSection(timeline, columns)) heaps.push_back(std::move(line));
   Section sections[] = {HeadlineSection(timeline, columns),
                         std::move(crash),

@@ -76,6 +76,7 @@ enum class FrameType : uint16_t {
   kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]
   kGpuHeld = 37,           // GpuHeldFact: what CUPTI held when a process ended
   kGilHolders = 38,        // ThreadUsageFact, GilHolderRow[]
+  kResidentMemory = 39,    // ThreadUsageFact, ResidentRow[]
 };
 
 enum FrameFlag : uint16_t {

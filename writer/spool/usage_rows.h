@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payloads of the spool's frames kThreadUsage, kThreadBlocked, kGilHolders and kCpuLimits.
+// Payloads of the spool's frames kThreadUsage, kThreadBlocked, kGilHolders, kResidentMemory and
+// kCpuLimits.
 //
 // Process: the launcher writes, the converter reads and does not trust the values.
 #ifndef TBPROF_WRITER_SPOOL_USAGE_ROWS_H_
@@ -61,6 +62,16 @@ struct GilHolderRow {
   uint32_t node;  // as PythonSample::node
 };
 static_assert(sizeof(GilHolderRow) == 16);
+// The memory of a process, as the kernel counts it.
+struct ResidentRow {
+  uint64_t ticks;
+  uint64_t anonymous_bytes;
+  uint64_t file_bytes;     // of mapped files
+  uint64_t shared_bytes;   // shared memory
+  uint64_t swapped_bytes;  // of the process's own, in swap
+  uint64_t peak_bytes;     // the most that was resident since the start of the program
+};
+static_assert(sizeof(ResidentRow) == 48);
 struct CpuLimitsFact {
   uint64_t ticks;
   uint32_t process_serial;

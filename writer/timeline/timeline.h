@@ -269,6 +269,7 @@ struct Process {
   AllocatorTotals allocator;
   ExactHeap exact_heap;
   HeldMemory memory;
+  ResidentMemory resident;
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
   TorchSampled torch;
   uint64_t records = 0;
@@ -321,8 +322,9 @@ struct TensorMemory {
   bool kind_known = true;               // whether `lasting` is known: not all reports are kept
   StringId operation = 0;               // as NamedOperations names it
 };
+inline constexpr std::string_view kHeapTrack = "heap live bytes", kResidentTrack = "resident memory";
 struct CounterTrack {
-  std::string name;  // e.g. `heap live bytes`
+  std::string name;  // e.g. kHeapTrack
   std::string series;
   uint32_t process = 0;
   std::vector<CounterSample> samples;
@@ -396,9 +398,10 @@ struct RankReport {
   int64_t searched_from_ps = -1, searched_to_ps = -1;
   std::string step_source;
   double step_confidence = 0;
-  int64_t waited_ps = 0;         // total of all threads
-  std::vector<RankWait> waits;   // the longest few
-  int64_t heap_peak_bytes = -1;  // the highest peak of a process, until the window's close
+  int64_t waited_ps = 0;                           // total of all threads
+  std::vector<RankWait> waits;                     // the longest few
+  int64_t heap_peak_bytes = -1;                    // the highest peak of a process, until the window's close
+  std::vector<std::string> memory, memory_growth;  // what its memory holds, and how it grows, as sentences
   double own_cost_seconds = 0;
   std::string verdict;            // the rank's own, as a sentence
   Cause cause = Cause::kUnknown;  // of its verdict

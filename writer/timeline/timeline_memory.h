@@ -46,8 +46,28 @@ struct HeldMemory {
   int64_t earlier_bytes = 0;  // part of peak_bytes from before the capture or inherited by fork; not in at_peak
   uint64_t samples = 0;       // from which at_peak was computed; 0: each block is known
   uint64_t lost = 0;          // lower bound of the process's lost records
+  bool too_many = false;      // `lost` are sampled blocks for which there was no room to follow them
   std::optional<MemoryGrowth> growth;
   std::optional<bool> grows;  // whether it grows from step to step; none: no evidence for either
+};
+
+// The memory that the kernel has given to a process.
+struct ResidentPoint {
+  int64_t at_ps = 0;
+  int64_t anonymous_bytes = 0;
+  int64_t file_bytes = 0;     // of mapped files, which the kernel can drop
+  int64_t shared_bytes = 0;   // shared memory
+  int64_t swapped_bytes = 0;  // of its own, in swap
+  // What nobody but the process can release.
+  int64_t own_bytes() const { return anonymous_bytes + shared_bytes + swapped_bytes; }
+};
+
+struct ResidentMemory {
+  std::vector<ResidentPoint> points;   // in order of time; empty: not known
+  int64_t peak_bytes = 0;              // the most that was resident in the capture, files included
+  ResidentPoint highest;               // the point with the most own bytes
+  std::optional<MemoryGrowth> growth;  // of the own bytes; without rows
+  std::optional<bool> grows;           // likewise, as HeldMemory::grows
 };
 
 // Memory of a device: held by tensors, from PyTorch's allocator, or by allocations of the driver.

@@ -73,7 +73,7 @@ inline nlohmann::json MakeSummary() {
     "gpus": [{"number": 0, "name": "H100", "busy_s": 2.0, "busy_share": 0.3, "busy_share_in_steps": 0.4, "kernels": 500,
       "kernel_s": 1.9, "collective_s": 0.1, "peak_bytes": 4096, "top_kernels": [{"name": "gemm", "calls": 500,
       "total_s": 1.9}], "copies": [{"name": "HtoD", "calls": 5, "total_s": 0.1, "bytes": 1024}]}],
-    "memory": {"unreleased_bytes": 77, "text": "x"},
+    "memory": {"unreleased_bytes": 77, "text": ["grows by 1.00 MiB a step", "peak 3.00 GiB of heap"]},
     "allocation_sites": [{"frames": ["malloc_it (a.c:2)"], "samples": 2, "bytes_estimate": 500.5, "python": null},
       {"frames": ["grow (b.c:3)"], "samples": 1, "bytes_estimate": 9000, "python": "train.py:50 load"},
       {"frames": ["grow2 (b.c:4)"], "samples": 1, "bytes_estimate": 1000, "python": "train.py:50 load"}],

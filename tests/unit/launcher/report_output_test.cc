@@ -215,6 +215,7 @@ TEST(ReportJson, Answers_HaveStableNames) {
   EXPECT_EQ(out["gil"].size(), 2u);
   EXPECT_EQ(out["gil"][0]["lines"][0]["held_s"], 1.2);
   EXPECT_EQ(out["memory"]["totals"][0]["name"], "unreleased");
+  EXPECT_EQ(out["memory"]["text"][0], "grows by 1.00 MiB a step");
   EXPECT_EQ(out["ranks"].size(), 2u);
   EXPECT_EQ(out["ranks"][1]["end"], "killed by signal 9");
   EXPECT_TRUE(out["profile"].is_null());

@@ -54,6 +54,9 @@ class Spool {
         case FrameType::kGilHolders:
           TakeHolders(bytes, size);
           break;
+        case FrameType::kResidentMemory:
+          TakeResident(bytes, size);
+          break;
         case FrameType::kCpuLimits:
           EXPECT_EQ(size, sizeof(CpuLimitsFact));
           ++limits;
@@ -64,12 +67,19 @@ class Spool {
       changed_.notify_all();
     };
   }
+  void TakeResident(const uint8_t* bytes, size_t size) {
+    ASSERT_EQ((size - sizeof(ThreadUsageFact)) % sizeof(ResidentRow), 0u);
+    for (size_t at = sizeof(ThreadUsageFact); at < size; at += sizeof(ResidentRow)) {
+      std::memcpy(&resident.emplace_back(), bytes + at, sizeof(ResidentRow));
+    }
+  }
   template <typename Condition>
   bool WaitFor(Condition condition) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, seconds(60), condition);
   }
 
+  std::vector<ResidentRow> resident;
   std::map<uint32_t, std::string> names;  // by code
   std::map<uint32_t, PythonNode> nodes;
   std::vector<PythonSample> samples;
@@ -163,6 +173,23 @@ class StackSamplerTest : public testing::Test {
   }
   Spool spool_;
 };
+
+// While it changes, memory is read every 100 ms.
+TEST_F(StackSamplerTest, MemoryOfAProcess_IsReadWhileItGrows) {
+  PythonProgram program(AnyPython(),
+                        "import time\nkept = []\n"
+                        "while True:\n    kept.append(bytearray(b'x') * (1 << 20))\n    time.sleep(0.02)\n");
+  SampleUntil(program, [&] { return spool_.resident.size() >= 16; });
+  ASSERT_GE(spool_.resident.size(), 16u);
+  const ResidentRow& first = spool_.resident.front();
+  const ResidentRow& last = spool_.resident.back();
+  EXPECT_GT(first.file_bytes, 1u << 20);
+  EXPECT_GT(last.anonymous_bytes, first.anonymous_bytes + (5u << 20));
+  EXPECT_GE(last.peak_bytes, last.anonymous_bytes + last.file_bytes);
+  for (size_t i = 1; i < spool_.resident.size(); ++i) {
+    EXPECT_GT(spool_.resident[i].ticks, spool_.resident[i - 1].ticks);
+  }
+}
 
 TEST_F(StackSamplerTest, RunningThreads_WhileArmed_AreSampledWithTheirIds) {
   PythonProgram program(AnyPython(), kFamilies);

@@ -5,7 +5,9 @@
 
 #include <gmock/gmock.h>
 
+#include <optional>
 #include <random>
+#include <vector>
 
 namespace tbprof {
 namespace {
@@ -15,9 +17,20 @@ using testing::IsEmpty;
 
 constexpr int64_t kMiB = 1 << 20;
 
+std::optional<bool> RisesSteadily(const std::vector<int64_t>& floors, int64_t least_bytes) {
+  const MemoryTrend trend = TrendOf(floors, least_bytes);
+  return trend.known ? std::make_optional(trend.rises) : std::nullopt;
+}
+std::vector<int64_t> BytesOf(const std::vector<MemoryLevel>& floors) {
+  std::vector<int64_t> bytes;
+  for (const MemoryLevel& floor : floors) bytes.push_back(floor.bytes);
+  return bytes;
+}
+
 TEST(FloorsOfSteps, EachStep_HasItsLowestLevel) {
   const std::vector<MemoryLevel> levels = {{5, 1}, {11, 9}, {14, 3}, {20, 8}, {21, 7}, {45, 6}};
-  EXPECT_THAT(FloorsOfSteps(levels, {10, 20, 30, 40, 50}), ElementsAre(3, 7, 6)) << "nothing was seen from 30 to 40";
+  EXPECT_THAT(BytesOf(FloorsOfSteps(levels, {10, 20, 30, 40, 50})), ElementsAre(3, 7, 6))
+      << "nothing was seen from 30 to 40";
   EXPECT_THAT(FloorsOfSteps(levels, {10}), IsEmpty());
 }
 
@@ -28,9 +41,10 @@ TEST(FloorsOfSteps, ManySteps_AreOnePerSeveral) {
     ends.push_back(i * 10);
     levels.push_back({i * 10 + 5, i});
   }
-  const std::vector<int64_t> floors = FloorsOfSteps(levels, ends);
+  const std::vector<MemoryLevel> floors = FloorsOfSteps(levels, ends);
   ASSERT_EQ(floors.size(), 40u);
-  EXPECT_EQ(floors[1] - floors[0], 25);
+  EXPECT_EQ(floors[1].bytes - floors[0].bytes, 25);
+  EXPECT_EQ(floors[1].time_ps - floors[0].time_ps, 250);
 }
 
 TEST(RisesSteadily, FewSteps_AreNoEvidence) {
@@ -63,6 +77,25 @@ TEST(RisesSteadily, CacheThatFills_DoesNot) {
   std::vector<int64_t> floors;
   for (int64_t i = 0; i < 30; ++i) floors.push_back(std::min<int64_t>(i, 12) * 10 * kMiB);
   EXPECT_EQ(RisesSteadily(floors, kMiB), false);
+}
+
+// Full after 50, 70 or 85 % of the time.
+TEST(RisesSteadily, CacheThatIsFullLate_DoesNot) {
+  for (const int64_t full : {20, 28, 34}) {
+    std::vector<int64_t> floors;
+    for (int64_t i = 0; i < 40; ++i) floors.push_back(std::min<int64_t>(i, full) * 10 * kMiB);
+    EXPECT_EQ(RisesSteadily(floors, kMiB), false) << full;
+  }
+}
+
+TEST(RisesSteadily, LeakThatBeginsLate_RisesFromThere) {
+  for (const int64_t begin : {20, 28}) {
+    std::vector<int64_t> floors;
+    for (int64_t i = 0; i < 40; ++i) floors.push_back((100 + std::max<int64_t>(i - begin, 0) * 10) * kMiB);
+    const MemoryTrend trend = TrendOf(floors, kMiB);
+    EXPECT_TRUE(trend.rises) << begin;
+    EXPECT_EQ(trend.from, begin == 20 ? 20u : 30u);
+  }
 }
 
 TEST(RisesSteadily, OneStepUp_IsNoRise) {

@@ -453,6 +453,9 @@ class SpoolMaker {
   SpoolMaker& GilHolders(uint32_t segment, uint32_t process, const std::vector<GilHolderRow>& rows) {
     return PythonRows<ThreadUsageFact>(FrameType::kGilHolders, segment, process, rows);
   }
+  SpoolMaker& Resident(uint32_t segment, uint32_t process, const std::vector<ResidentRow>& rows) {
+    return PythonRows<ThreadUsageFact>(FrameType::kResidentMemory, segment, process, rows);
+  }
   SpoolMaker& ThreadUsage(uint32_t segment, uint32_t process, const std::vector<ThreadUsageRow>& rows) {
     return PythonRows<ThreadUsageFact>(FrameType::kThreadUsage, segment, process, rows);
   }
