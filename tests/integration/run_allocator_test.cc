@@ -59,7 +59,7 @@ TEST(Allocator, Samples_GiveLiveAndPeakBytes) {
   // The counter track rises to the peak.
   double highest = 0;
   for (const Event& event : pair.profiled.profile->events()) {
-    if (event.line != "_counters_") continue;
+    if (event.line != "_counters_" || event.name != "heap live bytes") continue;
     for (const auto& [name, value] : event.stats) highest = std::max(highest, strtod(value.c_str(), nullptr));
   }
   EXPECT_GT(highest / kMiB, 14);

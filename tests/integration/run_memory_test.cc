@@ -109,5 +109,19 @@ TEST(MemoryGrowth, Steps_GrowOnlyWhereMemoryStays) {
   }
 }
 
+// mmap is no allocation of malloc: the kernel's counts show it.
+TEST(MemoryGrowth, MappedMemory_GrowsBeyondTheHeap) {
+  const RunResult result = RunUnderTbprof({Program("step_memory"), "map"});
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  const nlohmann::json& memory = result.summary["memory"]["processes"][0];
+  SCOPED_TRACE(memory.dump(1));
+  EXPECT_EQ(memory["grows"], false);
+  ASSERT_TRUE(memory["resident"].is_object());
+  EXPECT_EQ(memory["resident"]["grows"], true);
+  EXPECT_NEAR(memory["resident"]["growth"]["bytes_per_step"].get<double>(), 4 << 20, 1 << 20);
+  EXPECT_TRUE(result.Printed("memory: resident memory grows by ")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("memory: beyond the heap: mmap")) << result.AllPrinted();
+}
+
 }  // namespace
 }  // namespace tbprof::integration
