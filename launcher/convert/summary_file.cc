@@ -16,15 +16,14 @@
 namespace tbprof {
 namespace {
 
-// A summary begins with these fields (writer/outputs/summary_json.cc).
-constexpr std::string_view kFirstFields[] = {"\"schema_version\"", "\"tbprof_version\""};
+// How a summary begins (writer/outputs/summary_json.cc).
+constexpr std::string_view kBeginning = "{\n \"schema_version\": ", kSecondField = "\"tbprof_version\"";
 
+// Also true of one that a full disk has cut.
 bool BeginsAsSummary(std::string_view start) {
-  if (!start.starts_with('{')) return false;
-  for (const std::string_view field : kFirstFields) {
-    if (start.find(field) == std::string_view::npos) return false;
-  }
-  return true;
+  if (start.size() <= kBeginning.size()) return kBeginning.starts_with(start);
+  const bool is_short = start.size() < kBeginning.size() + kSecondField.size() + 16;
+  return start.starts_with(kBeginning) && (is_short || start.find(kSecondField) != std::string_view::npos);
 }
 
 }  // namespace

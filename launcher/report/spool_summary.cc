@@ -39,7 +39,8 @@ absl::StatusOr<SpoolText> SummaryOfSpool(const std::string& spool, const Options
   for (const auto& window : facts->windows) others += !window.replaced && window.number != request.window;
   if (others > 0)
     text.remarks.push_back(StrCat(others, " more windows of this spool: `tbprof convert` makes a run of each"));
-  if (IsSpoolInUse(spool)) text.remarks.emplace_back("its tbprof still writes it: this is what it holds so far");
+  if (IsSpoolInUse(spool))
+    text.remarks.emplace_back("it is still written or being recovered: this is what it holds so far");
   absl::StatusOr<ConversionResult> result = ConvertAndWait(request, "reading the records", terminal);
   if (!result.ok()) return result.status();
   text.summary = std::move(result->summary_json);

@@ -363,7 +363,10 @@ class Run final : public CaptureRun {
     }
     if (!conversions_->printed_summary()) conversions_->PrintSummary();
     if (!terminal_.quiet()) {
-      if (const std::string line = left.Line(session_->VariableStart()); !line.empty()) terminal_.Print(line);
+      const std::string line = left.Line(session_->VariableStart());
+      const bool follows = options_.follow == Follow::kChildren;
+      if (!line.empty())
+        terminal_.Print(StrCat(line, follows ? "; --follow=all records such processes to their end" : ""));
     }
     window_->Report();
     if (const std::string& text = conversions_->summary().summary_json; !text.empty()) {

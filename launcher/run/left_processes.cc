@@ -2,11 +2,14 @@
 #include "launcher/run/left_processes.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 
+#include "absl/time/time.h"
 #include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
 #include "writer/base/scoped.h"
@@ -19,6 +22,7 @@ constexpr size_t kMostNamed = 3;
 // An exec takes about a millisecond, longer on a busy machine. Some processes have no environment at all.
 constexpr int kAttempts = 5;
 constexpr useconds_t kExecUs = 2000;
+constexpr absl::Duration kLimit = absl::Milliseconds(300);
 
 std::string CommandName(int pid) { return ReadText(StrCat("/proc/", pid, "/comm")); }
 
@@ -39,22 +43,52 @@ Reading Read(int pid, std::string_view start) {
   return in_exec ? Reading::kInExec : Reading::kHasItNot;
 }
 
-std::vector<int> ProcessesWith(std::string_view start) {
-  std::vector<int> found, in_exec;
+// In the kernel's ticks since boot; 0: there is no such process.
+uint64_t StartOf(int pid) {
+  const std::string stat = ReadText(StrCat("/proc/", pid, "/stat"));
+  // The name in parentheses may contain anything. The start is the twentieth field behind it.
+  size_t at = stat.rfind(')');
+  for (int field = 0; field < 20 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+  return at == std::string::npos ? 0 : strtoull(stat.c_str() + at, nullptr, 10);
+}
+
+std::vector<int> YoungerProcesses() {
+  std::vector<int> younger;
   const ScopedDirectory listing(opendir("/proc"));
-  if (listing == nullptr) return found;
+  if (listing == nullptr) return younger;
+  const uint64_t own = StartOf(getpid());
   while (const dirent* entry = readdir(listing.get())) {
     const int pid = atoi(entry->d_name);
-    if (pid > 0 && pid != getpid()) in_exec.push_back(pid);
+    if (pid > 0 && pid != getpid() && StartOf(pid) >= own) younger.push_back(pid);
   }
-  for (int attempt = 0; attempt < kAttempts && !in_exec.empty(); ++attempt) {
+  return younger;
+}
+
+// Writes the pids to `pipe` as they are found.
+void WriteThoseWith(std::string_view start, std::vector<int> pids, int pipe) {
+  for (int attempt = 0; attempt < kAttempts && !pids.empty(); ++attempt) {
     if (attempt > 0) usleep(kExecUs);
-    std::erase_if(in_exec, [&](int pid) {
+    std::erase_if(pids, [&](int pid) {
       const Reading reading = Read(pid, start);
-      if (reading == Reading::kHasIt) found.push_back(pid);
+      if (reading == Reading::kHasIt) (void)!write(pipe, &pid, sizeof(pid));
       return reading != Reading::kInExec;
     });
   }
+}
+
+// `start`: of a variable in the environment.
+std::vector<int> ProcessesWith(std::string_view start) {
+  std::vector<int> found;
+  const std::vector<int> younger = YoungerProcesses();
+  int ends[2];
+  if (younger.empty() || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return found;
+  const ScopedFd reader(ends[0]), writer(ends[1]);
+  // What is found until the limit counts.
+  (void)WithinDeadline(kLimit, [&] {
+    WriteThoseWith(start, younger, writer.get());
+    return absl::OkStatus();
+  });
+  for (int pid; read(reader.get(), &pid, sizeof(pid)) == sizeof(pid);) found.push_back(pid);
   return found;
 }
 
@@ -80,9 +114,8 @@ std::string LeftProcesses::Line(std::string_view session_variable) const {
     StrAppend(&names, names.empty() ? "" : ", ", PrintableUtf8(Strip(name)), " (", pid, ")");
   }
   const bool is_one = left.size() == 1;
-  return StrCat(left.size(), is_one ? " process runs on, and is" : " processes run on, and are",
-                " no longer recorded: ", names, left.size() > kMostNamed ? ", ..." : "", "; --follow=all waits for ",
-                is_one ? "it" : "them");
+  return StrCat(left.size(), is_one ? " process runs on" : " processes run on", " without being recorded: ", names,
+                left.size() > kMostNamed ? ", ..." : "");
 }
 
 }  // namespace tbprof

@@ -22,8 +22,9 @@ class LeftProcesses {
   explicit LeftProcesses(const std::vector<int>& recorded);
 
   // Names those that still run, and all whose environment has a variable that begins with `session_variable`: a daemon
-  // that has called nothing with a hook is not known by its records. Reads the environment of each process of the
-  // machine: about 10 us for each. Empty: there are none.
+  // that has called nothing with a hook is not known by its records. Looks at the processes that are younger than this
+  // one, within a limit of time: to read an environment may wait for a process that itself waits for a dead server.
+  // Empty: there are none.
   std::string Line(std::string_view session_variable) const;
 
  private:

@@ -112,8 +112,8 @@ bool ProcessSampler::HasEnded() const {
   return poll(&end, 1, 0) > 0;
 }
 
-void ProcessSampler::TakeResident(Time now) {
-  resident_.Take(now, ReadTicks(clock_), &resident_rows_);
+void ProcessSampler::TakeResident(Time now, bool whole) {
+  resident_.Take(now, ReadTicks(clock_), whole, &resident_rows_);
   if (resident_rows_.size() >= kMaxResident) EmitResident();
 }
 
@@ -124,7 +124,7 @@ void ProcessSampler::EmitResident() {
 void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   ended_ = ended_ || HasEnded();
   if (ended_) return;
-  if (now >= resident_.next()) TakeResident(now);
+  if (now >= resident_.next()) TakeResident(now, /*whole=*/false);
   if (refused_) return;
   status_.interval_us = static_cast<uint32_t>(interval.count());
   if (!limits_read_) EmitLimits(/*whole=*/true);
@@ -396,7 +396,8 @@ void ProcessSampler::EmitLimits(bool whole) {
 }
 
 void ProcessSampler::Forget() {
-  if (!ended_) TakeResident(std::chrono::steady_clock::now());
+  ended_ = ended_ || HasEnded();
+  if (!ended_) TakeResident(std::chrono::steady_clock::now(), /*whole=*/true);
   for (auto& [address, thread] : threads_) FinishUsage(&thread);
   Emit();
   if (limits_read_) EmitLimits(/*whole=*/!ended_);

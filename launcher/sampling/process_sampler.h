@@ -74,7 +74,7 @@ class ProcessSampler {
   };
 
   bool HasEnded() const;
-  void TakeResident(Time now);
+  void TakeResident(Time now, bool whole);
   void EmitResident();
   bool FindRuntime(Time now);
   void Refuse(PythonState state, const std::string& reason);

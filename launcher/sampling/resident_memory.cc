@@ -11,8 +11,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWhileItChanges(100), kWhileItDoesNot(2000);
-// A change of less than this part of the memory is none.
+constexpr milliseconds kWhileItChanges(100), kWhileItDoesNot(1000);
+// A change by less than this part of the memory is none.
 constexpr uint64_t kSmallPart = 100;
 
 }  // namespace
@@ -38,17 +38,21 @@ std::optional<ResidentRow> ParseResident(std::string_view status) {
   return row;
 }
 
-ResidentReader::ResidentReader(pid_t pid) : path_(StrCat("/proc/", pid, "/status")) {}
+ResidentReader::ResidentReader(pid_t pid)
+    : statm_(StrCat("/proc/", pid, "/statm")), status_(StrCat("/proc/", pid, "/status")) {}
 
-void ResidentReader::Take(Time now, uint64_t ticks, std::vector<ResidentRow>* rows) {
-  std::optional<ResidentRow> row = ParseResident(ReadText(path_));
-  const uint64_t bytes = row ? row->anonymous_bytes + row->shared_bytes + row->swapped_bytes : last_bytes_;
-  const uint64_t change = std::max(bytes, last_bytes_) - std::min(bytes, last_bytes_);
-  const milliseconds longest = change > last_bytes_ / kSmallPart ? kWhileItChanges : kWhileItDoesNot;
-  delay_ = std::min(delay_ * 2, longest);
+void ResidentReader::Take(Time now, uint64_t ticks, bool whole, std::vector<ResidentRow>* rows) {
+  // `size resident shared ...`, in pages.
+  const std::string statm = ReadText(statm_);
+  const size_t space = statm.find(' ');
+  const uint64_t pages = space == std::string::npos ? 0 : strtoull(statm.c_str() + space, nullptr, 10);
+  const bool changed = std::max(pages, last_pages_) - std::min(pages, last_pages_) > last_pages_ / kSmallPart;
+  delay_ = std::min(delay_ * 2, changed ? kWhileItChanges : kWhileItDoesNot);
   next_ = now + delay_;
-  last_bytes_ = bytes;
+  if (!changed && !whole) return;
+  std::optional<ResidentRow> row = ParseResident(ReadText(status_));
   if (!row) return;
+  last_pages_ = pages;
   row->ticks = ticks;
   rows->push_back(*row);
 }

@@ -36,7 +36,10 @@ class Allocator : public testing::TestWithParam<const char*> {
 TEST_P(Allocator, Preloaded_CallsAreCounted) {
   RunOptions options;
   options.environment = {{"LD_PRELOAD", library_}};
-  ExpectSeen(RunBoth({Program("allocations"), "1000"}, options));
+  const Pair pair = RunBoth({Program("allocations"), "1000"}, options);
+  ExpectSeen(pair);
+  // Its operator new would not be counted.
+  EXPECT_EQ(pair.profiled.summary["memory"]["processes"][0]["peak_is"], "lower_bound");
 }
 
 TEST_P(Allocator, PreloadedExact_EachBlockIsCounted) {

@@ -80,7 +80,7 @@ TEST(Daemon, LeftByACommandThatEndsAtOnce_IsNamed) {
     const RunResult result = RunUnderTbprof({"/bin/sh", "-c", "sleep 60 > /dev/null 2>&1 & echo $!"}, RunOptions());
     const int daemon = atoi(result.out.c_str());
     ASSERT_GT(daemon, 1);
-    EXPECT_TRUE(result.Printed("1 process runs on, and is no longer recorded: sleep (" + std::to_string(daemon) + ")"))
+    EXPECT_TRUE(result.Printed("1 process runs on without being recorded: sleep (" + std::to_string(daemon) + ")"))
         << result.AllPrinted();
     kill(daemon, SIGKILL);
   }

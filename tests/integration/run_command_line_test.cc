@@ -359,6 +359,7 @@ TEST(SummaryFile, FileThatIsNoSummary_IsNotReplaced) {
   const RunResult late = RunBare({"/bin/sh", "-c", run + "--summary-json=new -- sh -c 'echo mine > new'"}, options);
   EXPECT_EQ(ReadFile(directory / "new"), "mine\n") << late.AllPrinted();
   EXPECT_TRUE(late.Printed("is not replaced")) << late.AllPrinted();
+  WriteFile(directory / "kept.json", "{\n \"schema_ver");  // of a full disk
   for (const std::string command : {"true", "false"}) {
     const std::string both = run + "--run=again --summary-json=kept.json -- " + command;
     RunBare({"/bin/sh", "-c", both}, options);

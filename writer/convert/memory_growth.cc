@@ -2,7 +2,7 @@
 #include "writer/convert/memory_growth.h"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 namespace tbprof {
 namespace {
@@ -66,6 +66,17 @@ std::vector<int64_t> EndsOfParts(const GrowthSpan& span) {
 uint64_t StepsBetween(const Timeline& timeline, int64_t from_ps, int64_t to_ps) {
   return static_cast<uint64_t>(std::ranges::count_if(
       timeline.steps, [&](const Step& step) { return step.end_ps > from_ps && step.end_ps <= to_ps; }));
+}
+
+int64_t LevelAt(const std::vector<MemoryLevel>& levels, int64_t at_ps) {
+  const auto after = std::ranges::upper_bound(levels, at_ps, {}, &MemoryLevel::time_ps);
+  return (after == levels.begin() ? levels.front() : *std::prev(after)).bytes;
+}
+
+std::optional<MemoryGrowth> GrowthOf(const std::vector<MemoryLevel>& levels, const GrowthSpan& span) {
+  if (span.to_ps <= span.from_ps || levels.empty()) return std::nullopt;
+  const int64_t bytes = LevelAt(levels, span.to_ps) - LevelAt(levels, span.from_ps);
+  return MemoryGrowth{span.from_ps, span.to_ps, bytes, span.steps, {}};
 }
 
 GrowthAnswer FindGrowth(const Timeline& timeline, uint32_t process, const std::vector<MemoryLevel>& levels,

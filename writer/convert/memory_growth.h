@@ -2,11 +2,11 @@
 //
 // Whether the memory of a process grows, and between which moments.
 //
-//   const GrowthAnswer answer = FindGrowth(timeline, process, levels, least_bytes);
+//   const GrowthAnswer answer = FindGrowth(timeline, process, levels, peak_bytes);
 //   answer.grows, answer.span.from_ps, answer.span.to_ps
 //
-// The timeline must have steps. In the process of the steps, growth is that from step to step. In other processes, and
-// without steps, it is that between equal parts of the process's time.
+// Call after the steps are chosen. In the process of the steps, growth is that from step to step. In other processes,
+// and without steps, it is that between equal parts of the process's time.
 //
 // Process: converter. Pure functions.
 #ifndef TBPROF_WRITER_CONVERT_MEMORY_GROWTH_H_
@@ -33,6 +33,12 @@ struct GrowthAnswer {
 
 // The number of steps that end after `from_ps`, and at `to_ps` or before.
 uint64_t StepsBetween(const Timeline& timeline, int64_t from_ps, int64_t to_ps);
+
+// The last level at or before a moment; before the first level, that one. `levels`: not empty.
+int64_t LevelAt(const std::vector<MemoryLevel>& levels, int64_t at_ps);
+
+// The growth between the two moments of `span`; none if there is no time between them.
+std::optional<MemoryGrowth> GrowthOf(const std::vector<MemoryLevel>& levels, const GrowthSpan& span);
 
 // `levels`: in order of time. `peak_bytes`: of the same memory.
 GrowthAnswer FindGrowth(const Timeline& timeline, uint32_t process, const std::vector<MemoryLevel>& levels,

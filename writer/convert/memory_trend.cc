@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <span>
 
 #include "writer/base/median.h"
@@ -57,9 +58,9 @@ bool IsStaircase(std::span<const int64_t> floors) {
   std::vector<int64_t> jumps;
   for (size_t i = 1; i < floors.size(); ++i) jumps.push_back(std::max<int64_t>(floors[i] - floors[i - 1], 0));
   std::ranges::sort(jumps, std::greater());
-  int64_t largest = 0;
-  for (size_t i = 0; i < std::min(kFewJumps, jumps.size()); ++i) largest += jumps[i];
-  return static_cast<double>(largest) >= kMostInJumps * static_cast<double>(floors.back() - floors.front());
+  double largest = 0;
+  for (size_t i = 0; i < std::min(kFewJumps, jumps.size()); ++i) largest += static_cast<double>(jumps[i]);
+  return largest >= kMostInJumps * static_cast<double>(floors.back() - floors.front());
 }
 
 // The median distance of the floors from a line of that slope.
@@ -99,6 +100,7 @@ std::vector<MemoryLevel> FloorsOfSteps(const std::vector<MemoryLevel>& levels, c
   for (size_t end = each; end < ends.size(); end += each) {
     int64_t lowest = INT64_MAX;
     for (; level != levels.end() && level->time_ps <= ends[end]; ++level) lowest = std::min(lowest, level->bytes);
+    if (lowest == INT64_MAX && level != levels.begin()) lowest = std::prev(level)->bytes;
     if (lowest != INT64_MAX) floors.push_back({ends[end - each], lowest});
   }
   return floors;

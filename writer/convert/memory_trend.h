@@ -22,7 +22,8 @@ struct MemoryLevel {
 inline constexpr size_t kLeastFloors = 10;
 
 // The lowest level in each interval between two of `ends`, with the interval's beginning as its time; if there are many
-// intervals, several become one. Intervals without a level are left out. Both inputs are sorted by time.
+// intervals, several become one. An interval without a level has the last one before it. Both inputs are sorted by
+// time.
 std::vector<MemoryLevel> FloorsOfSteps(const std::vector<MemoryLevel>& levels, const std::vector<int64_t>& ends);
 
 struct MemoryTrend {

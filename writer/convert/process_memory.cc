@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "writer/base/saturating.h"
+#include "writer/base/text.h"
+#include "writer/base/text_match.h"
 #include "writer/convert/memory_growth.h"
 
 namespace tbprof {
@@ -21,6 +23,15 @@ constexpr double kLeastOfPeak = 0.9;
 constexpr double kMostNotFollowed = 0.02;
 
 double Whole(int64_t bytes) { return static_cast<double>(std::max<int64_t>(bytes, 0)); }
+
+// `libjemalloc.so.2`; empty: none is mapped. libstdc++'s operator calls malloc.
+std::string_view LibraryWithOwnNew(const ModuleMap& map) {
+  for (const Module& module : map.modules()) {
+    const std::string_view name = BaseName(module.path);
+    if (StartsWithAny(name, {"libjemalloc", "libtcmalloc", "libmimalloc"})) return name;
+  }
+  return {};
+}
 
 using Rows = std::map<std::pair<StringId, std::vector<StringId>>, HeldBytes>;
 
@@ -43,7 +54,7 @@ std::vector<HeldBytes> Sorted(const Rows& rows) {
 }
 
 // The last level at or before a moment; `before` if there is none.
-int64_t LevelAt(const std::vector<SampledHeap::Level>& levels, uint64_t ticks, int64_t before) {
+int64_t LevelAtTicks(const std::vector<SampledHeap::Level>& levels, uint64_t ticks, int64_t before) {
   const auto after = std::ranges::upper_bound(levels, ticks, {}, &SampledHeap::Level::ticks);
   return after == levels.begin() ? before : std::prev(after)->bytes;
 }
@@ -61,7 +72,10 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
   HeldMemory& memory = process.memory;
   const AllocatorTotals& counted = process.allocator;
   if (process.state != ProcessState::kRecorded) return;
-  memory.lower_bound = !counted.is_absolute;
+  if (const std::string_view library = LibraryWithOwnNew(from_.modules.Of(identity)); !library.empty()) {
+    memory.own_new = timeline_.strings.Intern(library);
+  }
+  memory.lower_bound = !counted.is_absolute || memory.own_new != 0;
   memory.peak_bytes = counted.window_peak_bytes;
   const std::vector<SampledHeap::Level> levels = LevelsOf(identity);
   for (const SampledHeap::Level& level : levels) memory.peak_bytes = std::max(memory.peak_bytes, level.bytes);
@@ -80,18 +94,39 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
   if (span.to.ticks > span.from.ticks) {
     const int64_t begin = from_.heap.LevelsOf(identity).begin_bytes;
     memory.growth.emplace();
-    memory.growth->bytes = LevelAt(levels, span.to.ticks, begin) - LevelAt(levels, span.from.ticks, begin);
+    memory.growth->bytes = LevelAtTicks(levels, span.to.ticks, begin) - LevelAtTicks(levels, span.from.ticks, begin);
     memory.growth->from_ps = span.from.ps;
     memory.growth->to_ps = span.to.ps;
     memory.growth->steps = span.steps;
   }
   memory.grows = growth.grows;
+  AddBeyond(index, in_time);
   if (process.exact_heap.recorded && blocks != nullptr) {
     AddExact(identity, *blocks, span, &process);
   } else {
     AddSampled(identity, peak.ticks, span, &process);
   }
   AddPeakToTrack(index);
+}
+
+// What a heap does not explain is measured at each reading: blocks that are allocated first and written later do not
+// grow beyond it.
+void ProcessMemories::AddBeyond(uint32_t index, const std::vector<MemoryLevel>& heap) {
+  Process& process = timeline_.processes[index];
+  ResidentMemory& resident = process.resident;
+  // How much of a heap was there before it was recorded is not known.
+  const bool is_known = !process.memory.lower_bound || process.memory.own_new != 0;
+  if (!is_known || heap.empty() || resident.points.empty()) return;
+  std::vector<MemoryLevel> beyond;
+  for (const ResidentPoint& point : resident.points) {
+    const int64_t bytes = std::max<int64_t>(point.own_bytes() - LevelAt(heap, point.at_ps), 0);
+    beyond.push_back({point.at_ps, bytes});
+    if (bytes <= resident.beyond_bytes) continue;
+    resident.beyond_bytes = bytes;
+    resident.beyond_at = point;
+  }
+  const GrowthAnswer growth = FindGrowth(timeline_, index, beyond, resident.beyond_bytes);
+  if (growth.grows.value_or(false)) resident.beyond_growth = GrowthOf(beyond, growth.span);
 }
 
 // The highest level of a sample or of a free has an exact time, and the peak is at most a few samples above it. The

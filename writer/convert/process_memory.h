@@ -14,6 +14,7 @@
 #include "writer/convert/allocation_sites.h"
 #include "writer/convert/capture_window.h"
 #include "writer/convert/heap_totals.h"
+#include "writer/convert/memory_trend.h"
 #include "writer/convert/process_model.h"
 #include "writer/convert/process_modules.h"
 #include "writer/convert/python_exact.h"
@@ -52,6 +53,8 @@ class ProcessMemories {
   };
 
   void AddProcess(const Identity& identity, uint32_t index);
+  // `heap`: its live bytes, in order of time.
+  void AddBeyond(uint32_t index, const std::vector<MemoryLevel>& heap);
   void AddExact(const Identity& identity, const HeapBlocks& blocks, const Span& span, Process* process);
   void AddSampled(const Identity& identity, uint64_t peak_ticks, const Span& span, Process* process);
   Moment PeakMoment(const Identity& identity, const std::vector<SampledHeap::Level>& levels, int64_t peak) const;

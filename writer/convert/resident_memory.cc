@@ -2,7 +2,6 @@
 #include "writer/convert/resident_memory.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "writer/convert/memory_growth.h"
@@ -11,21 +10,35 @@
 namespace tbprof {
 namespace {
 
-// More than any machine has. Sums of four such counts are in the range of int64_t.
-constexpr uint64_t kMostBytes = uint64_t{1} << 60;
-
-int64_t OwnBytesAt(const std::vector<ResidentPoint>& points, int64_t at_ps) {
-  const auto after = std::ranges::upper_bound(points, at_ps, {}, &ResidentPoint::at_ps);
-  return (after == points.begin() ? points.front() : *std::prev(after)).own_bytes();
-}
+// More than any machine has. Sums of a few such counts are in the range of int64_t.
+constexpr uint64_t kMostBytes = uint64_t{1} << 56;
 
 }  // namespace
 
 void ResidentLines::Take(const Frame& frame) {
   if (frame.type != FrameType::kResidentMemory) return;
+  ThreadUsageFact fact = {};
+  // After an exec these are the counts of another program, which has a segment of its own or is not recorded.
+  const uint64_t exec = frame.Read(&fact) ? ExecOf({frame.segment, fact.process_serial}) : UINT64_MAX;
   ForEachThreadRow<ResidentRow>(
-      frame, &model_, &corrupt_, [this](uint32_t owner, const ResidentRow& row) { TakeRow(owner, row); },
+      frame, &model_, &corrupt_,
+      [&](uint32_t owner, const ResidentRow& row) {
+        if (row.ticks < exec) TakeRow(owner, row);
+      },
       [](const Identity&, const ResidentRow&) {});
+}
+
+uint64_t ResidentLines::ExecOf(const Identity& process) {
+  if (!std::exchange(has_execs_, true)) {
+    for (const ExecFacts& exec : facts_.execs) {
+      const bool returned = std::ranges::any_of(facts_.exec_returns, [&](const ExecReturn& one) {
+        return one.thread == exec.thread && one.ticks >= exec.ticks;
+      });
+      if (!exec.spawned && !returned) execs_[exec.process] = exec.ticks;
+    }
+  }
+  const auto found = execs_.find(process);
+  return found == execs_.end() ? UINT64_MAX : found->second;
 }
 
 void ResidentLines::TakeRow(uint32_t owner, const ResidentRow& row) {
@@ -46,6 +59,7 @@ void ResidentLines::TakeRow(uint32_t owner, const ResidentRow& row) {
   const bool is_whole = timeline_.processes[owner].start_ps > 0;
   readings.peak_bytes =
       std::max(readings.peak_bytes, is_whole ? std::max(resident, static_cast<int64_t>(row.peak_bytes)) : resident);
+  if (point.own_bytes() > readings.highest.own_bytes()) readings.highest = point;
   if (readings.points.size() >= most_) {
     size_t kept = 0;
     for (size_t i = 0; i < readings.points.size(); i += 2) readings.points[kept++] = readings.points[i];
@@ -60,7 +74,7 @@ void ResidentLines::FinishProcess(uint32_t index, Readings* readings) {
   std::ranges::stable_sort(points, {}, &ResidentPoint::at_ps);
   ResidentMemory& resident = timeline_.processes[index].resident;
   resident.peak_bytes = readings->peak_bytes;
-  resident.highest = *std::ranges::max_element(points, {}, &ResidentPoint::own_bytes);
+  resident.highest = readings->highest;
   CounterTrack track;
   track.name = kResidentTrack;
   track.series = "bytes";
@@ -74,13 +88,7 @@ void ResidentLines::FinishProcess(uint32_t index, Readings* readings) {
   timeline_.counters.push_back(std::move(track));
   const GrowthAnswer growth = FindGrowth(timeline_, index, levels, resident.highest.own_bytes());
   resident.grows = growth.grows;
-  if (growth.span.to_ps > growth.span.from_ps) {
-    resident.growth = MemoryGrowth{growth.span.from_ps,
-                                   growth.span.to_ps,
-                                   OwnBytesAt(points, growth.span.to_ps) - OwnBytesAt(points, growth.span.from_ps),
-                                   growth.span.steps,
-                                   {}};
-  }
+  resident.growth = GrowthOf(levels, growth.span);
   resident.points = std::move(points);
 }
 

@@ -23,7 +23,7 @@
 
 namespace tbprof {
 
-inline constexpr size_t kMostResidentPoints = 1u << 14;
+inline constexpr size_t kMostResidentPoints = 1u << 12;
 
 class ResidentLines {
  public:
@@ -39,9 +39,12 @@ class ResidentLines {
  private:
   struct Readings {
     std::vector<ResidentPoint> points;
+    ResidentPoint highest;         // of all readings
     uint64_t seen = 0, every = 1;  // each `every`th reading is kept
     int64_t peak_bytes = 0;
   };
+  // The time at which the process starts another program in its place; UINT64_MAX: it does not.
+  uint64_t ExecOf(const Identity& process);
   void TakeRow(uint32_t owner, const ResidentRow& row);
   void FinishProcess(uint32_t index, Readings* readings);
 
@@ -51,6 +54,8 @@ class ResidentLines {
   Timeline& timeline_;
   const size_t most_;
   std::map<uint32_t, Readings> readings_;  // by index into Timeline::processes
+  std::map<Identity, uint64_t> execs_;     // by process: its last exec that did not return
+  bool has_execs_ = false;                 // they were looked for
   uint64_t corrupt_ = 0;
 };
 

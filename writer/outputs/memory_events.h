@@ -15,8 +15,6 @@
 
 namespace tbprof {
 
-// The counter track that holds the live bytes of a process's heap.
-
 struct MemoryEvent {
   int64_t time_ps = 0;
   int64_t delta = 0;  // > 0: an allocation

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "writer/base/saturating.h"
@@ -12,7 +13,6 @@
 #include "writer/outputs/native_place.h"
 #include "writer/outputs/summary_values.h"
 #include "writer/timeline/python_origin.h"
-#include "writer/timeline/python_place.h"
 
 namespace tbprof {
 namespace {
@@ -24,8 +24,6 @@ constexpr size_t kNameColumns = 24;
 // libraries has some MiB, with PyTorch 120.
 constexpr int64_t kLeastBeyond = 160 << 20;
 constexpr double kLeastBeyondShare = 0.4;
-// The heap explains the growth of the resident memory if it grows by this part of it.
-constexpr double kExplained = 0.5;
 
 PythonOrigin OriginOf(const Timeline& timeline, const PythonStack& frame) {
   const PythonFunction& function = timeline.python.functions[frame.function];
@@ -57,7 +55,12 @@ std::string PlaceText(const Timeline& timeline, const HeldBytes& row) {
   if (IsOfImportlib(origin)) label = "imports of modules";
   if (origin == PythonOrigin::kProgram) return label;
   const uint32_t own = OwnFrame(timeline, frame.parent);
-  return own == 0 ? label : StrCat(label, ", from ", PythonFrameText(timeline, stacks[own]));
+  if (own == 0) return label;
+  const PythonStack& caller = stacks[own];
+  const PythonFunction& function = timeline.python.functions[caller.function];
+  return StrCat(label, ", from ", BaseName(PrintableUtf8(timeline.strings.Get(function.file))),
+                caller.line > 0 ? StrCat(":", caller.line) : "", " (",
+                PrintableUtf8(timeline.strings.Get(function.name)), ")");
 }
 
 std::string ProcessName(const Process& process) {
@@ -86,9 +89,9 @@ std::string PeakSentence(const Timeline& timeline, const Process& process, bool 
   const std::string text = StrCat("peak ", memory.lower_bound ? "at least " : "", Bytes(memory.peak_bytes),
                                   " of heap at ", HumanTime(memory.peak_ps), InProcess(process, several));
   if (memory.too_many) {
-    return StrCat(text, "; by what is unknown: too many live blocks, --malloc-interval=4MiB follows fewer");
+    return StrCat(text, "; what holds it is unknown: too many live blocks to follow; use --malloc-interval=4MiB");
   }
-  if (memory.lost > 0) return StrCat(text, "; by what is unknown: ", HumanCount(memory.lost), " records lost");
+  if (memory.lost > 0) return StrCat(text, "; what holds it is unknown: ", HumanCount(memory.lost), " records lost");
   return StrCat(text, LargestText(timeline, memory.at_peak, memory.peak_bytes, memory.samples > 0));
 }
 
@@ -119,42 +122,42 @@ bool HasPython(const Timeline& timeline, const Process& process) {
 
 // What may hold memory that no live block of malloc explains. `shared`: whether most of it is shared memory.
 std::string BeyondHint(const Timeline& timeline, const Process& process, bool shared) {
-  if (shared) return "beyond the heap: shared memory, as of /dev/shm and of tensors from other processes";
+  if (const StringId library = process.memory.own_new; library != 0) {
+    return StrCat("beyond the heap: what C++ has from ", PrintableUtf8(timeline.strings.Get(library)),
+                  ", whose operator new is not recorded");
+  }
+  if (shared) return "beyond the heap: shared memory that it touches: /dev/shm, tensors or data of other processes";
   if (HasPython(timeline, process)) {
     return "beyond the heap: Python objects (PYTHONMALLOC=malloc names their lines), mmap, freed blocks";
   }
   return "beyond the heap: mmap, stacks of threads, freed blocks that malloc keeps";
 }
 
-int64_t BeyondHeap(const Process& process) {
-  return process.resident.highest.own_bytes() - std::max<int64_t>(process.memory.peak_bytes, 0);
-}
-
 std::string BeyondSentence(const Process& process, bool several) {
-  const ResidentPoint& highest = process.resident.highest;
-  return StrCat(Bytes(highest.own_bytes()), " resident at ", HumanTime(highest.at_ps), InProcess(process, several),
-                ", ", Bytes(BeyondHeap(process)), " of it beyond the heap");
-}
-
-// Whether the resident memory grows, and the heap does not explain it.
-bool GrowsBeyond(const Process& process) {
   const ResidentMemory& resident = process.resident;
-  if (!resident.grows.value_or(false) || !resident.growth || resident.growth->bytes <= 0) return false;
-  const int64_t of_heap = process.memory.growth ? process.memory.growth->bytes : 0;
-  return static_cast<double>(of_heap) < kExplained * static_cast<double>(resident.growth->bytes);
+  return StrCat(Bytes(resident.beyond_at.own_bytes()), " resident at ", HumanTime(resident.beyond_at.at_ps),
+                InProcess(process, several), ", ", Bytes(resident.beyond_bytes), " of it beyond the heap");
 }
 
-int64_t SharedGrowth(const ResidentMemory& resident) {
-  const auto at = [&](int64_t at_ps) {
-    const auto after = std::ranges::upper_bound(resident.points, at_ps, {}, &ResidentPoint::at_ps);
-    return (after == resident.points.begin() ? *after : *std::prev(after)).shared_bytes;
-  };
-  return at(resident.growth->to_ps) - at(resident.growth->from_ps);
+bool GrowsBeyond(const Process& process) {
+  const std::optional<MemoryGrowth>& growth = process.resident.beyond_growth;
+  return growth.has_value() && growth->bytes > 0;
+}
+
+int64_t SharedAt(const ResidentMemory& resident, int64_t at_ps) {
+  const auto after = std::ranges::upper_bound(resident.points, at_ps, {}, &ResidentPoint::at_ps);
+  return (after == resident.points.begin() ? *after : *std::prev(after)).shared_bytes;
+}
+
+// Whether most of the growth is shared memory.
+bool IsSharedGrowth(const ResidentMemory& resident) {
+  const MemoryGrowth& growth = *resident.beyond_growth;
+  return 2 * (SharedAt(resident, growth.to_ps) - SharedAt(resident, growth.from_ps)) >= growth.bytes;
 }
 
 std::string GrowsBeyondSentence(const Process& process, bool several) {
-  return StrCat("resident memory grows by ", RateText(*process.resident.growth), InProcess(process, several),
-                ", beyond the heap");
+  return StrCat("resident memory grows by ", RateText(*process.resident.beyond_growth), InProcess(process, several),
+                " beyond the heap");
 }
 
 std::string DeviceSentence(const Timeline& timeline, const DeviceMemory& device) {
@@ -211,13 +214,15 @@ MemoryText MemoryOf(const Timeline& timeline) {
   if (!processes.empty() && processes[0]->memory.peak_bytes >= kLeastPeak) {
     text.levels.push_back(PeakSentence(timeline, *processes[0], several));
   }
-  const auto furthest = std::ranges::max_element(processes, {}, [](const Process* one) { return BeyondHeap(*one); });
-  if (furthest != processes.end() && BeyondHeap(**furthest) >= kLeastBeyond &&
-      PartOf(BeyondHeap(**furthest), (*furthest)->resident.highest.own_bytes()) >= kLeastBeyondShare) {
-    text.levels.push_back(BeyondSentence(**furthest, several));
-    if (!GrowsBeyond(**furthest)) {
-      const ResidentPoint& highest = (*furthest)->resident.highest;
-      text.levels.push_back(BeyondHint(timeline, **furthest, highest.shared_bytes * 2 >= BeyondHeap(**furthest)));
+  const auto furthest =
+      std::ranges::max_element(processes, {}, [](const Process* one) { return one->resident.beyond_bytes; });
+  if (furthest != processes.end()) {
+    const ResidentMemory& resident = (*furthest)->resident;
+    const int64_t bytes = resident.beyond_bytes;
+    if (bytes >= kLeastBeyond && PartOf(bytes, resident.beyond_at.own_bytes()) >= kLeastBeyondShare) {
+      text.levels.push_back(BeyondSentence(**furthest, several));
+      const bool shared = resident.beyond_at.shared_bytes * 2 >= bytes;
+      if (!GrowsBeyond(**furthest)) text.levels.push_back(BeyondHint(timeline, **furthest, shared));
     }
   }
   if (!timeline.device_memory.empty()) text.levels.push_back(DeviceSentence(timeline, timeline.device_memory[0]));
@@ -225,9 +230,8 @@ MemoryText MemoryOf(const Timeline& timeline) {
   if (grows != processes.end()) text.growth.push_back(GrowthSentence(timeline, **grows, several));
   const auto beyond = std::ranges::find_if(processes, [](const Process* one) { return GrowsBeyond(*one); });
   if (beyond != processes.end()) {
-    const ResidentMemory& resident = (*beyond)->resident;
     text.growth.push_back(GrowsBeyondSentence(**beyond, several));
-    text.growth.push_back(BeyondHint(timeline, **beyond, SharedGrowth(resident) * 2 >= resident.growth->bytes));
+    text.growth.push_back(BeyondHint(timeline, **beyond, IsSharedGrowth((*beyond)->resident)));
   }
   return text;
 }

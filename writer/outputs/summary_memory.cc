@@ -102,7 +102,9 @@ Json ResidentJson(const ResidentMemory& resident) {
           {"shared_bytes", highest.shared_bytes},
           {"swapped_bytes", highest.swapped_bytes},
           {"growth", resident.growth ? GrowthJson(*resident.growth) : Json(nullptr)},
-          {"grows", resident.grows ? Json(*resident.grows) : Json(nullptr)}};
+          {"grows", resident.grows ? Json(*resident.grows) : Json(nullptr)},
+          {"beyond_heap_bytes", resident.beyond_bytes},
+          {"beyond_heap_growth", resident.beyond_growth ? GrowthJson(*resident.beyond_growth) : Json(nullptr)}};
 }
 
 Json ProcessMemoryJson(const Timeline& timeline, const Process& process) {
@@ -152,7 +154,8 @@ Json DeviceMemoryJson(const Timeline& timeline, const DeviceMemory& device) {
 nlohmann::ordered_json MemoryJson(const Timeline& timeline) {
   Json processes = Json::array();
   for (const Process* process : ProcessesByMemory(timeline)) {
-    if (processes.size() == kMostListed) break;
+    // Of a process without a known heap, only the sentences tell.
+    if (processes.size() == kMostListed || process->memory.peak_bytes <= 0) break;
     processes.push_back(ProcessMemoryJson(timeline, *process));
   }
   Json devices = Json::array();

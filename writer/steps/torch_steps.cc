@@ -180,10 +180,17 @@ class ByBatches {
     return count;
   }
 
-  // If operations were left out, a batch that is soon followed by the next one, or by none, is an end of the data.
-  bool MayHaveWorked(size_t batch) const {
-    if (contents_[batch] != Content::kUnknown) return contents_[batch] != Content::kNothing;
-    return EndOf(batch) != INT64_MAX && 2 * (EndOf(batch) - ranges_.batches[batch].start) > usual_length_;
+  // If operations were left out, a single request that is soon followed by the next one, or by none, is the end of the
+  // data.
+  bool MayHaveWorked(const std::vector<size_t>& batches) const {
+    size_t unknown = 0;
+    for (const size_t batch : batches) {
+      if (contents_[batch] == Content::kUnknown) ++unknown;
+      if (contents_[batch] == Content::kWork || contents_[batch] == Content::kBackward) return true;
+    }
+    if (unknown != 1) return unknown > 1;
+    const size_t last = batches.back();
+    return EndOf(last) != INT64_MAX && 2 * (EndOf(last) - ranges_.batches[last].start) > usual_length_;
   }
 
   // Adds batches before those of a step: of an optimizer that was not called (GradScaler), of an evaluation, or unused
@@ -202,7 +209,7 @@ class ByBatches {
       batches.erase(chunk, batches.end());
     }
     if (!batches.empty()) {
-      const bool worked = std::ranges::any_of(batches, [&](size_t batch) { return MayHaveWorked(batch); });
+      const bool worked = MayHaveWorked(batches);
       int64_t end = EndOf(batches.back());
       if (end == INT64_MAX)
         end = std::max(ranges_.batches.back().end, worked && !ranges_.work.empty() ? ranges_.work.back().end : 0);
@@ -245,6 +252,7 @@ double InCrowdedSteps(const Found& found, const std::vector<Range>& optimizers) 
     counts.push_back(static_cast<size_t>(std::max<ptrdiff_t>(behind - first, 0)));
   }
   const size_t usual = Median(counts);
+  if (usual == 0) return 0;
   size_t all = 0, crowded = 0;
   for (const size_t count : counts) {
     all += count;
@@ -273,7 +281,8 @@ Found FindSteps(const Timeline& timeline, const ThreadRanges& ranges, const std:
       }
       found.confidence = std::min(found.confidence, kAmbiguous);
     } else if (InCrowdedSteps(found, ranges.optimizers) > kMostCrowded) {
-      found = by_optimizers->Steps(/*names_evaluations=*/false);
+      Found other = by_optimizers->Steps(/*names_evaluations=*/false);
+      if (other.intervals.size() > found.intervals.size()) found = std::move(other);
       found.confidence = std::min(found.confidence, kAmbiguous);
     }
   } else if (by_optimizers.has_value()) {

@@ -38,8 +38,10 @@ struct MemoryGrowth {
 
 struct HeldMemory {
   MemoryBasis basis = MemoryBasis::kNone;
-  bool lower_bound = false;  // of peak_bytes: the heap was not counted from its start
-  int64_t peak_bytes = 0;    // the highest in the capture
+  bool lower_bound = false;  // of peak_bytes: the heap was not counted from its start, or not all of it
+  // The library whose own `operator new` gives out C++'s memory, past the hooks of malloc; 0: none.
+  StringId own_new = 0;
+  int64_t peak_bytes = 0;  // the highest in the capture
   int64_t peak_ps = 0;
   // By bytes, largest first; together at most peak_bytes. Empty if `lost` is not 0: then it is unknown.
   std::vector<HeldBytes> at_peak;
@@ -58,16 +60,21 @@ struct ResidentPoint {
   int64_t file_bytes = 0;     // of mapped files, which the kernel can drop
   int64_t shared_bytes = 0;   // shared memory
   int64_t swapped_bytes = 0;  // of its own, in swap
-  // What nobody but the process can release.
+  // What the kernel cannot drop. Shared memory counts in each process that touches it, and a page of a fork's parent in
+  // each child.
   int64_t own_bytes() const { return anonymous_bytes + shared_bytes + swapped_bytes; }
 };
 
 struct ResidentMemory {
   std::vector<ResidentPoint> points;   // in order of time; empty: not known
-  int64_t peak_bytes = 0;              // the most that was resident in the capture, files included
-  ResidentPoint highest;               // the point with the most own bytes
+  int64_t peak_bytes = 0;              // the most that was resident until the last reading, with files
+  ResidentPoint highest;               // the one with the most own bytes
   std::optional<MemoryGrowth> growth;  // of the own bytes; without rows
   std::optional<bool> grows;           // likewise, as HeldMemory::grows
+  // Own bytes beyond the live bytes of the heap at the same time. 0: there are none, or the heap is not known.
+  int64_t beyond_bytes = 0;
+  ResidentPoint beyond_at;                    // where they are most
+  std::optional<MemoryGrowth> beyond_growth;  // if they grow
 };
 
 // Memory of a device: held by tensors, from PyTorch's allocator, or by allocations of the driver.

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 namespace tbprof {
 namespace {
 
@@ -29,24 +32,43 @@ TEST(ParseResident, StatusWithoutThem_IsNothing) {
   EXPECT_FALSE(ParseResident("Name:\tzombie\nState:\tZ (zombie)\n").has_value());
 }
 
-TEST(ResidentReader, MemoryThatStays_IsReadSeldom) {
+TEST(ResidentReader, MemoryThatStays_HasOneRow) {
   ResidentReader reader(getpid());
   std::vector<ResidentRow> rows;
   ResidentReader::Time now{};
   for (int i = 0; i < 20; ++i) {
-    reader.Take(now, 1 + static_cast<uint64_t>(i), &rows);
+    reader.Take(now, 1 + static_cast<uint64_t>(i), /*whole=*/false, &rows);
+    now = reader.next();
+  }
+  EXPECT_LE(rows.size(), 3u) << "the test itself needs some pages";
+  ASSERT_FALSE(rows.empty());
+  EXPECT_GE(rows.back().anonymous_bytes, 4096u);
+  EXPECT_GT(now.time_since_epoch(), milliseconds(10'000)) << "it looks once a second";
+  const size_t before = rows.size();
+  reader.Take(now, 77, /*whole=*/true, &rows);
+  ASSERT_EQ(rows.size(), before + 1);
+  EXPECT_EQ(rows.back().ticks, 77u);
+}
+
+TEST(ResidentReader, MemoryThatGrows_HasARowForEachLook) {
+  ResidentReader reader(getpid());
+  std::vector<ResidentRow> rows;
+  std::vector<std::string> kept;
+  ResidentReader::Time now{};
+  for (int i = 0; i < 20; ++i) {
+    kept.emplace_back(8 << 20, 'x');
+    reader.Take(now, 1 + static_cast<uint64_t>(i), /*whole=*/false, &rows);
     now = reader.next();
   }
   EXPECT_EQ(rows.size(), 20u);
-  EXPECT_GE(rows.back().anonymous_bytes, 4096u);
-  EXPECT_EQ(rows.back().ticks, 20u);
-  EXPECT_GT(now.time_since_epoch(), milliseconds(10'000));
+  EXPECT_GT(rows.back().anonymous_bytes, rows.front().anonymous_bytes + (100u << 20));
+  EXPECT_LT(now.time_since_epoch(), milliseconds(3'000));
 }
 
 TEST(ResidentReader, ProcessThatIsGone_HasNoRows) {
   ResidentReader reader(0x7fffffff);
   std::vector<ResidentRow> rows;
-  reader.Take({}, 1, &rows);
+  reader.Take({}, 1, /*whole=*/true, &rows);
   EXPECT_TRUE(rows.empty());
 }
 

@@ -29,8 +29,8 @@ std::vector<int64_t> BytesOf(const std::vector<MemoryLevel>& floors) {
 
 TEST(FloorsOfSteps, EachStep_HasItsLowestLevel) {
   const std::vector<MemoryLevel> levels = {{5, 1}, {11, 9}, {14, 3}, {20, 8}, {21, 7}, {45, 6}};
-  EXPECT_THAT(BytesOf(FloorsOfSteps(levels, {10, 20, 30, 40, 50})), ElementsAre(3, 7, 6))
-      << "nothing was seen from 30 to 40";
+  EXPECT_THAT(BytesOf(FloorsOfSteps(levels, {10, 20, 30, 40, 50})), ElementsAre(3, 7, 7, 6))
+      << "unchanged from 30 to 40";
   EXPECT_THAT(FloorsOfSteps(levels, {10}), IsEmpty());
 }
 
@@ -45,6 +45,17 @@ TEST(FloorsOfSteps, ManySteps_AreOnePerSeveral) {
   ASSERT_EQ(floors.size(), 40u);
   EXPECT_EQ(floors[1].bytes - floors[0].bytes, 25);
   EXPECT_EQ(floors[1].time_ps - floors[0].time_ps, 250);
+}
+
+// Levels are recorded where they change.
+TEST(FloorsOfSteps, MemoryThatStopsGrowing_DoesNotGrowToTheEnd) {
+  std::vector<MemoryLevel> levels;
+  std::vector<int64_t> ends;
+  for (int64_t i = 0; i <= 40; ++i) ends.push_back(i * 10);
+  for (int64_t i = 0; i < 20; ++i) levels.push_back({i * 10 + 5, i * kMiB});
+  const std::vector<int64_t> floors = BytesOf(FloorsOfSteps(levels, ends));
+  EXPECT_EQ(floors.size(), 40u);
+  EXPECT_FALSE(TrendOf(floors, kMiB).rises);
 }
 
 TEST(RisesSteadily, FewSteps_AreNoEvidence) {

@@ -559,6 +559,20 @@ TEST_F(TorchStepsTest, EpochsWhereOperationsAreLeftOut_AreNoEvaluations) {
   EXPECT_EQ(found.loops[0].count, 6u);
 }
 
+// Its batches take a third of those that are trained on.
+TEST_F(TorchStepsTest, ShortEvaluationsWhereOperationsAreLeftOut_AreEvaluations) {
+  int64_t pause = 0;
+  for (int epoch = 0; epoch < 6; ++epoch) {
+    if (epoch == 1) pause = now;
+    Train(25);
+    for (int i = 0; i < 5; ++i) Batch(20);
+    EndOfData();
+  }
+  LeaveOut(pause);
+  Find();
+  EXPECT_GE(Count("evaluation"), 5u);
+}
+
 TEST_F(TorchStepsTest, UpdatesOfReinforcementLearning_IterationsAreNamed) {
   for (const int64_t rollout : {40, 400, 4000}) {
     for (const bool operations : {true, false}) {
