@@ -81,7 +81,10 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
   for (const SampledHeap::Level& level : levels) memory.peak_bytes = std::max(memory.peak_bytes, level.bytes);
   const Moment peak = PeakMoment(identity, levels, memory.peak_bytes);
   memory.peak_ps = std::max(peak.ps, process.start_ps);
-  if (memory.peak_bytes <= 0) return;
+  if (memory.peak_bytes <= 0) {
+    if (memory.own_new != 0) AddBeyond(index, {{0, 0}});
+    return;
+  }
   std::vector<MemoryLevel> in_time;
   for (const SampledHeap::Level& level : levels) {
     in_time.push_back({PsInWindow(from_.facts, timeline_, level.ticks), level.bytes});
@@ -118,14 +121,20 @@ void ProcessMemories::AddBeyond(uint32_t index, const std::vector<MemoryLevel>& 
   const bool is_known = !process.memory.lower_bound || process.memory.own_new != 0;
   if (!is_known || heap.empty() || resident.points.empty()) return;
   std::vector<MemoryLevel> beyond;
+  int64_t most = 0;
   for (const ResidentPoint& point : resident.points) {
     const int64_t bytes = std::max<int64_t>(point.own_bytes() - LevelAt(heap, point.at_ps), 0);
     beyond.push_back({point.at_ps, bytes});
-    if (bytes <= resident.beyond_bytes) continue;
-    resident.beyond_bytes = bytes;
-    resident.beyond_at = point;
+    most = std::max(most, bytes);
   }
-  const GrowthAnswer growth = FindGrowth(timeline_, index, beyond, resident.beyond_bytes);
+  const GrowthAnswer growth = FindGrowth(timeline_, index, beyond, most);
+  // Behind its last step a program frees blocks that malloc keeps.
+  const int64_t last_ps = growth.span.steps > 0 ? growth.span.to_ps : INT64_MAX;
+  for (size_t i = 0; i < beyond.size(); ++i) {
+    if (beyond[i].bytes <= resident.beyond_bytes || beyond[i].time_ps > last_ps) continue;
+    resident.beyond_bytes = beyond[i].bytes;
+    resident.beyond_at = resident.points[i];
+  }
   if (growth.grows.value_or(false)) resident.beyond_growth = GrowthOf(beyond, growth.span);
 }
 

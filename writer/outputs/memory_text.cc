@@ -139,9 +139,11 @@ std::string BeyondSentence(const Process& process, bool several) {
                 InProcess(process, several), ", ", Bytes(resident.beyond_bytes), " of it beyond the heap");
 }
 
+// A heap that grows leaves holes between its blocks: those are no second leak.
 bool GrowsBeyond(const Process& process) {
   const std::optional<MemoryGrowth>& growth = process.resident.beyond_growth;
-  return growth.has_value() && growth->bytes > 0;
+  if (!growth.has_value() || growth->bytes <= 0) return false;
+  return !Grows(process.memory) || 2 * growth->bytes >= process.memory.growth->bytes;
 }
 
 int64_t SharedAt(const ResidentMemory& resident, int64_t at_ps) {
