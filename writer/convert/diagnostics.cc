@@ -11,6 +11,7 @@
 #include "wire/rendezvous.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/spool/exec_images.h"
 #include "writer/spool/torch_sampling.h"
 
 namespace tbprof {
@@ -234,16 +235,10 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
     if (added && examine != nullptr && !path.empty()) found->second = examine(path);
     return found->second;
   };
-  // The latest return from exec of each thread, and of each child that runs in its parent's memory.
-  std::map<std::pair<Identity, int32_t>, uint64_t> returned;
-  for (const ExecReturn& exec : facts.exec_returns) {
-    uint64_t& latest = returned[{exec.thread, exec.pid}];
-    latest = std::max(latest, exec.ticks);
-  }
+  const ExecReturns returns(facts);
   for (const ExecFacts& exec : facts.execs) {
     if (exec.ticks < open || exec.ticks > close || facts.only_command) continue;
-    const auto back = returned.find({exec.thread, exec.spawned ? exec.pid : 0});
-    if (back != returned.end() && back->second >= exec.ticks) continue;
+    if (returns.Has(exec)) continue;
     int32_t pid = exec.pid;
     if (!exec.spawned) {
       const auto process = facts.processes.find(exec.process);

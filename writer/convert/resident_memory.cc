@@ -6,6 +6,7 @@
 
 #include "writer/convert/memory_growth.h"
 #include "writer/convert/thread_rows.h"
+#include "writer/spool/exec_images.h"
 
 namespace tbprof {
 namespace {
@@ -30,11 +31,9 @@ void ResidentLines::Take(const Frame& frame) {
 
 uint64_t ResidentLines::ExecOf(const Identity& process) {
   if (!std::exchange(has_execs_, true)) {
+    const ExecReturns returns(facts_);
     for (const ExecFacts& exec : facts_.execs) {
-      const bool returned = std::ranges::any_of(facts_.exec_returns, [&](const ExecReturn& one) {
-        return one.thread == exec.thread && one.ticks >= exec.ticks;
-      });
-      if (!exec.spawned && !returned) execs_[exec.process] = exec.ticks;
+      if (!exec.spawned && !returns.Has(exec)) execs_[exec.process] = exec.ticks;
     }
   }
   const auto found = execs_.find(process);

@@ -35,6 +35,18 @@ ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<u
   return images;
 }
 
+ExecReturns::ExecReturns(const SpoolFacts& facts) {
+  for (const ExecReturn& exec : facts.exec_returns) {
+    uint64_t& latest = latest_[{exec.thread, exec.pid}];
+    latest = std::max(latest, exec.ticks);
+  }
+}
+
+bool ExecReturns::Has(const ExecFacts& exec) const {
+  const auto latest = latest_.find({exec.thread, exec.spawned ? exec.pid : 0});
+  return latest != latest_.end() && latest->second >= exec.ticks;
+}
+
 const ProcessFacts& ImageOf(Identity identity, SpoolFacts* facts) {
   for (int depth = 0; depth < 64; ++depth) {
     const ProcessFacts& process = facts->processes[identity];

@@ -23,6 +23,17 @@ struct ExecImages {
 // `order`: images by the time of their start.
 ExecImages FindExecImages(const SpoolFacts& facts, const std::vector<std::pair<uint64_t, Identity>>& order);
 
+// Whether calls of exec returned, and so started no program. `facts` is read by the constructor alone.
+class ExecReturns {
+ public:
+  explicit ExecReturns(const SpoolFacts& facts);
+  bool Has(const ExecFacts& exec) const;
+
+ private:
+  // The latest of each thread, and of each child that runs in its parent's memory.
+  std::map<std::pair<Identity, int32_t>, uint64_t> latest_;
+};
+
 // Returns the facts of the exec that made the image of this process: its own or an ancestor's.
 const ProcessFacts& ImageOf(Identity identity, SpoolFacts* facts);
 

@@ -39,6 +39,17 @@ class TorchStepsTest : public testing::Test, protected TorchMaker {
     }
     EndOfData();
   }
+  // A step of a GAN.
+  void DiscriminatorAndGenerator() {
+    Op("conv2d");
+    PassBack();
+    Optimizer("Adam");
+    Op("conv_transpose2d");
+    Op("tanh");
+    Backward("ConvolutionBackward0");
+    Optimizer("Adam");
+    Idle(100);
+  }
   void EndOfData() { Range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", RangeOrigin::kTorchUser, 2); }
 
   // Removes the operations from `from` to now and adds a pause, as the observer does.
@@ -514,14 +525,7 @@ TEST_F(TorchStepsTest, OneBatchForManyOptimizers_LowConfidence) {
 TEST_F(TorchStepsTest, TwoOptimizersAndALoaderForEvaluation_AreNotOneStep) {
   for (int round = 0; round < 8; ++round) {
     for (int step = 0; step < 30; ++step) {
-      Op("conv2d");
-      PassBack();
-      Optimizer("Adam");
-      Op("conv_transpose2d");
-      Op("tanh");
-      Backward("ConvolutionBackward0");
-      Optimizer("Adam");
-      Idle(100);
+      DiscriminatorAndGenerator();
     }
     Evaluate(4);
   }
@@ -701,14 +705,7 @@ TEST_F(TorchStepsTest, PartsOfAStep_AreNamed) {
   timeline.threads[0].events.clear();
   for (int i = 0; i < 24; ++i) {
     Batch();
-    Op("conv2d");
-    PassBack();
-    Optimizer("Adam");
-    Op("conv_transpose2d");
-    Op("tanh");
-    Backward("ConvolutionBackward0");
-    Optimizer("Adam");
-    Idle(100);
+    DiscriminatorAndGenerator();
   }
   found = Find();
   ASSERT_EQ(found.loops.size(), 1u);
