@@ -59,6 +59,17 @@ int64_t LevelAtTicks(const std::vector<SampledHeap::Level>& levels, uint64_t tic
   return after == levels.begin() ? before : std::prev(after)->bytes;
 }
 
+// The most live bytes in the second before a moment: the kernel takes half a second to take back a block of 2 GiB.
+int64_t HighestBefore(const std::vector<MemoryLevel>& heap, int64_t at_ps) {
+  constexpr int64_t kSecond = 1'000'000'000'000;
+  int64_t highest = LevelAt(heap, at_ps - kSecond);
+  for (auto level = std::ranges::upper_bound(heap, at_ps - kSecond, {}, &MemoryLevel::time_ps);
+       level != heap.end() && level->time_ps <= at_ps; ++level) {
+    highest = std::max(highest, level->bytes);
+  }
+  return highest;
+}
+
 }  // namespace
 
 void ProcessMemories::Add() {
@@ -123,7 +134,7 @@ void ProcessMemories::AddBeyond(uint32_t index, const std::vector<MemoryLevel>& 
   std::vector<MemoryLevel> beyond;
   int64_t most = 0;
   for (const ResidentPoint& point : resident.points) {
-    const int64_t bytes = std::max<int64_t>(point.own_bytes() - LevelAt(heap, point.at_ps), 0);
+    const int64_t bytes = std::max<int64_t>(point.own_bytes() - HighestBefore(heap, point.at_ps), 0);
     beyond.push_back({point.at_ps, bytes});
     most = std::max(most, bytes);
   }

@@ -71,7 +71,7 @@ struct ResidentMemory {
   ResidentPoint highest;               // the one with the most own bytes
   std::optional<MemoryGrowth> growth;  // of the own bytes; without rows
   std::optional<bool> grows;           // likewise, as HeldMemory::grows
-  // Own bytes beyond the live bytes of the heap at the same time. 0: there are none, or the heap is not known.
+  // Own bytes beyond the most live bytes of the heap in the second before. 0: there are none, or the heap is not known.
   int64_t beyond_bytes = 0;
   ResidentPoint beyond_at;                    // where they are most
   std::optional<MemoryGrowth> beyond_growth;  // if they grow

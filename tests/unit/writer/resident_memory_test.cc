@@ -92,6 +92,12 @@ TEST(ResidentMemory, BlockThatIsWrittenLater_DoesNotGrowBeyondTheHeap) {
   EXPECT_EQ(timeline.processes.at(0).resident.grows, true) << "the kernel gives it memory all the same";
 }
 
+TEST(ResidentMemory, LargeBlockThatTheKernelTakesBackSlowly_IsNotBeyondTheHeap) {
+  const MemoryText text = MemoryOf(Recorded([](uint64_t i) { return Row(50 + i * 100, i < 105 ? 450 : 50); },
+                                            [](uint64_t i) { return int64_t{i < 100 ? 400 : 1} << 20; }));
+  EXPECT_EQ(text.levels.size(), 1u) << text.levels.back();
+}
+
 TEST(ResidentMemory, HeapThatIsNotRecorded_ExplainsNothing) {
   const MemoryText text =
       MemoryOf(Recorded([](uint64_t i) { return Row(50 + i * 100, 50 + i); }, [](uint64_t) { return int64_t{0}; }));
