@@ -92,9 +92,11 @@ GrowthAnswer FindGrowth(const Timeline& timeline, uint32_t process, const std::v
   const int64_t least = has_steps ? std::max(kLeastRise, peak_bytes / kLeastRiseShare)
                                   : std::max(kLeastRiseOfTime, peak_bytes / kLeastRiseShareOfTime);
   const MemoryTrend trend = TrendOf(bytes, least);
-  // A program without steps that does not grow all the time may still grow from one of its rounds to the next.
-  if (trend.known && (has_steps || trend.rises)) answer.grows = trend.rises;
-  if (trend.from == 0) return answer;
+  // A program without steps that does not grow all the time may still grow from one of its rounds to the next, and one
+  // that grows late may just have come to another part of its work.
+  const bool all_the_time = trend.rises && trend.from == 0;
+  if (trend.known && (has_steps || all_the_time)) answer.grows = trend.rises;
+  if (!has_steps || trend.from == 0) return answer;
   const int64_t from_ps = floors[trend.from].time_ps;
   answer.span.from_ps = from_ps;
   if (answer.span.steps > 0) answer.span.steps = StepsBetween(timeline, from_ps, answer.span.to_ps);

@@ -98,6 +98,12 @@ TEST(ResidentMemory, LargeBlockThatTheKernelTakesBackSlowly_IsNotBeyondTheHeap) 
   EXPECT_EQ(text.levels.size(), 1u) << text.levels.back();
 }
 
+TEST(ResidentMemory, LateGrowthWithoutSteps_IsAnotherPartOfTheWork) {
+  const Timeline timeline = Recorded([](uint64_t i) { return Row(50 + i * 100, 50 + (i < 120 ? 0 : i - 120)); });
+  EXPECT_EQ(timeline.processes.at(0).resident.grows, std::nullopt);
+  EXPECT_THAT(MemoryOf(timeline).growth, IsEmpty());
+}
+
 TEST(ResidentMemory, HeapThatIsNotRecorded_ExplainsNothing) {
   const MemoryText text =
       MemoryOf(Recorded([](uint64_t i) { return Row(50 + i * 100, 50 + i); }, [](uint64_t) { return int64_t{0}; }));
