@@ -79,9 +79,7 @@ class WindowFinder {
 
   void CutToPart() {
     if (request_.part_to_ns != 0) {
-      const auto ticks = [&](uint64_t ns) {
-        return static_cast<uint64_t>(static_cast<double>(ns) / std::max(facts_.clock.ns_per_tick(), 1e-3));
-      };
+      const auto ticks = [&](uint64_t ns) { return facts_.clock.Ticks(static_cast<double>(ns)); };
       window_.close = std::min(window_.close, window_.open + ticks(request_.part_to_ns));
       window_.open = std::min(window_.close, window_.open + ticks(request_.part_from_ns));
       window_.drained = std::min(window_.drained, BehindDrain(window_.close));

@@ -428,8 +428,8 @@ void GpuBuilder::TakeSpan(ProcessState* state, uint32_t owner, const RecordView&
 void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTotalRow& row) {
   ProcessState& state = StateOf(process);
   if (state.facts == nullptr) return;
-  const double ns_per_tick = facts_->clock.ns_per_tick();
-  const double most_ns = static_cast<double>(window_.close - window_.totals_open + kPlausibleTicks) * ns_per_tick;
+  const double most_ns =
+      static_cast<double>(window_.close - window_.totals_open + kPlausibleTicks) * facts_->clock.ns_per_tick();
   int64_t ps = 0;
   const bool times_fit = row.kind == GpuTotalKind::kBusy
                              ? static_cast<double>(row.ns) <= most_ns
@@ -465,7 +465,7 @@ void GpuBuilder::TakeTotal(const Identity& process, uint32_t owner, const GpuTot
       const bool driver = (row.id >> 16) != 0;
       const uint16_t type = CallType(&state, static_cast<uint16_t>(row.id), driver);
       if (type == kNoType) break;
-      const auto ticks = [&](uint64_t ns) { return static_cast<uint64_t>(static_cast<double>(ns) / ns_per_tick); };
+      const auto ticks = [&](uint64_t ns) { return facts_->clock.Ticks(static_cast<double>(ns)); };
       return CountCalls(process, owner, type, IsLaunch(type), row.calls, ticks(row.ns), ticks(row.longest));
     }
     case GpuTotalKind::kWait:
@@ -588,7 +588,7 @@ void GpuBuilder::FinishTimes() {
 
 void GpuBuilder::AddDiagnostics(const std::map<Identity, uint32_t>& index) {
   std::map<Identity, GpuActivity> activity;
-  const auto second = static_cast<uint64_t>(1e9 / facts_->clock.ns_per_tick());
+  const uint64_t second = facts_->clock.Ticks(1e9);
   for (const auto& [identity, state] : states_) {
     const uint64_t since = state.last_call_ticks > second ? state.last_call_ticks - second : 0;
     activity[identity] = {state.last_call_ticks, state.last_work_ticks, state.in_flight.EarliestTicks(since),

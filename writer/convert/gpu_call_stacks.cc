@@ -41,9 +41,7 @@ void GpuCallStacks::Take(uint32_t line, uint64_t ticks, uint32_t reference) {
 }
 
 void GpuCallStacks::Finish(HostEvents* events, Timeline* timeline) {
-  const double ns_per_tick = std::max(facts_.clock.ns_per_tick(), 1e-3);
-  const auto entry = static_cast<uint64_t>(kEntryNs / ns_per_tick),
-             clock = static_cast<uint64_t>(kClockNs / ns_per_tick);
+  const uint64_t entry = facts_.clock.Ticks(kEntryNs), clock = facts_.clock.Ticks(kClockNs);
   for (auto& [line, stacks] : lines_) {
     const std::vector<StackCall> calls = CallsOf(events->Of(line), timeline->types);
     std::ranges::stable_sort(stacks, {}, &CallStack::ticks);

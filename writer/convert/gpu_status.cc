@@ -223,7 +223,7 @@ void StatusReport::AddLossAtEnd(const std::string& who, const Identity& identity
   const auto activity = activity_.find(identity);
   const uint64_t since = LossBegins(activity == activity_.end() ? GpuActivity{} : activity->second, facts, process);
   // The launcher notices an end some ten milliseconds late, and the end of the command may be the end of the window.
-  const auto late = static_cast<uint64_t>(kExitMs * 1e6 / facts_.clock.ns_per_tick());
+  const auto late = facts_.clock.Ticks(kExitMs * 1e6);
   const uint64_t end = process.end_ticks;
   if (end == 0 || end > window_.close + late || since == 0 || since >= end) return;
   gpu->lost_at_end_ps = facts_.clock.DurationPs(end - since);

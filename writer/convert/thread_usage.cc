@@ -117,8 +117,7 @@ void UsageLines::Add(const Point& point, std::vector<Point>* points) {
 void UsageLines::Thin() {
   const uint64_t longest = std::max<uint64_t>(window_.close - window_.open, 1);
   while (points_ > most_points_ / 2 && distance_ < longest) {
-    distance_ = distance_ == 0 ? static_cast<uint64_t>(std::max(1.0, kFirstDistanceNs / facts_.clock.ns_per_tick()))
-                               : distance_ * 2;
+    distance_ = distance_ == 0 ? std::max<uint64_t>(1, facts_.clock.Ticks(kFirstDistanceNs)) : distance_ * 2;
     points_ = 0;
     const auto thin = [this](std::vector<Point>* points) {
       std::vector<Point> all;

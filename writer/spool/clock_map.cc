@@ -8,6 +8,8 @@ namespace tbprof {
 namespace {
 constexpr double kBreakNs = 1e6;
 constexpr double kMaxPs = 9.0e18;
+// Counters tick 1e6 to 1e10 times a second; a damaged pair makes any other rate.
+constexpr double kFastestNs = 1e-3, kSlowestNs = 1e6;
 }  // namespace
 
 void ClockMap::Add(const ClockFact& pair) {
@@ -20,8 +22,8 @@ bool ClockMap::Finish() {
   const ClockFact& first = pairs_.front();
   const ClockFact& last = pairs_.back();
   if (pairs_.size() > 1) {
-    slope_ =
-        static_cast<double>(last.monotonic_ns - first.monotonic_ns) / static_cast<double>(last.ticks - first.ticks);
+    const double whole_ns = static_cast<double>(last.monotonic_ns - first.monotonic_ns);
+    slope_ = std::clamp(whole_ns / static_cast<double>(last.ticks - first.ticks), kFastestNs, kSlowestNs);
   }
   for (size_t i = 1; i < pairs_.size(); ++i) {
     const double real = static_cast<double>(pairs_[i].monotonic_ns - pairs_[i - 1].monotonic_ns);
@@ -63,6 +65,8 @@ int64_t ClockMap::ToPs(uint64_t ticks) const {
 int64_t ClockMap::DurationPs(uint64_t ticks) const {
   return static_cast<int64_t>(std::min(static_cast<double>(ticks) * slope_ * 1000.0, kMaxPs));
 }
+
+uint64_t ClockMap::Ticks(double ns) const { return static_cast<uint64_t>(std::clamp(ns / slope_, 0.0, 9e18)); }
 
 uint64_t ClockMap::UnixNs(uint64_t ticks) const {
   const ClockFact& from = pairs_[PairBefore(ticks)];

@@ -29,6 +29,8 @@ class ClockMap {
   // since the first pair.
   uint64_t UnixNs(uint64_t ticks) const;
   double ns_per_tick() const { return slope_; }
+  // How many ticks `ns` (>= 0) last. Saturates at 9e18.
+  uint64_t Ticks(double ns) const;
   const std::vector<ClockFact>& pairs() const { return pairs_; }
 
   // Number of intervals whose length differs by over 1 ms from the length by the whole run's slope: suspends,

@@ -112,6 +112,25 @@ TEST(ClockMap, PairsThatRunBackwards_AreLeftOut) {
   EXPECT_DOUBLE_EQ(map.ns_per_tick(), 1.0);
 }
 
+// Rates that no counter has: what divides by the rate must stay defined, and the reader is told.
+TEST(ClockMap, RateThatNoCounterHas_IsLimitedAndABreak) {
+  ClockMap fast;
+  fast.Add({1, 1, kUnix});
+  fast.Add({uint64_t{1} << 62, 2'000'000, kUnix});
+  ASSERT_TRUE(fast.Finish());
+  EXPECT_DOUBLE_EQ(fast.ns_per_tick(), 1e-3);
+  EXPECT_EQ(fast.Ticks(1e9), 1'000'000'000'000u);
+  EXPECT_EQ(fast.Ticks(1e19), 9'000'000'000'000'000'000u);
+  EXPECT_EQ(fast.breaks(), 1u);
+  ClockMap slow;
+  slow.Add({1, 1, kUnix});
+  slow.Add({2, uint64_t{1} << 62, kUnix});
+  ASSERT_TRUE(slow.Finish());
+  EXPECT_DOUBLE_EQ(slow.ns_per_tick(), 1e6);
+  EXPECT_EQ(slow.Ticks(1e9), 1000u);
+  EXPECT_EQ(slow.breaks(), 1u);
+}
+
 TEST(ClockMap, RandomPairsAndTicks_AreDefinedAndMonotone) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 3000; ++round) {
