@@ -56,7 +56,7 @@ uint32_t Annotations::PeriodAt(uint64_t ticks) {
   return period_;
 }
 
-std::vector<Annotations::Open>* Annotations::StackOf(const Identity& thread, uint16_t domain, bool make) {
+Annotations::Stack* Annotations::StackOf(const Identity& thread, uint16_t domain, bool make) {
   if (last_stack_ != nullptr && last_key_.first == thread && last_key_.second == domain) return last_stack_;
   const StackKey key{thread, domain};
   const auto found = make ? stacks_.try_emplace(key).first : stacks_.find(key);
@@ -73,33 +73,49 @@ void Annotations::EndLost(Open* open, uint64_t end, const Consume& consume) {
 }
 
 // Ends ranges that were open when their period closed: their own ends were not recorded.
-void Annotations::EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume) {
-  while (!stack->empty() && stack->back().period != period) {
-    const uint32_t number = stack->back().period;
-    EndLost(&stack->back(), number > 0 ? periods_[number - 1].second : stack->back().range.start, consume);
-    stack->pop_back();
+void Annotations::EndEarlier(Stack* stack, uint32_t period, const Consume& consume) {
+  std::vector<Open>& opens = stack->opens;
+  while (!opens.empty() && opens.back().period != period) {
+    const uint32_t number = opens.back().period;
+    EndLost(&opens.back(), number > 0 ? periods_[number - 1].second : opens.back().range.start, consume);
+    opens.pop_back();
     --open_count_;
   }
 }
 
-void Annotations::Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume) {
-  size_t at = stack->size();
-  // Levels rise within a domain: ranges below the pop's level cannot be the one that it ends.
-  while (at > 0 && static_cast<int16_t>((*stack)[at - 1].level - record.level) > 0) --at;
-  if (at == 0 || (*stack)[at - 1].level != record.level) {
+// Levels rise within a domain: a range at this level or above it ended before this, and its end was lost. When is not
+// known: records may be missing for many seconds.
+void Annotations::EndFromLevel(Stack* stack, uint16_t level, const Consume& consume) {
+  std::vector<Open>& opens = stack->opens;
+  while (!opens.empty() && static_cast<int16_t>(opens.back().level - level) >= 0) {
+    EndLost(&opens.back(), stack->last_ticks, consume);
+    opens.pop_back();
+    --open_count_;
+  }
+}
+
+// Before a push: ends what cannot be open any more. False: too many ranges are open to follow this one.
+bool Annotations::HasRoom(Stack* stack, uint16_t level, uint32_t period, const Consume& consume) {
+  const std::vector<Open>& opens = stack->opens;
+  if (!opens.empty() && opens.back().period != period) EndEarlier(stack, period, consume);
+  if (level != kNoLevel) EndFromLevel(stack, level, consume);
+  if (open_count_ < kMaxOpen && opens.size() < kMaxDepth) return true;
+  ++not_followed_;
+  return false;
+}
+
+void Annotations::Pop(Stack* stack, const AnnotationRecord& record, const Consume& consume) {
+  std::vector<Open>& opens = stack->opens;
+  if (record.level != kNoLevel) EndFromLevel(stack, static_cast<uint16_t>(record.level + 1), consume);
+  if (opens.empty() || opens.back().level != record.level) {
     ++unmatched_;
     return;
   }
-  while (stack->size() > at) {
-    EndLost(&stack->back(), record.ticks, consume);
-    stack->pop_back();
-    --open_count_;
-  }
-  Range& range = stack->back().range;
+  Range& range = opens.back().range;
   range.end = std::max(record.ticks, range.start);
-  if (at > 1) (*stack)[at - 2].range.inside += range.end - range.start;
+  if (opens.size() > 1) opens[opens.size() - 2].range.inside += range.end - range.start;
   consume(range);
-  stack->pop_back();
+  opens.pop_back();
   --open_count_;
 }
 
@@ -165,14 +181,15 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
   if (!view.Read(&record)) return false;
   const uint32_t period = PeriodAt(record.ticks);
   if (static_cast<AnnotationAction>(record.tag.flags) == AnnotationAction::kPop) {
-    std::vector<Open>* stack = StackOf(thread, record.tag.aux, /*make=*/false);
+    Stack* const stack = StackOf(thread, record.tag.aux, /*make=*/false);
     if (stack == nullptr) {
       ++unmatched_;
       return true;
     }
-    if (!stack->empty() && stack->back().period != period) EndEarlier(stack, period, consume);
+    if (!stack->opens.empty() && stack->opens.back().period != period) EndEarlier(stack, period, consume);
     Pop(stack, record, consume);
-    if (stack->empty() && stack->capacity() > kKeptDepth) *stack = {};
+    stack->last_ticks = record.ticks;
+    if (stack->opens.empty() && stack->opens.capacity() > kKeptDepth) stack->opens = {};
     return true;
   }
   AnnotationPayload payload{};
@@ -187,14 +204,12 @@ bool Annotations::Take(const Identity& thread, const Identity& process, const Re
       return true;
     }
     case AnnotationAction::kPush: {
-      std::vector<Open>& stack = *StackOf(thread, record.tag.aux, /*make=*/true);
-      if (!stack.empty() && stack.back().period != period) EndEarlier(&stack, period, consume);
-      if (open_count_ >= kMaxOpen || stack.size() >= kMaxDepth) {
-        ++not_followed_;
-        return true;
+      Stack* const stack = StackOf(thread, record.tag.aux, /*make=*/true);
+      if (HasRoom(stack, record.level, period, consume)) {
+        stack->opens.emplace_back(thread, process, record, payload, period);
+        ++open_count_;
       }
-      stack.emplace_back(thread, process, record, payload, period);
-      ++open_count_;
+      stack->last_ticks = record.ticks;
       return true;
     }
     case AnnotationAction::kPop:
@@ -219,7 +234,7 @@ void Annotations::Finish(uint64_t close, const Consume& consume) {
   };
   std::vector<std::pair<Open, uint64_t>> rest;  // open ranges and their ends
   for (const auto& [key, stack] : stacks_) {
-    for (const Open& open : stack) rest.emplace_back(open, end_of(open));
+    for (const Open& open : stack.opens) rest.emplace_back(open, end_of(open));
   }
   for (const auto& [key, opens] : across_) {
     for (const auto& [start, open] : opens) rest.emplace_back(open, open.again != 0 ? open.again : end_of(open));

@@ -37,7 +37,7 @@ class Annotations {
   enum class Kind : uint8_t { kRange, kMark, kAcross };  // kAcross: begun and ended by number, on any threads
   struct Range {
     Kind kind = Kind::kRange;
-    bool end_lost = false;  // its own end is missing: `end` is when that was noticed, or when the period closed
+    bool end_lost = false;  // its own end is missing: `end` is the last time at which it is known to be open
     uint16_t domain = 0;
     uint32_t category = 0;
     uint64_t start = 0, end = 0;  // ticks; equal for a mark
@@ -80,22 +80,30 @@ class Annotations {
     uint64_t again = 0;  // kAcross: start of the next range with its number; this one ended before it, or never
   };
 
+  // The open ranges of a thread in a domain, the innermost last.
+  struct Stack {
+    std::vector<Open> opens;
+    uint64_t last_ticks = 0;  // of its last record
+  };
+
   uint32_t PeriodAt(uint64_t ticks);
-  std::vector<Open>* StackOf(const Identity& thread, uint16_t domain, bool make);
-  void EndEarlier(std::vector<Open>* stack, uint32_t period, const Consume& consume);
+  Stack* StackOf(const Identity& thread, uint16_t domain, bool make);
+  void EndEarlier(Stack* stack, uint32_t period, const Consume& consume);
+  void EndFromLevel(Stack* stack, uint16_t level, const Consume& consume);
   void EndLost(Open* open, uint64_t end, const Consume& consume);
   using Number = std::pair<Identity, uint64_t>;  // the number of a kAcross range, in its process
   void StartAcross(const Number& number, const Open& open, const Consume& consume);
   void EndAcross(const Number& number, uint64_t ticks, const Consume& consume);
-  void Pop(std::vector<Open>* stack, const AnnotationRecord& record, const Consume& consume);
+  bool HasRoom(Stack* stack, uint16_t level, uint32_t period, const Consume& consume);
+  void Pop(Stack* stack, const AnnotationRecord& record, const Consume& consume);
 
   ArmedPeriods periods_;
   uint64_t period_from_ = 1, period_to_ = 0;  // ticks for which period_ is valid
   uint32_t period_ = 0;
   using StackKey = std::pair<Identity, uint16_t>;  // of a thread and a domain
-  absl::node_hash_map<StackKey, std::vector<Open>> stacks_;
+  absl::node_hash_map<StackKey, Stack> stacks_;
   StackKey last_key_;
-  std::vector<Open>* last_stack_ = nullptr;                            // of last_key_
+  Stack* last_stack_ = nullptr;                                        // of last_key_
   absl::flat_hash_map<Number, std::multimap<uint64_t, Open>> across_;  // by their starts
   absl::flat_hash_map<Number, std::multiset<uint64_t>> early_ends_;
   size_t open_count_ = 0, early_count_ = 0;

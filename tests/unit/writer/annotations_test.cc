@@ -87,7 +87,31 @@ TEST_F(AnnotationsTest, LostEnd_OtherRangesKeepTheirEnds) {
   // The end of 3, at level 2, was lost.
   Pop(50, 1);
   Pop(60, 0);
-  EXPECT_EQ(Ranges(), "3 30-50!, 2 20-50, 1 10-60");
+  EXPECT_EQ(Ranges(), "3 30-30!, 2 20-50, 1 10-60") << "when 3 ended is not known: 50 may be long after";
+}
+
+// Records were lost from 21 to 90, among them the end of 1.
+TEST_F(AnnotationsTest, LostEndOfTheOutermostRange_IsNotOpenUntilTheEnd) {
+  Push(10, 1, 0);
+  Push(20, 2, 1);
+  Pop(21, 1);
+  Push(90, 3, 0);
+  Push(91, 4, 1);
+  Pop(92, 1);
+  Pop(95, 0);
+  EXPECT_EQ(Ranges(), "2 20-21, 1 10-21!, 4 91-92, 3 90-95");
+  EXPECT_EQ(annotations_.unmatched(), 0u);
+  EXPECT_EQ(annotations_.ends_lost(), 1u);
+}
+
+// The range lasts longer than the records that were lost: its own end came.
+TEST_F(AnnotationsTest, LostRecordsInsideARange_RangeKeepsItsEnd) {
+  Push(10, 1, 0);
+  Push(20, 2, 1);
+  Push(90, 3, 1);
+  Pop(95, 1);
+  Pop(99, 0);
+  EXPECT_EQ(Ranges(), "2 20-20!, 3 90-95, 1 10-99");
 }
 
 TEST_F(AnnotationsTest, LostBeginning_OtherRangesKeepTheirEnds) {
