@@ -11,6 +11,16 @@ namespace {
 
 bool IsPython(std::string_view executable) { return BaseName(executable).substr(0, 6) == "python"; }
 
+// `from multiprocessing.spawn import spawn_main; ...` gives `multiprocessing.spawn`; empty for other code.
+std::string_view StarterModule(std::string_view code) {
+  constexpr std::string_view kFrom = "from ", kImport = " import ";
+  if (!code.starts_with(kFrom)) return {};
+  code.remove_prefix(kFrom.size());
+  const bool is_starter =
+      code.starts_with("multiprocess") || code.starts_with("joblib.") || code.starts_with("billiard.");
+  return is_starter ? code.substr(0, code.find(kImport)) : std::string_view();
+}
+
 }  // namespace
 
 std::string CommandLine(const std::vector<std::string>& arguments) {
@@ -42,7 +52,11 @@ std::string ProcessName(const std::string& executable, const std::vector<std::st
     for (size_t i = 1; i < arguments.size(); ++i) {
       const std::string& argument = arguments[i];
       if (argument == "-m" && i + 1 < arguments.size()) return StrCat("-m ", arguments[i + 1]);
-      if (argument == "-c") return StrCat(BaseName(executable), " -c");
+      if (argument == "-c") {
+        const std::string_view starter =
+            i + 1 < arguments.size() ? StarterModule(arguments[i + 1]) : std::string_view();
+        return starter.empty() ? StrCat(BaseName(executable), " -c") : std::string(starter);
+      }
       if (argument == "-W" || argument == "-X") {
         ++i;
         continue;

@@ -17,7 +17,8 @@ namespace tbprof {
 // The command on one line; words are quoted where a shell needs it.
 std::string CommandLine(const std::vector<std::string>& arguments);
 
-// `/usr/bin/python3 -u train.py --x` gives `train.py`; other commands give the basename of the executable.
+// `/usr/bin/python3 -u train.py --x` gives `train.py`, a process that multiprocessing has started its module's name;
+// other commands give the basename of the executable.
 std::string ProcessName(const std::string& executable, const std::vector<std::string>& arguments);
 
 // From the variables of wire/ranks.h, and TF_CONFIG; rank -1 if none is set.

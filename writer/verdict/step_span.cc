@@ -163,14 +163,25 @@ uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, ui
   return best != waiting ? best : best_of_others;
 }
 
+bool IsMainOfPython(const Timeline& timeline, const PythonThread& thread) {
+  return thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
+}
+
 uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {
   // Chooses the process with the most samples on its main thread: the command itself may only start the process that
-  // computes.
+  // computes. What starts ranks (torchrun) has none itself.
+  const auto process_of = [&](const PythonThread& thread) -> const Process& {
+    return timeline.processes[timeline.threads[thread.thread].process];
+  };
+  const bool has_ranks = std::ranges::any_of(timeline.python.threads, [&](const PythonThread& thread) {
+    return IsMainOfPython(timeline, thread) && process_of(thread).rank >= 0;
+  });
   uint32_t best = kNoLine;
   uint64_t most = 0;
   for (const PythonThread& thread : timeline.python.threads) {
-    if (thread.thread >= timeline.threads.size() || !timeline.threads[thread.thread].is_main) continue;
-    const Process& process = timeline.processes[timeline.threads[thread.thread].process];
+    if (!IsMainOfPython(timeline, thread)) continue;
+    const Process& process = process_of(thread);
+    if (has_ranks && process.rank < 0) continue;
     uint64_t samples = 0;
     for (const PythonRun& run : thread.runs) samples += run.samples;
     // Forked children are workers, or ranks that all do the same.

@@ -100,7 +100,10 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   }
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
-  has_peers_ = std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; });
+  has_peers_ = std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; }) ||
+               std::ranges::any_of(timeline.threads, [](const Thread& thread) {
+                 return StartsWithAny(thread.name, {"gloo_tcp_loop", "pt_gloo_", "pt_nccl_"});
+               });
   for (const PythonFunction& function : timeline.python.functions) {
     are_backward_.push_back(std::string_view(timeline.strings.Get(function.name)).ends_with("_engine_run_backward"));
   }

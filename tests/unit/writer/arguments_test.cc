@@ -25,6 +25,12 @@ TEST(ProcessNameText, ExecutableAndArguments_GiveTheName) {
   EXPECT_EQ(ProcessName("/usr/bin/python3.11", {"python", "-u", "/a/train.py", "--x"}), "train.py");
   EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-m", "torch.run", "x"}), "-m torch.run");
   EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-c", "print()"}), "python3 -c");
+  EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-c"}), "python3 -c");
+  EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-B", "-c",
+                                             "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)",
+                                             "--multiprocessing-fork"}),
+            "multiprocessing.spawn");
+  EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-c", "from os import *; print(getpid())"}), "python3 -c");
   EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3", "-W", "ignore", "-X", "dev", "a/b.py"}), "b.py");
   EXPECT_EQ(ProcessName("/usr/bin/python3", {"python3"}), "python3");
   EXPECT_EQ(ProcessName("/usr/bin/python3", {}), "python3");
