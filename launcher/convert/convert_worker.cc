@@ -155,6 +155,7 @@ void WaitForRanks(const RunDirectory& directory, const ConversionRequest& reques
     absl::SleepFor(absl::Milliseconds(50));
   }
   timeline->missing_ranks.assign(missing.begin(), missing.end());
+  timeline->ranks_elsewhere = 0;
   for (auto& [rank, report] : found) {
     if (own.count(rank) == 0) PutRankReport(std::move(report), &timeline->by_rank);
   }
@@ -361,6 +362,11 @@ class Job {
   }
 
   void WaitForOthers(Timeline* timeline) const {
+    // Of launchers without a rank, the one that has rank 0 waits for the others.
+    if (request_.world_size <= 1 && (timeline->ranks_elsewhere == 0 || timeline->rank != 0)) {
+      timeline->ranks_elsewhere = 0;
+      return;
+    }
     WaitForRanks(*directory_, request_, timeline);
     if (timeline->missing_ranks.empty()) return;
     const int64_t waited = request_.rank_wait_ms;

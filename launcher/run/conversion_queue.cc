@@ -69,8 +69,10 @@ void ConversionQueue::AddWarnings(ConversionRequest* request) {
 }
 
 void ConversionQueue::SetRanks(ConversionRequest* request) const {
-  request->wait_for_ranks = IsOfRun(request->window) && !context_.run_exclusive && context_.job.rank.rank >= 0 &&
-                            context_.job.rank.rank == context_.PrintingRank();
+  // A launcher of torchrun has no rank, but one on each node may have been given the same --run.
+  const int rank = context_.job.rank.rank;
+  const bool may_be_joined = rank < 0 ? !options_.run.empty() : rank == context_.PrintingRank();
+  request->wait_for_ranks = IsOfRun(request->window) && !context_.run_exclusive && may_be_joined;
   request->rank_wait_ms = static_cast<int>(
       std::min<int64_t>(absl::ToInt64Milliseconds(options_.rank_wait), std::numeric_limits<int>::max()));
   request->world_size = context_.job.rank.world_size;

@@ -33,6 +33,9 @@ void FillSteps(const Timeline& timeline, RankReport* report) {
     report->searched_from_ps = timeline.full_detail.start_ps;
     report->searched_to_ps = timeline.full_detail.end_ps;
   }
+  if (!timeline.steps.empty() && timeline.steps.front().thread < timeline.threads.size()) {
+    report->steps_pid = timeline.processes[timeline.threads[timeline.steps.front().thread].process].pid;
+  }
   report->steps = lengths.size();
   report->irregular_steps = timeline.steps.size() - lengths.size();
   if (!lengths.empty()) report->median_step_ps = Median(std::move(lengths));
@@ -140,18 +143,27 @@ RankTotals TotalsOf(const std::vector<RankReport>& reports) {
 
 RankSpeeds SpeedsOf(const std::vector<RankReport>& reports) {
   RankSpeeds speeds;
-  uint64_t with_steps = 0;
+  std::vector<const RankReport*> with_steps, with_waits;
   for (const RankReport& report : reports) {
     if (!report.has_numbers) continue;
     if (report.median_step_ps < 0) {
       ++speeds.without_steps;
       continue;
     }
-    ++with_steps;
-    if (speeds.slowest == nullptr || report.median_step_ps > speeds.slowest->median_step_ps) speeds.slowest = &report;
-    if (speeds.fastest == nullptr || report.median_step_ps < speeds.fastest->median_step_ps) speeds.fastest = &report;
+    with_steps.push_back(&report);
+    if (report.collectives_share >= 0) with_waits.push_back(&report);
   }
-  if (with_steps < 2) speeds.slowest = speeds.fastest = nullptr;
+  if (with_steps.size() < 2) return speeds;
+  const auto [fastest, slowest] = std::ranges::minmax_element(with_steps, {}, &RankReport::median_step_ps);
+  const auto [fewest, most] = std::ranges::minmax_element(with_steps, {}, &RankReport::steps);
+  speeds.fastest = *fastest;
+  speeds.slowest = *slowest;
+  speeds.fewest = *fewest;
+  speeds.most = *most;
+  if (with_waits.size() < 2) return speeds;
+  const auto [least, longest] = std::ranges::minmax_element(with_waits, {}, &RankReport::collectives_share);
+  speeds.waits_least = *least;
+  speeds.waits_most = *longest;
   return speeds;
 }
 
@@ -187,11 +199,16 @@ std::vector<std::string> RankWarnings(const Timeline& timeline) {
     texts.push_back(StrCat("rank ", TruncateUtf8(RankList(not_known), 60),
                            ": ended, exit status not known (the kernel did not report it)"));
   }
+  if (timeline.ranks_elsewhere > 0) {
+    texts.push_back(StrCat("not in this run: ", timeline.ranks_elsewhere, " of ", timeline.world_size,
+                           " ranks, of other nodes (--run=NAME, the same on all nodes, joins them)"));
+  }
   for (const RankReport& report : timeline.by_rank) {
     if (report.earlier_failures == 0) continue;
     texts.push_back(StrCat("rank ", report.rank, ": ", report.earlier_failures,
                            report.earlier_failures == 1 ? " earlier process" : " earlier processes", " failed (",
-                           report.earlier_failure, "); the profile shows all of them"));
+                           report.earlier_failure, "); the profile shows all of them, the steps are of process ",
+                           report.steps_pid != 0 ? report.steps_pid : report.pid));
     if (texts.size() >= 2 * kMaxNamedFailures) break;
   }
   return texts;

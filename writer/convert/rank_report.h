@@ -35,10 +35,13 @@ struct RankTotals {
 };
 RankTotals TotalsOf(const std::vector<RankReport>& reports);
 
-// By the median length of their steps; null if fewer than two ranks have steps.
+// By the median length of their steps, and by their number; null if fewer than two ranks have steps.
 struct RankSpeeds {
   const RankReport* slowest = nullptr;
   const RankReport* fastest = nullptr;
+  const RankReport *fewest = nullptr, *most = nullptr;
+  // By the share of their steps in waits for other ranks; null if fewer than two are known.
+  const RankReport *waits_most = nullptr, *waits_least = nullptr;
   uint64_t without_steps = 0;  // ranks that have numbers and no steps
 };
 RankSpeeds SpeedsOf(const std::vector<RankReport>& reports);

@@ -15,12 +15,42 @@ RankFacts Ranks::OwnRankOf(const ProcessFacts& image) const {
   return facts.scheduler == scheduler_ ? facts : RankFacts{};
 }
 
+// Lightning makes its own process rank 0, and sets variables only for the other ranks, which it starts with the same
+// program.
+void Ranks::GiveRankToStarter() {
+  if (scheduler_ < 0 || scheduler_ >= kRankSchedulerCount) return;
+  const ProcessFacts* other = nullptr;     // a rank that its starter may join
+  std::map<int32_t, std::string> started;  // names of programs, by the pid of the starter
+  for (const auto& [identity, process] : facts_->processes) {
+    const int rank = OwnRankOf(process).rank;
+    if (rank == 0) return;
+    if (rank < 0 || process.forked) continue;
+    started[process.parent_pid] = ProcessName(process.executable, process.arguments);
+    other = &process;
+  }
+  if (other == nullptr) return;
+  ProcessFacts* starter = nullptr;
+  for (auto& [identity, process] : facts_->processes) {
+    const auto name = started.find(process.pid);
+    if (process.forked || name == started.end() || OwnRankOf(process).rank >= 0) continue;
+    if (ProcessName(process.executable, process.arguments) != name->second) continue;
+    if (starter != nullptr && starter->pid != process.pid) return;
+    starter = &process;
+  }
+  if (starter == nullptr) return;
+  const RankScheduler& scheduler = kRankSchedulers[scheduler_];
+  starter->ranks = other->ranks;
+  starter->ranks[scheduler.rank] = "0";
+  if (*scheduler.local_rank != '\0') starter->ranks[scheduler.local_rank] = "0";
+}
+
 void Ranks::Find() {
   std::set<int> ranks;
   for (const auto& [identity, process] : facts_->processes) {
     const RankFacts facts = RankOf(process.ranks);
     if (facts.rank >= 0 && (scheduler_ < 0 || facts.scheduler < scheduler_)) scheduler_ = facts.scheduler;
   }
+  GiveRankToStarter();
   int local_world_size = -1;
   int group = 0;
   for (const auto& [identity, process] : facts_->processes) {
@@ -133,6 +163,11 @@ void Ranks::FindMissing(const std::set<int>& ranks, int local_world_size, int gr
     if (IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world}) && ranks.count(rank) == 0) {
       timeline_->missing_ranks.push_back(rank);
     }
+  }
+  if (session_.rank >= 0) return;
+  for (int rank = 0; rank < world; ++rank) {
+    const bool here = (rank >= first && rank <= last) || ranks.count(rank) != 0;
+    timeline_->ranks_elsewhere += !here && IsChosen(choice, {.rank = rank, .local_rank = -1, .world_size = world});
   }
 }
 

@@ -52,6 +52,7 @@ class Ranks {
   };
 
   void Find();
+  void GiveRankToStarter();
   std::map<int, std::vector<RankProcess>> FindProcesses();
   void AddReports();
   void FindMissing(const std::set<int>& ranks, int local_world_size, int group);

@@ -83,7 +83,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Section headline = HeadlineSection(timeline, columns);
   Section crash = CoreSection(timeline, columns);
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
-  const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict.cause, timeline.verdict.advice));
+  const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
   if (const std::string evidence = VerdictEvidence(timeline); !evidence.empty())

@@ -70,6 +70,39 @@ std::string EndText(const Timeline& timeline) {
   return "still running";
 }
 
+// The slowest and the fastest rank. Ranks that wait for each other in each step have equal steps: then the time in
+// those waits shows which rank the others wait for. Empty: fewer than two ranks have steps.
+std::string SpeedsText(const std::vector<RankReport>& reports) {
+  constexpr double kAlike = 1.03;
+  const RankSpeeds speeds = SpeedsOf(reports);
+  if (speeds.slowest == nullptr) return "";
+  const auto rank = [](const RankReport* report, const std::string& value) {
+    return StrCat("rank ", report->rank, ", ", value);
+  };
+  const auto slowest_ps = static_cast<double>(speeds.slowest->median_step_ps);
+  const bool alike = slowest_ps <= kAlike * static_cast<double>(speeds.fastest->median_step_ps);
+  std::string text;
+  if (!alike) {
+    text = StrCat("slowest: rank ", speeds.slowest->rank, ", step median ", HumanTime(speeds.slowest->median_step_ps),
+                  "; fastest: ", rank(speeds.fastest, HumanTime(speeds.fastest->median_step_ps)));
+  } else {
+    text = StrCat("ranks: alike, step median ", HumanTime(speeds.slowest->median_step_ps));
+    if (speeds.waits_most != nullptr) {
+      StrAppend(&text,
+                "; waits for others: ", rank(speeds.waits_most, HumanPercent(speeds.waits_most->collectives_share)),
+                "; ", rank(speeds.waits_least, HumanPercent(speeds.waits_least->collectives_share)));
+    }
+  }
+  if (static_cast<double>(speeds.most->steps) > kAlike * static_cast<double>(speeds.fewest->steps) + 2) {
+    StrAppend(&text, "; steps: ", rank(speeds.fewest, StrCat(speeds.fewest->steps)), "; ",
+              rank(speeds.most, StrCat(speeds.most->steps)));
+  }
+  if (speeds.without_steps > 0) {
+    StrAppend(&text, "; ", Plural(speeds.without_steps, "rank", "ranks"), " without steps");
+  }
+  return text;
+}
+
 // Totals of all ranks, the slowest rank, and warnings about ranks. The rest of the block describes one rank.
 void AddRanks(const Timeline& timeline, Section* out) {
   if (timeline.by_rank.size() < 2) {
@@ -84,13 +117,8 @@ void AddRanks(const Timeline& timeline, Section* out) {
               Plural(totals.threads, "thread", "threads"), ", ", Plural(totals.records, "record", "records"),
               "; waits ", HumanTime(totals.waited_ps), " (all threads)"),
        Style::kHeading});
-  const RankSpeeds speeds = SpeedsOf(timeline.by_rank);
-  if (speeds.slowest != nullptr) {
-    out->push_back(
-        {StrCat("slowest: rank ", speeds.slowest->rank, ", step median ", HumanTime(speeds.slowest->median_step_ps),
-                "; fastest: rank ", speeds.fastest->rank, ", ", HumanTime(speeds.fastest->median_step_ps),
-                speeds.without_steps > 0 ? StrCat("; ", Plural(speeds.without_steps, "rank", "ranks"), " without steps")
-                                         : "")});
+  if (const std::string speeds = SpeedsText(timeline.by_rank); !speeds.empty()) {
+    out->push_back({speeds});
   } else if (totals.ranks > 1) {
     out->push_back({"slowest rank: not known (fewer than 2 ranks have steps)"});
   }

@@ -160,7 +160,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
           {"share", known ? Json(verdict.share) : Json(nullptr)},
           {"unknown_because", known ? Json(nullptr) : TextOrNull(verdict.reason)},
           {"blocker", ValidUtf8(VerdictBlocker(timeline))},
-          {"next", TextOrNull(std::string(NextStep(verdict.cause, verdict.advice)))},
+          {"next", TextOrNull(std::string(NextStep(verdict)))},
           {"where", std::move(where)},
           {"facts", std::move(facts)},
           {"split",

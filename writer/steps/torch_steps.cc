@@ -315,6 +315,18 @@ void Label(Found* found) {
   }
 }
 
+// Whether `later` is of a process that was started for the same rank after the one of `earlier` had ended (torchrun
+// --max-restarts), and got far enough to be the one that the user asks about.
+bool IsLaterAttempt(const Timeline& timeline, const ThreadRanges& earlier, const ThreadRanges& later) {
+  constexpr size_t kLeastPart = 10;
+  const Process& before = timeline.processes[timeline.threads[earlier.thread].process];
+  const Process& after = timeline.processes[timeline.threads[later.thread].process];
+  if (after.rank < 0 || before.rank != after.rank || before.parent != after.parent || after.forked) return false;
+  if (before.pid == after.pid || before.end_ps <= 0 || before.end_ps > after.start_ps) return false;
+  const auto turns = [](const ThreadRanges& of) { return std::max(of.optimizers.size(), of.batches.size()); };
+  return turns(later) * kLeastPart >= turns(earlier);
+}
+
 std::vector<LoopStep> LoopSteps(const Found& found, const std::vector<Range>& batches) {
   std::vector<LoopStep> steps;
   LoopStep next;
@@ -352,7 +364,9 @@ MarkedSteps FindTorchSteps(const Timeline& timeline, uint32_t process) {
     const auto rank = [](bool is_here, const ThreadRanges& of) {
       return std::make_tuple(is_here, of.optimizers.size(), of.batches.size());
     };
-    if (best.has_value() && rank(here, ranges) <= rank(of_process, *best)) continue;
+    if (best.has_value() && !IsLaterAttempt(timeline, *best, ranges) && rank(here, ranges) <= rank(of_process, *best)) {
+      continue;
+    }
     of_process = here;
     best = std::move(ranges);
   }

@@ -392,6 +392,7 @@ struct RankReport {
   std::string host;          // the stem of its file
   uint64_t processes = 0, threads = 0, records = 0;
   uint64_t steps = 0, irregular_steps = 0;
+  int32_t steps_pid = 0;        // the process of the steps; 0: not known
   int64_t median_step_ps = -1;  // -1: no steps are known
   int64_t last_step = -1;       // the number of the latest step; -1: not known
   // The part of the window in which steps were searched; both -1: all of it.
@@ -442,6 +443,7 @@ struct Timeline {
   int world_size = -1;              // -1: not known
   std::string ranks_recorded;       // --ranks
   std::vector<int> missing_ranks;   // expected in this spool or from the run's other launchers, but missing
+  int ranks_elsewhere = 0;          // of other launchers, which this launcher's environment does not name
   std::vector<RankReport> by_rank;  // sorted by rank; empty: no process has a rank
   std::vector<std::string>
       rank_warnings;             // about failed ranks: go to XSpace.warnings, and to the terminal with the ranks

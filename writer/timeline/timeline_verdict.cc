@@ -58,8 +58,9 @@ Cause CauseNamed(std::string_view name) {
   return found == std::end(kCauses) ? Cause::kUnknown : static_cast<Cause>(found - std::begin(kCauses));
 }
 
-std::string_view NextStep(Cause cause, Advice advice) {
-  switch (advice) {
+std::string_view NextStep(const Verdict& verdict) {
+  if (verdict.blocker_cause != Cause::kUnknown) return TextOf(verdict.blocker_cause).next;
+  switch (verdict.advice) {
     case Advice::kOfCause:
       break;
     case Advice::kReads:
@@ -83,10 +84,14 @@ std::string_view NextStep(Cause cause, Advice advice) {
       return "make the blocker faster; start more of them if CPUs are idle";
     case Advice::kStdin:
       return "make the program that writes to it faster, or read ahead in another thread";
+    case Advice::kReduced:
+      return "reduce less often (accumulate gradients: no_sync), or less (smaller types, fewer parameters)";
+    case Advice::kFewRanks:
+      return "record all ranks in one run (--ranks=all, --run=NAME): another rank may be slow";
     case Advice::kFewChildren:
       return "look at what the child does (its threads are in the profile), or do other work until it answers";
   }
-  return TextOf(cause).next;
+  return TextOf(verdict.cause).next;
 }
 
 }  // namespace tbprof

@@ -58,6 +58,8 @@ enum class Advice : uint8_t {
   kBesideAWait,   // native code, and a wait whose cause is not known
   kOwnProcesses,  // processes of the program, not of a data loader
   kStdin,         // what it waits for is written by whoever started it
+  kReduced,       // the ranks' gradients are reduced by a library, during the backward pass
+  kFewRanks,      // not all ranks were recorded: another one may be slow
 };
 
 enum class Cause : uint8_t {
@@ -68,7 +70,6 @@ std::string_view CauseName(Cause cause);
 std::string_view CauseTitle(Cause cause, Advice advice = Advice::kOfCause);
 bool IsProblem(Cause cause);
 Cause CauseNamed(std::string_view name);  // kUnknown: no cause has this name
-std::string_view NextStep(Cause cause, Advice advice);
 
 // The time that the split covers.
 enum class VerdictBasis : uint8_t {
@@ -117,10 +118,11 @@ struct Where {
 struct Verdict {
   VerdictBasis basis = VerdictBasis::kNone;
   Cause cause = Cause::kUnknown;
-  StepPart part = StepPart::kRest;  // the part that shows the cause
-  double share = 0;                 // of the split's time; 0: unknown
-  std::string reason;               // for kUnknown: the reason, as text
-  int waiting_rank = -1;            // for kStraggler: the rank that waits for this one; `share` is then of its steps
+  StepPart part = StepPart::kRest;        // the part that shows the cause
+  double share = 0;                       // of the split's time; 0: unknown
+  std::string reason;                     // for kUnknown: the reason, as text
+  Cause blocker_cause = Cause::kUnknown;  // for kStraggler: the problem of the slower rank, if it is known
+  int waiting_rank = -1;  // for kStraggler: the rank that waits for this one; `share` is then of its steps
   Advice advice = Advice::kOfCause;
   std::vector<Where> where;        // the line that spends most comes first, then what it waits for
   std::optional<Where> busiest;    // where most is spent, apart from waits for other processes
@@ -137,6 +139,9 @@ struct Verdict {
     return total_ps <= 0 ? 0 : static_cast<double>(part_ps[static_cast<size_t>(which)]) / static_cast<double>(total_ps);
   }
 };
+
+// The remedy to try first; empty: none is known.
+std::string_view NextStep(const Verdict& verdict);
 
 }  // namespace tbprof
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "writer/base/text_match.h"
 #include "writer/verdict/thread_time.h"
 
 namespace tbprof {
@@ -29,9 +30,24 @@ Advice OfCall(const Timeline& timeline, const std::vector<AccountRow>& rows) {
       return Advice::kReads;
     case WaitClass::kFileSync:
       return Advice::kSyncs;
-    default:
-      return timeline.types[rows.front().type].name.starts_with("accept") ? Advice::kServes : Advice::kOfCause;
+    default: {
+      // A server waits in poll, and accept only takes what has come.
+      const bool serves = std::ranges::any_of(rows, [&](const AccountRow& row) {
+        return row.doing >= 0 && timeline.types[row.type].name.starts_with("accept");
+      });
+      return serves ? Advice::kServes : Advice::kOfCause;
+    }
   }
+}
+
+// Whether a library reduces the gradients during the backward pass: DistributedDataParallel, FSDP and the like.
+bool IsReducedByLibrary(const Timeline& timeline) {
+  return std::ranges::any_of(timeline.python.functions, [&](const PythonFunction& function) {
+    const std::string_view file = timeline.strings.Get(function.file), name = timeline.strings.Get(function.name);
+    if (!ContainsAny(name, {"."})) return false;  // it is imported, and maybe not used
+    return file.ends_with("/torch/nn/parallel/distributed.py") ||
+           ContainsAny(file, {"/torch/distributed/fsdp/", "/deepspeed/", "/horovod/"});
+  });
 }
 
 }  // namespace
@@ -52,6 +68,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
           std::ranges::any_of(inputs.rows, [](const AccountRow& r) { return r.tag == PythonTag::kLoader; });
       return any ? Advice::kOfCause : Advice::kOwnProcesses;
     }
+    case Cause::kCollectives:
+      return IsReducedByLibrary(timeline) ? Advice::kReduced : Advice::kOfCause;
     case Cause::kPython:
       return HasALine(inputs.rows) ? Advice::kOfCause : Advice::kNoLine;
     case Cause::kOperations:

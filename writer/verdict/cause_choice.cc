@@ -44,6 +44,8 @@ constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr size_t kMostWhere = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
 constexpr double kBusyInPolls = 0.6;
+// Share of a library's waits in which another thread is busy: below it, the library does not compute.
+constexpr double kIdleBeside = 0.5;
 // Share of the workers' time in waits for the GIL: from it on, more of them do not help.
 constexpr double kMostlyGil = 0.3;
 // Share of a wait in which other threads hold the GIL: from it on they take turns.
@@ -320,22 +322,34 @@ class Chooser {
     return row.part == StepPart::kOperations && (row.doing == kBlocked || IsDoing(row, {WaitClass::kPool}));
   }
 
-  // Adds waits in a native library during which a thread of Python is busy, and few threads compute.
+  // Adds waits in a native library during which a thread of Python is busy, and few threads compute; or during which
+  // nothing of the process is busy.
   void AddLibraryWaits() {
     const Wanted waits = IsInLibrary;
     const int64_t ps = Sum(waits);
     if (ShareOf(ps) < kLeastShare) return;
     library_waits_ = LibraryWaits(timeline_, in_.tags, in_.span.thread, in_.time.gaps());
+    const std::vector<WaitSlice> found = WaitsOf(waits);
     const Blocker blocker = BlockerOf(waits, BlockerScope::kPool);
     const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
-    if (!runs_python || blocker.busy < kBusyInPolls) return;
-    const std::vector<WaitSlice> found = WaitsOf(waits);
+    if (!runs_python || blocker.busy < kBusyInPolls) {
+      const std::optional<double> busy = BusyBeside(timeline_, in_.span.thread, found);
+      if (busy.has_value() && *busy < kIdleBeside && !IsForGpu(in_.gpu, found)) AddIdleLibrary(waits, ps);
+      return;
+    }
     const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
     if (!beside.has_value() || *beside * 2 > blocker.busy || IsForGpu(in_.gpu, found)) return;
     const bool of_input = HasSteps();
     candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,
                            of_input ? StepPart::kInput : StepPart::kLocks, ps, waits, /*moves=*/true,
                            BlockerScope::kPool});
+  }
+
+  // Of one of several ranks, such a wait is for the others (TensorFlow's collectives).
+  void AddIdleLibrary(const Wanted& waits, int64_t ps) {
+    const bool is_rank = timeline_.processes[timeline_.threads[in_.span.thread].process].world_size > 1;
+    candidates_.push_back({is_rank ? Cause::kCollectives : Cause::kLibraryWait,
+                           is_rank ? StepPart::kCollectives : StepPart::kLocks, ps, waits, /*moves=*/true});
   }
 
   // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.

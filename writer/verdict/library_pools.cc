@@ -47,11 +47,10 @@ std::vector<StringId> FindLibraryPools(const Timeline& timeline, const PythonTag
     if (wait.object != 0) site.objects[wait.object] += wait.end_ps - wait.start_ps;
   }
   const double total = static_cast<double>(LengthOf(spans));
-  const bool has_ranks = timeline.processes[timeline.threads[thread].process].world_size > 1;
   for (const auto& [call_site, site] : sites) {
     if (static_cast<double>(site.ps) < kLeastOfTime * total) continue;
     // All conditions of C++ have this call site: those of the ranks of a job, too.
-    if (has_ranks && ContainsAny(timeline.strings.Get(call_site), {"libstdc++"})) continue;
+    if (classes.has_peers() && ContainsAny(timeline.strings.Get(call_site), {"libstdc++"})) continue;
     if (BusyBeside(timeline, thread, site.waits).value_or(0) < kBusy || IsForGpu(gpu, site.waits)) continue;
     // What another thread waits for, too, is a lock.
     const auto most = std::ranges::max_element(site.objects, {}, [](const auto& entry) { return entry.second; });

@@ -187,7 +187,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
   const PythonTimeline& python = timeline.python;
   std::vector<PythonTag> of_function(python.functions.size());
   std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size()),
-      worker(python.functions.size()), text(python.functions.size());
+      worker(python.functions.size()), text(python.functions.size()), calls_module(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
     const std::string& path = timeline.strings.Get(python.functions[i].file);
     const std::string_view name = timeline.strings.Get(python.functions[i].name);
@@ -199,6 +199,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
     bootstrap[i] = IsBootstrap(file);
     worker[i] = BeginsWorker(file, name);
     text[i] = file == "<string>";
+    calls_module[i] = file.ends_with("/torch/nn/modules/module.py");
   }
   tags_.resize(python.stacks.size());
   own_.resize(python.stacks.size());
@@ -212,9 +213,11 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const bool known = stack.function < of_function.size();
     const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
     const PythonTag outer = stack.parent < i ? tags_[stack.parent] : PythonTag::kNone;
-    // The outermost tag decides: a barrier waits on a condition, and a loader on a queue.
-    tags_[i] = outer != PythonTag::kNone ? outer : tag;
     is_own_[i] = known && own_function[stack.function];
+    // The outermost tag decides: a barrier waits on a condition, and a loader on a queue. But the module that
+    // DistributedDataParallel.forward calls is the program's work.
+    const bool leaves = outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]));
+    tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;

@@ -29,6 +29,11 @@ Extremes ExtremesOf(const Timeline& timeline) {
   return found;
 }
 
+bool HasAllRanks(const Timeline& timeline) {
+  const auto known = std::ranges::count(timeline.by_rank, true, &RankReport::has_numbers);
+  return known >= std::max<int64_t>(timeline.world_size, static_cast<int64_t>(timeline.by_rank.size()));
+}
+
 std::string SharesText(const Extremes& ranks) {
   return StrCat("rank ", ranks.least->rank, " waits in collectives for ", HumanPercent(ranks.least->collectives_share),
                 " of its step, rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share));
@@ -43,6 +48,11 @@ void NameOther(const RankReport& slow, double share, Timeline* timeline) {
   verdict.share = share;
   verdict.advice = Advice::kOfCause;
   std::erase_if(verdict.where, [&](const Where& where) { return !same_places || where.role == WhereRole::kWaitedFor; });
+  const bool waits_too = slow.cause == Cause::kCollectives || slow.cause == Cause::kStraggler;
+  if (IsProblem(slow.cause) && !waits_too && !slow.verdict.empty()) {
+    verdict.blocker_cause = slow.cause;
+    verdict.facts.push_back(StrCat("rank ", slow.rank, ": ", slow.verdict));
+  }
   if (slow.busiest.function.empty()) return;
   Where where;
   where.role = WhereRole::kWaitedFor;
@@ -58,6 +68,9 @@ void NameOther(const RankReport& slow, double share, Timeline* timeline) {
 
 void JudgeRanks(Timeline* timeline) {
   const Extremes ranks = ExtremesOf(*timeline);
+  if (timeline->verdict.cause == Cause::kCollectives && !HasAllRanks(*timeline)) {
+    timeline->verdict.advice = Advice::kFewRanks;
+  }
   if (ranks.own == nullptr || ranks.most == ranks.least) return;
   const double most = ranks.most->collectives_share, least = ranks.least->collectives_share;
   if (!IsStraggler(most, least) || most - least < kLeastShareOfCause) return;
@@ -66,8 +79,14 @@ void JudgeRanks(Timeline* timeline) {
   const bool larger = IsProblem(verdict.cause) && verdict.cause != Cause::kCollectives && verdict.share > own;
   if (own - least >= kLeastShareOfCause && IsStraggler(own, least) && !larger) {
     NameOther(*ranks.least, own - least, timeline);
-  } else if (ranks.own == ranks.least && !IsProblem(verdict.cause)) {
+  } else if (ranks.own == ranks.least && (verdict.cause == Cause::kCollectives || !IsProblem(verdict.cause))) {
+    // Where it waits for others itself is not why they wait for it.
+    if (verdict.cause == Cause::kCollectives) {
+      verdict.where.clear();
+      if (verdict.busiest.has_value()) verdict.where.push_back(*verdict.busiest);
+    }
     verdict.cause = Cause::kStraggler;
+    verdict.advice = Advice::kOfCause;
     verdict.share = most - least;
     verdict.waiting_rank = ranks.most->rank;
   } else if (ranks.own != ranks.least) {

@@ -75,15 +75,16 @@ uint32_t CommandThread(const Timeline& timeline) {
   return kNoLine;
 }
 
-// How long a thread was seen to run Python or to wait in it, and how much CPU it used in that time.
+// How long a thread was seen to run Python or to wait in it, apart from imports, and how much CPU it used in that time.
 struct Activity {
   int64_t all_ps = 0, on_cpu_ps = 0;
   int64_t for_data_ps = 0;  // in waits for what other threads or processes prepare
-  int64_t for_end_ps = 0;   // in waits until another process has ended
+  int64_t for_end_ps = 0;   // in waits until another process has ended, or for another thread or a signal
 };
 Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const PythonTags& tags) {
   Activity activity;
   for (const PythonRun& run : thread.runs) {
+    if (tags.TagOf(run.stack) == PythonTag::kImport) continue;
     const int64_t length = run.to_ps - run.from_ps;
     activity.all_ps += length;
     if (run.samples > 0) activity.on_cpu_ps += length / run.samples * run.on_cpu;
@@ -96,6 +97,7 @@ Activity ActivityOf(const Timeline& timeline, const PythonThread& thread, const 
         activity.for_data_ps += length;
         break;
       case PythonTag::kChild:
+      case PythonTag::kThread:
         activity.for_end_ps += length;
         break;
       default:

@@ -100,10 +100,11 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   }
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
-  has_peers_ = std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; }) ||
-               std::ranges::any_of(timeline.threads, [](const Thread& thread) {
-                 return StartsWithAny(thread.name, {"gloo_tcp_loop", "pt_gloo_", "pt_nccl_"});
-               });
+  has_group_threads_ = std::ranges::any_of(timeline.threads, [](const Thread& thread) {
+    return StartsWithAny(thread.name, {"gloo_tcp_loop", "pt_gloo_", "pt_nccl_"});
+  });
+  has_peers_ = has_group_threads_ ||
+               std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; });
   for (const PythonFunction& function : timeline.python.functions) {
     are_backward_.push_back(std::string_view(timeline.strings.Get(function.name)).ends_with("_engine_run_backward"));
   }
@@ -129,12 +130,13 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
     // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable. Without a
-    // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo).
+    // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo). Work::wait of
+    // an asynchronous collective is no Python function.
     const bool of_cpp = is_condition && ContainsAny(site, {"libstdc++"});
     if ((of_cpp && has_backward_threads_) || IsInComputing(site) ||
         std::ranges::binary_search(pools_, event.call_site)) {
       *kind = WaitClass::kPool;
-    } else if (of_cpp && has_peers_ && IsInBackward(event.python)) {
+    } else if (of_cpp && (has_group_threads_ || (has_peers_ && IsInBackward(event.python)))) {
       *kind = WaitClass::kCollective;
     }
   } else if (*kind == WaitClass::kFile) {

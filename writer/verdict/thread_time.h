@@ -70,6 +70,8 @@ class WaitClasses {
   void AddPools(std::vector<StringId> call_sites);
   // Returns false if the event is neither a wait nor a GPU call.
   bool Classify(const Event& event, WaitClass* kind) const;
+  // Whether a process is one of several ranks, as its environment or the threads of a process group show.
+  bool has_peers() const { return has_peers_; }
   // Whether calls of the type wait for a lock that one thread holds at a time, or may do so.
   bool IsOwned(uint16_t type) const { return type < are_owned_.size() && are_owned_[type]; }
   bool MayBeOwned(uint16_t type) const { return type < may_be_owned_.size() && may_be_owned_[type]; }
@@ -81,7 +83,8 @@ class WaitClasses {
   std::vector<int> of_type_;                    // WaitClass; -1: none
   std::vector<bool> are_owned_, may_be_owned_;  // by type
   bool has_backward_threads_ = false;
-  bool has_peers_ = false;          // a process is one of several ranks
+  bool has_peers_ = false;
+  bool has_group_threads_ = false;  // of PyTorch's process groups
   std::vector<StringId> pools_;     // sorted
   std::vector<bool> are_backward_;  // by function of Python: PyTorch's backward pass
 };

@@ -15,6 +15,7 @@
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/gpu_time.h"
 #include "writer/verdict/library_pools.h"
+#include "writer/verdict/place_of_row.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/step_span.h"
 #include "writer/verdict/wait_parts.h"
@@ -85,6 +86,30 @@ std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t 
       span.basis == VerdictBasis::kLoop ? "outside of the loop" : "imports, and the interpreter's start and end");
 }
 
+// What the thread does after its last step, if that is long beside the steps: another rank hangs, or data is uneven.
+std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                       const StepSpan& span) {
+  constexpr int64_t kLongPs = 3'000'000'000'000;
+  if (span.basis != VerdictBasis::kSteps && span.basis != VerdictBasis::kTraining) return "";
+  const TimeSpan steps = {span.spans.front().start_ps, span.spans.back().end_ps};
+  const TimeSpan after = {steps.end_ps, TimeOf(timeline, timeline.threads[span.thread]).end_ps};
+  const int64_t length = after.end_ps - after.start_ps;
+  if (length < kLongPs || length * 2 < steps.end_ps - steps.start_ps || timeline.steps_in_detail) return "";
+  const ThreadTime time(timeline, classes, span.thread, {after});
+  Account account(tags);
+  for (const WaitSlice& wait : time.waits()) account.AddWait(PartOfWait(tags, wait), wait, wait.end_ps - wait.start_ps);
+  for (const auto& [stack, running] : time.running()) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+  std::string text = StrCat("after the last step: ", HumanTime(length));
+  const std::vector<AccountRow> rows = account.RowsOf([](const AccountRow&) { return true; });
+  if (rows.empty() || rows.front().ps * 4 < length) return text;
+  const auto place = PlaceOfRow(timeline, tags, WhereRole::kSpends, span.thread, rows.front(), length);
+  if (!place.has_value() || place->file == 0) return text;
+  return StrCat(text, ", ", HumanTime(rows.front().ps), " of it ",
+                place->doing.empty() ? "" : StrCat("in ", place->doing, " "), "at ",
+                PrintableUtf8(BaseName(timeline.strings.Get(place->file))),
+                place->line > 0 ? StrCat(":", place->line) : "");
+}
+
 }  // namespace
 
 Verdict MakeVerdict(const Timeline& timeline) {
@@ -108,6 +133,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const GpuTime gpu(timeline, process, span.spans);
   WaitClasses classes(timeline);
   classes.AddPools(FindLibraryPools(timeline, tags, classes, gpu, span.thread, span.spans));
+  if (std::string after = AfterSteps(timeline, tags, classes, span); !after.empty()) {
+    verdict.limits.push_back(std::move(after));
+  }
   const NativePlaces natives(timeline);
   const ThreadTime time(timeline, classes, span.thread, span.spans);
   if (gpu.is_cut()) {

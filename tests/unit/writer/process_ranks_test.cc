@@ -104,6 +104,43 @@ TEST_F(RanksTest, RanksOfOtherNodes_AreNotMissingHere) {
   EXPECT_THAT(timeline_.missing_ranks, ElementsAre(3));
 }
 
+TEST_F(RanksTest, RanksOfOtherNodes_AreElsewhereUnlessTheLauncherHasARank) {
+  ProcessFacts& process = Add(1, 100, 2, 8);
+  process.ranks["LOCAL_WORLD_SIZE"] = "2";
+  process.ranks["GROUP_RANK"] = "1";
+  Choose();
+  EXPECT_EQ(timeline_.ranks_elsewhere, 6);
+}
+
+// Lightning's own process is rank 0 and starts the others, with variables for them alone.
+TEST_F(RanksTest, ProgramThatStartsItselfForTheOtherRanks_IsRankZero) {
+  Add(1, 100, -1).arguments = {"python", "train.py"};
+  for (const int rank : {1, 2}) {
+    ProcessFacts& process = Add(static_cast<uint32_t>(rank) + 1, 100 + rank, -1);
+    process.parent_pid = 100;
+    process.arguments = {"/usr/bin/python", "/home/me/train.py"};
+    process.ranks = {{"LOCAL_RANK", std::to_string(rank)}, {"NODE_RANK", "0"}, {"WORLD_SIZE", "3"}};
+  }
+  for (auto& [identity, process] : facts_.processes) process.executable = "/usr/bin/python3.11";
+  EXPECT_THAT(Choose(), ElementsAre(1));
+  EXPECT_EQ(timeline_.rank, 0);
+  EXPECT_THAT(timeline_.further_ranks, ElementsAre(1, 2));
+  EXPECT_THAT(timeline_.missing_ranks, IsEmpty());
+}
+
+TEST_F(RanksTest, ProgramThatStartsAnotherOneForSomeRanks_HasNoRank) {
+  Add(1, 100, -1).arguments = {"python", "launch.py"};
+  for (const int rank : {1, 2}) {
+    ProcessFacts& process = Add(static_cast<uint32_t>(rank) + 1, 100 + rank, rank, 3);
+    process.parent_pid = 100;
+    process.arguments = {"python", "train.py"};
+  }
+  for (auto& [identity, process] : facts_.processes) process.executable = "/usr/bin/python3.11";
+  Choose();
+  EXPECT_EQ(timeline_.rank, 1);
+  EXPECT_THAT(timeline_.missing_ranks, ElementsAre(0));
+}
+
 TEST_F(RanksTest, NumberOfNodeThatCannotBe_MakesNoRanks) {
   ProcessFacts& process = Add(1, 100, 2, 16);
   process.ranks["LOCAL_WORLD_SIZE"] = "8";

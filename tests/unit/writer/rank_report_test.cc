@@ -76,6 +76,25 @@ TEST(SpeedsOf, RanksWithSteps_AreCompared) {
   EXPECT_EQ(SpeedsOf(reports).without_steps, 1u);
 }
 
+TEST(SpeedsOf, RanksWithWaits_AreComparedByThem) {
+  std::vector<RankReport> reports(3);
+  for (int rank = 0; rank < 3; ++rank) {
+    RankReport& report = reports[static_cast<size_t>(rank)];
+    report.rank = rank;
+    report.has_numbers = true;
+    report.median_step_ps = 10 + rank;
+    report.steps = static_cast<uint64_t>(50 - rank);
+  }
+  EXPECT_EQ(SpeedsOf(reports).fewest->rank, 2);
+  EXPECT_EQ(SpeedsOf(reports).most->rank, 0);
+  EXPECT_EQ(SpeedsOf(reports).waits_most, nullptr);
+  reports[0].collectives_share = 0.2;
+  EXPECT_EQ(SpeedsOf(reports).waits_most, nullptr) << "one has nothing to be compared with";
+  reports[1].collectives_share = 0.9;
+  EXPECT_EQ(SpeedsOf(reports).waits_most->rank, 1);
+  EXPECT_EQ(SpeedsOf(reports).waits_least->rank, 0);
+}
+
 // The last step of a part of the time is not the last before the rank ended.
 TEST(RankReportsTest, StepsOfAPart_HaveNoLastNumber) {
   for (const bool in_part : {true, false}) {

@@ -83,6 +83,43 @@ TEST(JudgeRanks, OwnProblemOfTheSlowRank_StaysItsCause) {
   EXPECT_THAT(timeline.verdict.facts, SizeIs(1)) << "why it is slow, and that others wait for it";
 }
 
+TEST(JudgeRanks, ProblemOfTheSlowRank_IsTheRemedy) {
+  Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
+  timeline.by_rank[2].cause = Cause::kSlowLoader;
+  timeline.by_rank[2].verdict = "69 % of the step: waits for the data loader, at data.py:7 read";
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
+  EXPECT_TRUE(NextStep(timeline.verdict).starts_with("do less work for each sample in the loader"));
+  EXPECT_EQ(timeline.verdict.facts[0], "rank 2: " + timeline.by_rank[2].verdict);
+  // It waits for others as well: that is no remedy.
+  Timeline waits = Make({0.5, 0.9, 0.4}, Cause::kCollectives, 0.9);
+  waits.by_rank[2].cause = Cause::kCollectives;
+  waits.by_rank[2].verdict = "40 % of the step: waits for collectives";
+  JudgeRanks(&waits);
+  EXPECT_TRUE(NextStep(waits.verdict).starts_with("give each process the same amount of work"));
+}
+
+// 43 % of its own steps are such waits, and 82 % of the other's.
+TEST(JudgeRanks, SlowRankThatWaitsAsWell_IsTheOneThatOthersWaitFor) {
+  Timeline timeline = Make({0.82, 0.43}, Cause::kCollectives, 0.43);
+  timeline.verdict.busiest = timeline.verdict.where[0];
+  timeline.verdict.busiest->line = 18;
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
+  EXPECT_EQ(VerdictSentence(timeline), "39 % of rank 0's step: waits for rank 1");
+  ASSERT_THAT(timeline.verdict.where, SizeIs(1));
+  EXPECT_EQ(timeline.verdict.where[0].line, 18);
+}
+
+TEST(JudgeRanks, RanksThatWereNotRecorded_MayBeTheSlowOnes) {
+  for (const int world : {1, 3, 4}) {
+    Timeline timeline = Make({0.5, 0.6, 0.45}, Cause::kCollectives, 0.6);
+    timeline.world_size = world;
+    JudgeRanks(&timeline);
+    EXPECT_EQ(timeline.verdict.advice == Advice::kFewRanks, world == 4);
+  }
+}
+
 TEST(JudgeRanks, LargerProblemOfItsOwn_Stays) {
   Timeline timeline = Make({0.5, 0.3, 0.02}, Cause::kSlowLoader, 0.6);
   JudgeRanks(&timeline);

@@ -796,5 +796,38 @@ TEST_F(TorchStepsTest, SeveralProcesses_ProcessOfInterestIsPreferred) {
   EXPECT_EQ(Find().steps.size(), 4u);
 }
 
+// An elastic launcher starts a rank again after a failure.
+TEST_F(TorchStepsTest, RankStartedAgain_StepsAreOfItsLastProcess) {
+  timeline.processes.resize(2);
+  for (int i = 0; i < 2; ++i) {
+    timeline.processes[static_cast<size_t>(i)].rank = 0;
+    timeline.processes[static_cast<size_t>(i)].pid = 100 + i;
+  }
+  Train(30);
+  timeline.processes[0].end_ps = now;
+  Idle(1000);
+  timeline.processes[1].start_ps = now;
+  on = Thread(1);
+  Train(20);
+  EXPECT_EQ(Find().steps.size(), 20u);
+  timeline.processes[1].rank = 1;
+  EXPECT_EQ(Find().steps.size(), 30u) << "another rank is no later attempt";
+  timeline.processes[1].rank = 0;
+  timeline.processes[1].start_ps = timeline.processes[0].end_ps - 1;
+  EXPECT_EQ(Find().steps.size(), 30u) << "it ran beside the first";
+}
+
+TEST_F(TorchStepsTest, LastProcessOfARankThatHardlyBegan_IsNotTheOne) {
+  timeline.processes.resize(2);
+  for (Process& process : timeline.processes) process.rank = 0;
+  timeline.processes[1].pid = 1;
+  Train(60);
+  timeline.processes[0].end_ps = now;
+  timeline.processes[1].start_ps = now;
+  on = Thread(1);
+  Train(4);
+  EXPECT_EQ(Find().steps.size(), 60u);
+}
+
 }  // namespace
 }  // namespace tbprof

@@ -115,7 +115,7 @@ TEST(Verdict, NativeWorkBesideALargeWait_SaysNotThatNoWaitIsLarge) {
     });
     const Verdict verdict = maker.Make();
     EXPECT_EQ(verdict.cause, Cause::kOperations);
-    EXPECT_EQ(NextStep(verdict.cause, verdict.advice).find("no wait is large") != std::string_view::npos, blocked == 0);
+    EXPECT_EQ(NextStep(verdict).find("no wait is large") != std::string_view::npos, blocked == 0);
   }
 }
 
@@ -220,12 +220,25 @@ TEST(Verdict, OwnProcesses_AreNotCalledADataLoader) {
     const Verdict verdict = maker.Make();
     EXPECT_EQ(CauseTitle(verdict.cause, verdict.advice),
               of_loader ? "waits for the data loader" : "waits for its worker processes");
-    EXPECT_EQ(NextStep(verdict.cause, verdict.advice).find("num_workers") != std::string_view::npos, of_loader);
+    EXPECT_EQ(NextStep(verdict).find("num_workers") != std::string_view::npos, of_loader);
   }
 }
 
-TEST(Verdict, LockOfALibrarysOwn_IsTheLibrarysWork) {
+// JAX and TensorFlow wait for other processes in locks of their own.
+TEST(Verdict, LockOfALibrarysOwn_IsItsWorkOnlyIfItsThreadsAreBusy) {
+  for (const int world : {1, 2}) {
+    Maker idle;
+    idle.timeline.processes[0].world_size = world;
+    idle.EachStep(60 * kMs, [&](int64_t at) { idle.Block(at, 60 * kMs, idle.in_main, BlockedIn::kFutex); });
+    const bool is_rank = world > 1;
+    idle.Expect(is_rank ? Cause::kCollectives : Cause::kLibraryWait,
+                is_rank ? StepPart::kCollectives : StepPart::kLocks, 0.6);
+    EXPECT_EQ(idle.PlaceOf(idle.Make().where[0]), "train.py:10");
+  }
   Maker maker;
+  const uint32_t pool = maker.Thread("pool");
+  std::erase_if(maker.timeline.python.threads, [&](const PythonThread& of) { return of.thread == pool; });
+  maker.timeline.usage[pool].points = {{}, {maker.timeline.duration_ps, maker.timeline.duration_ps * 2 / 3}};
   maker.EachStep(60 * kMs, [&](int64_t at) { maker.Block(at, 60 * kMs, maker.in_main, BlockedIn::kFutex); });
   maker.Expect(Cause::kOperations, StepPart::kOperations, 1);
   // If waits for locks are not recorded, the lock may be any lock.
@@ -519,6 +532,44 @@ TEST(Verdict, BackwardPassOfARank_WaitsForTheOthers) {
   }
 }
 
+// torch.multiprocessing gives its processes no rank in their environment, and Work::wait is no Python function.
+TEST(Verdict, ThreadsOfAProcessGroup_ShowThatAProcessHasPeers) {
+  Maker maker;
+  maker.Thread("pt_gloo_runloop");
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kCondition, at, 80 * kMs, maker.in_main, 0x10,
+               "std::condition_variable::wait(std::unique_lock<std::mutex>&) (libstdc++.so.6.0.30)");
+  });
+  maker.Expect(Cause::kCollectives, StepPart::kCollectives, 0.8);
+}
+
+// DistributedDataParallel.forward calls the module of the program.
+TEST(Verdict, ModuleBelowDistributedDataParallel_IsNoCollective) {
+  for (const char* file : {kOwn, "/x/site-packages/torch/nn/modules/linear.py"}) {
+    Maker maker;
+    const uint32_t ddp = maker.Stack(maker.in_main, "/x/site-packages/torch/nn/parallel/distributed.py",
+                                     "DistributedDataParallel.forward", 1700);
+    const uint32_t call = maker.Stack(ddp, "/x/site-packages/torch/nn/modules/module.py", "Module._call_impl", 1750);
+    const uint32_t module = maker.Stack(call, file, "forward", 13);
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kNap, at, 60 * kMs, module); });
+    maker.Expect(Cause::kSleep, StepPart::kSleep, 0.6);
+  }
+}
+
+// A training that hangs after its last step.
+TEST(Verdict, LongTimeAfterTheSteps_IsALimit) {
+  Maker maker;
+  EXPECT_THAT(maker.Make().limits, testing::Not(testing::Contains(testing::StartsWith("after the last step"))));
+  const int64_t end = maker.timeline.duration_ps;
+  maker.timeline.duration_ps = maker.timeline.threads[maker.main].end_ps = end + 20'000 * kMs;
+  const uint32_t barrier =
+      maker.Stack(maker.in_main, "/x/site-packages/torch/distributed/distributed_c10d.py", "barrier", 4800);
+  maker.Wait(maker.main, kCondition, end, 15'000 * kMs, barrier);
+  EXPECT_THAT(maker.Make().limits, testing::Contains(testing::AllOf(testing::StartsWith("after the last step: 20.0 s"),
+                                                                    testing::HasSubstr("15.0 s of it in "),
+                                                                    testing::HasSubstr("train.py:10"))));
+}
+
 // Whether a poll that was not drawn found something is not known.
 TEST(Verdict, PollThatIsNotDrawn_IsNoSleep) {
   Maker maker;
@@ -541,7 +592,11 @@ TEST(Verdict, Files_AdviceDependsOnTheCall) {
                    [&, type = type](int64_t at) { maker.Wait(maker.main, type, at, 60 * kMs, maker.in_main, 7); });
     maker.Expect(Cause::kDisk, StepPart::kDisk, 0.6);
     EXPECT_EQ(maker.Make().advice, advice);
-    EXPECT_NE(NextStep(Cause::kDisk, advice), NextStep(Cause::kDisk, Advice::kOfCause));
+    Verdict of_cause;
+    of_cause.cause = Cause::kDisk;
+    Verdict of_call = of_cause;
+    of_call.advice = advice;
+    EXPECT_NE(NextStep(of_call), NextStep(of_cause));
   }
 }
 
