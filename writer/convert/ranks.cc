@@ -22,9 +22,9 @@ void Ranks::GiveRankToStarter() {
   const ProcessFacts* other = nullptr;     // a rank that its starter may join
   std::map<int32_t, std::string> started;  // names of programs, by the pid of the starter
   for (const auto& [identity, process] : facts_->processes) {
-    const int rank = OwnRankOf(process).rank;
-    if (rank == 0) return;
-    if (rank < 0 || process.forked) continue;
+    const RankFacts facts = OwnRankOf(process);
+    if (facts.rank == 0 || facts.local_rank == 0) return;
+    if (facts.rank < 0 || process.forked || process.arguments.empty()) continue;
     started[process.parent_pid] = ProcessName(process.executable, process.arguments);
     other = &process;
   }
@@ -32,7 +32,8 @@ void Ranks::GiveRankToStarter() {
   ProcessFacts* starter = nullptr;
   for (auto& [identity, process] : facts_->processes) {
     const auto name = started.find(process.pid);
-    if (process.forked || name == started.end() || OwnRankOf(process).rank >= 0) continue;
+    if (process.forked || process.arguments.empty() || name == started.end()) continue;
+    if (OwnRankOf(process).rank >= 0) continue;
     if (ProcessName(process.executable, process.arguments) != name->second) continue;
     if (starter != nullptr && starter->pid != process.pid) return;
     starter = &process;

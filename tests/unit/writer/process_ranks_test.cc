@@ -128,6 +128,23 @@ TEST_F(RanksTest, ProgramThatStartsItselfForTheOtherRanks_IsRankZero) {
   EXPECT_THAT(timeline_.missing_ranks, IsEmpty());
 }
 
+// With --record-argv=no, torchrun and its ranks are one program. On the second node there is no rank 0.
+TEST_F(RanksTest, ProgramWithoutArguments_IsNoRank) {
+  for (const bool names_arguments : {false, true}) {
+    facts_.processes.clear();
+    Add(1, 100, -1);
+    Add(2, 101, 2).ranks["LOCAL_RANK"] = "0";
+    Add(3, 102, 3).ranks["LOCAL_RANK"] = "1";
+    for (auto& [identity, process] : facts_.processes) {
+      process.parent_pid = 100;
+      process.executable = "/usr/bin/python3.11";
+      if (names_arguments) process.arguments = {"python", "train.py"};
+    }
+    Choose();
+    EXPECT_EQ(timeline_.rank, 2) << names_arguments;
+  }
+}
+
 TEST_F(RanksTest, ProgramThatStartsAnotherOneForSomeRanks_HasNoRank) {
   Add(1, 100, -1).arguments = {"python", "launch.py"};
   for (const int rank : {1, 2}) {
