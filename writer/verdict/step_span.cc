@@ -343,9 +343,11 @@ StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t
   span.spans = python == nullptr ? std::vector<TimeSpan>{whole} : WithoutImports(*python, tags, of_interpreter, whole);
   std::erase_if(span.spans, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
   if (span.spans.empty()) {
-    // A script that also starts a short program of Python.
+    // A script that also starts a short program of Python; not a wrapper (`timeout`), which waits for it all the time.
     if (const uint32_t command = CommandThread(timeline); command != kNoLine && command != span.thread) {
-      return SpanOfThread(timeline, tags, command);
+      const TimeSpan of_command = TimeOf(timeline, timeline.threads[command]);
+      const bool is_short = (whole.end_ps - whole.start_ps) * 2 < of_command.end_ps - of_command.start_ps;
+      if (is_short) return SpanOfThread(timeline, tags, command);
     }
     span.reason = "the main thread did nothing but import";
     return span;

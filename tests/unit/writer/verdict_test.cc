@@ -1424,5 +1424,24 @@ TEST(Verdict, ImportsAlone_AreNoWork) {
   EXPECT_EQ(verdict.reason, "the main thread did nothing but import");
 }
 
+// `timeout` and other wrappers wait for the program all the time. A script may start a short program of Python.
+TEST(Verdict, WrapperOfAProgramThatOnlyImports_IsNotJudgedInItsPlace) {
+  for (const bool is_wrapper : {true, false}) {
+    OnePass maker;
+    std::erase_if(maker.timeline.python.threads[maker.main].runs,
+                  [&](const PythonRun& run) { return run.stack == maker.in_main; });
+    const int64_t end = maker.timeline.threads[maker.main].end_ps;
+    if (!is_wrapper) maker.timeline.duration_ps = 3 * end;
+    maker.timeline.processes[0].is_command = false;
+    const uint32_t wrapper = maker.Process(1, -1);
+    maker.timeline.processes[wrapper].is_command = true;
+    maker.timeline.processes[0].parent = static_cast<int>(wrapper);
+    const uint32_t thread = maker.Thread("", true, wrapper);
+    std::erase_if(maker.timeline.python.threads, [&](const PythonThread& of) { return of.thread == thread; });
+    maker.Wait(thread, kNap, 0, maker.timeline.duration_ps, 0);
+    EXPECT_EQ(CauseName(maker.Make().cause), is_wrapper ? "unknown" : "sleep");
+  }
+}
+
 }  // namespace
 }  // namespace tbprof
