@@ -49,6 +49,7 @@ std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<si
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kOwnProcesses) return "waits for its worker processes";
+  if (advice == Advice::kServes) return "waits for clients";
   return advice == Advice::kStdin ? "waits for its standard input" : TextOf(cause).title;
 }
 bool IsProblem(Cause cause) { return TextOf(cause).problem; }

@@ -23,18 +23,17 @@ bool HasALine(const std::vector<AccountRow>& rows) {
 }
 
 // By the call that takes most of the time.
-Advice OfCall(const Timeline& timeline, const std::vector<AccountRow>& rows) {
-  if (rows.empty() || rows.front().doing < 0) return Advice::kOfCause;
-  switch (static_cast<WaitClass>(rows.front().doing)) {
+Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
+  if (inputs.rows.empty() || inputs.rows.front().doing < 0) return Advice::kOfCause;
+  switch (static_cast<WaitClass>(inputs.rows.front().doing)) {
     case WaitClass::kFileRead:
       return Advice::kReads;
     case WaitClass::kFileSync:
       return Advice::kSyncs;
     default: {
       // A server waits in poll, and accept only takes what has come.
-      const bool serves = std::ranges::any_of(rows, [&](const AccountRow& row) {
-        return row.doing >= 0 && timeline.types[row.type].name.starts_with("accept");
-      });
+      const bool serves = std::ranges::any_of(
+          inputs.waits, [&](const WaitSlice& wait) { return timeline.types[wait.type].name.starts_with("accept"); });
       return serves ? Advice::kServes : Advice::kOfCause;
     }
   }
@@ -56,7 +55,7 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
   switch (inputs.cause) {
     case Cause::kDisk:
     case Cause::kNetwork:
-      return OfCall(timeline, inputs.rows);
+      return OfCall(timeline, inputs);
     case Cause::kChild: {
       if (inputs.of_stdin) return Advice::kStdin;
       const auto children = std::ranges::count(timeline.processes, static_cast<int>(inputs.process), &Process::parent);

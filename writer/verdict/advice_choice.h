@@ -21,8 +21,9 @@ struct AdviceInputs {
   uint64_t steps = 0;            // 0: not known
   bool has_blocker = false;      // and it has a place
   bool workers_want_gil = false;
-  bool has_large_wait = false;  // of any cause
-  bool of_stdin = false;        // most of the time is in reads of standard input
+  bool has_large_wait = false;   // of any cause
+  bool of_stdin = false;         // most of the time is in reads of standard input
+  std::vector<WaitSlice> waits;  // of the rows
 };
 
 Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs);

@@ -97,7 +97,7 @@ class Chooser {
     verdict_.advice = ChooseAdvice(
         timeline_, {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process,
                     verdict_.steps, has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil,
-                    ShareOf(LargestWaitPs()) >= kLeastShare, IsOfStdin(WaitsOf(best->rows))});
+                    ShareOf(LargestWaitPs()) >= kLeastShare, IsOfStdin(WaitsOf(best->rows)), WaitsOf(best->rows)});
   }
 
  private:

@@ -33,10 +33,10 @@ int ClassOf(const EventType& type) {
     case EventFamily::kProcess:
       return StartsWithAny(name, {"wait"}) ? is(WaitClass::kChild) : -1;
     case EventFamily::kIo:
-      if (ContainsAny(name, {"recv", "send", "connect"}) && !name.starts_with("sendfile"))
+      if (ContainsAny(name, {"recv", "send", "connect", "accept"}) && !name.starts_with("sendfile"))
         return is(WaitClass::kSocket);
       if (ContainsAny(name, {"sync"})) return is(WaitClass::kFileSync);
-      if (ContainsAny(name, {"poll", "select", "accept"})) return is(WaitClass::kPoll);
+      if (ContainsAny(name, {"poll", "select"})) return is(WaitClass::kPoll);
       return is(ContainsAny(name, {"read"}) ? WaitClass::kFileRead : WaitClass::kFile);
     case EventFamily::kGpu:
       if (name.starts_with("nccl")) return is(WaitClass::kCollective);
@@ -185,8 +185,8 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     });
   };
   ForEachCall(timeline.threads[thread], take);
-  // A poll of an event loop that is followed soon by a read from a socket was a wait for that socket, unless the loop
-  // was only woken. A poll that found nothing was a sleep.
+  // A poll of an event loop that is followed soon by a read from a socket, or by accept, was a wait for that socket,
+  // unless the loop was only woken. A poll that found nothing was a sleep.
   for (size_t i = 0; i < waits_.size(); ++i) {
     if (waits_[i].kind != WaitClass::kPoll) continue;
     waits_[i].is_poll = true;
@@ -198,7 +198,8 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     const WaitSlice& next = waits_[i + 1];
     const bool reads = ContainsAny(timeline.types[next.type].name, {"recv", "read"});
     const bool wakes = results[i + 1] > 0 && results[i + 1] <= kMostToWake;
-    if (reads && !wakes && (next.kind == WaitClass::kSocket || next.kind == WaitClass::kPipe)) {
+    const bool accepts = StartsWithAny(timeline.types[next.type].name, {"accept"});
+    if (((reads && !wakes) || accepts) && (next.kind == WaitClass::kSocket || next.kind == WaitClass::kPipe)) {
       waits_[i].kind = next.kind;
     }
   }

@@ -19,6 +19,7 @@
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/step_span.h"
 #include "writer/verdict/wait_parts.h"
+#include "writer/verdict/worker_waits.h"
 
 namespace tbprof {
 namespace {
@@ -152,6 +153,10 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   verdict.part_ps[static_cast<size_t>(StepPart::kRest)] += verdict.total_ps - sum;
   ChooseCause({timeline, tags, classes, natives, span, time, gpu, usage, account}, &verdict);
+  if (verdict.advice == Advice::kServes) {
+    auto work = WorkForClients(timeline, tags, classes, span.thread, span.spans);
+    if (work.has_value()) verdict.where.push_back(*std::move(work));
+  }
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
   }

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "writer/verdict/account.h"
+#include "writer/verdict/place_of_row.h"
+
 namespace tbprof {
 
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
@@ -30,6 +33,33 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes,
   if (all <= 0) return {};
   const auto share = [all](int64_t part) { return static_cast<double>(part) / static_cast<double>(all); };
   return {share(for_gil), share(for_locks)};
+}
+
+std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                                    uint32_t thread, const std::vector<TimeSpan>& spans) {
+  constexpr double kLeastOfPlace = 0.25;
+  Account account(tags);
+  size_t threads = 0;
+  uint32_t first = thread;
+  for (const PythonThread& python : timeline.python.threads) {
+    const uint32_t other = python.thread;
+    if (other >= timeline.threads.size() || other == thread) continue;
+    if (timeline.threads[other].process != timeline.threads[thread].process) continue;
+    const ThreadTime time(timeline, classes, other, spans);
+    for (const WaitSlice& wait : time.waits()) {
+      if (tags.TagOf(wait.stack) == PythonTag::kQueueGet) continue;
+      account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
+    }
+    for (const auto& [stack, running] : time.running()) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+    if (threads++ == 0) first = other;
+  }
+  const std::vector<AccountRow> rows = account.RowsOf([](const AccountRow&) { return true; });
+  int64_t all_ps = 0;
+  for (const AccountRow& row : rows) all_ps += row.ps;
+  if (all_ps <= 0 || static_cast<double>(rows.front().ps) < kLeastOfPlace * static_cast<double>(all_ps)) return {};
+  std::optional<Where> where = PlaceOfRow(timeline, tags, WhereRole::kWaitedFor, first, rows.front(), all_ps);
+  if (where.has_value()) where->alike = threads - 1;
+  return where;
 }
 
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "writer/timeline/time_span.h"
@@ -24,6 +25,11 @@ struct WorkerWaits {
 // `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process.
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                            const std::vector<TimeSpan>& spans);
+
+// What the threads of a server do for its clients, apart from waits for the next request: where they spend most of
+// their time together. Nothing: no such thread was seen to do anything.
+std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                                    uint32_t thread, const std::vector<TimeSpan>& spans);
 
 // The number of other threads of the process that often wait for the same lock.
 size_t OthersThatWaitFor(const Timeline& timeline, const WaitClasses& classes, uint32_t thread, uint64_t object);

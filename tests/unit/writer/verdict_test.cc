@@ -631,6 +631,30 @@ TEST(Verdict, WaitForClients_IsNoRequestThatIsSentLate) {
   EXPECT_EQ(verdict.advice, Advice::kServes);
 }
 
+// A server polls, and accept takes at once what has come. What its threads do for the clients is named.
+TEST(Verdict, ServerWithAThreadPerRequest_NamesTheirWork) {
+  Maker maker;
+  maker.timeline.types.push_back({"accept4", EventFamily::kIo});
+  const auto accept = static_cast<uint16_t>(maker.timeline.types.size() - 1);
+  const uint32_t predict = maker.Stack(0, "/home/me/serve.py", "predict", 14);
+  const uint32_t get = maker.Stack(predict, "/usr/lib/python3.12/queue.py", "Queue.get", 9);
+  int step = 0;
+  maker.EachStep(60 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kPoll, at, 59 * kMs, maker.in_main);
+    maker.timeline.threads[maker.main].events.back().value = 1;
+    maker.Wait(maker.main, accept, at + 59 * kMs, kMs, maker.in_main, 7);
+    if (step++ >= 3) return;
+    const uint32_t request = maker.Thread("request");
+    maker.Wait(request, kSemaphore, at, 20 * kMs, predict, 0x55);
+    maker.Wait(request, kSemaphore, at + 20 * kMs, 40 * kMs, get, 0x66);  // idle
+  });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseName(verdict.cause), "network") << verdict.reason;
+  EXPECT_EQ(CauseTitle(verdict.cause, verdict.advice), "waits for clients");
+  maker.ExpectBlocker("serve.py:14");
+  EXPECT_EQ(verdict.where.back().alike, 2u);
+}
+
 // A child that lives as long as its parent is not one that is started again and again.
 TEST(Verdict, Children_AdviceDependsOnTheirNumber) {
   for (const auto& [children, advice] : {std::pair{1, Advice::kFewChildren}, {20, Advice::kOfCause}}) {
