@@ -20,6 +20,7 @@
 
 #include "writer/timeline/conserved.h"
 #include "writer/timeline/step_amounts.h"
+#include "writer/timeline/step_change.h"
 #include "writer/timeline/time_span.h"
 #include "writer/timeline/timeline_core.h"
 #include "writer/timeline/timeline_gpu.h"
@@ -404,10 +405,12 @@ struct RankReport {
   int64_t heap_peak_bytes = -1;                    // the highest peak of a process, until the window's close
   std::vector<std::string> memory, memory_growth;  // what its memory holds, and how it grows, as sentences
   double own_cost_seconds = 0;
-  std::string verdict;            // the rank's own, as a sentence
-  Cause cause = Cause::kUnknown;  // of its verdict
-  double collectives_share = -1;  // share of its steps in waits for other ranks; -1: not known
-  RankPlace busiest;              // where its steps spend most, apart from those waits
+  std::string verdict;               // the rank's own, as a sentence
+  Cause cause = Cause::kUnknown;     // of its verdict
+  double collectives_share = -1;     // share of its steps in waits for other ranks; -1: not known
+  RankPlace busiest;                 // where its steps spend most, apart from those waits
+  std::string step_change;           // how the length of its steps changed, as a sentence; empty: it did not
+  bool change_is_of_others = false;  // that change is in waits for other ranks
 };
 
 // A loop around the steps or within them.
@@ -478,6 +481,7 @@ struct Timeline {
   bool steps_in_detail = false;  // searched in `full_detail` only, which is a part of the window
   std::string steps_unknown;     // for kWholeCapture: the reason
   std::vector<StepLoop> step_loops;
+  StepChange step_change;
 
   PythonTimeline python;
   NativeTimeline native;
