@@ -36,6 +36,7 @@
 #include "writer/outputs/end_block.h"
 #include "writer/outputs/memory_text.h"
 #include "writer/outputs/outputs.h"
+#include "writer/outputs/step_change_text.h"
 #include "writer/outputs/summary.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/steps/step_detector.h"
@@ -63,6 +64,8 @@ void PrintPublishing(bool publishing) { Print({{"publishing", publishing}}); }
 
 void AddSentences(const Timeline& timeline, RankReport* report) {
   report->verdict = VerdictSentence(timeline);
+  constexpr size_t kColumns = 84;  // of a terminal's 100, less `tbprof: rank 0: `
+  report->step_change = StepChangeText(timeline, kColumns);
   MemoryText memory = MemoryOf(timeline);
   report->memory = std::move(memory.levels);
   report->memory_growth = std::move(memory.growth);

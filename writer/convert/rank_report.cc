@@ -56,6 +56,7 @@ void FillWaits(const Timeline& timeline, RankReport* report) {
 void FillVerdict(const Timeline& timeline, RankReport* report) {
   const Verdict& verdict = timeline.verdict;
   report->cause = verdict.cause;
+  report->change_is_of_others = timeline.step_change.part == StepPart::kCollectives;
   if (verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining) {
     report->collectives_share = verdict.ShareOf(StepPart::kCollectives);
   }

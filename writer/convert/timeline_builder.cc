@@ -45,6 +45,7 @@
 #include "writer/spool/spool_facts.h"
 #include "writer/steps/step_evidence.h"
 #include "writer/timeline/event_size.h"
+#include "writer/verdict/step_change.h"
 #include "writer/verdict/verdict.h"
 
 namespace tbprof {
@@ -99,6 +100,7 @@ class Builder {
     AddDeviceMemory();
     MeasureStepAmounts(&timeline_);
     timeline_.verdict = MakeVerdict(timeline_);
+    timeline_.step_change = FindStepChange(timeline_);
     FillRankReport(&timeline_);
     return std::move(timeline_);
   }

@@ -6,6 +6,7 @@
 
 #include "writer/convert/input_wait.h"
 #include "writer/outputs/memory_text.h"
+#include "writer/outputs/step_change_text.h"
 #include "writer/outputs/summary_core.h"
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
@@ -40,6 +41,7 @@ Section Lead(const Timeline& timeline, size_t columns) {
   // Names the option with which they become known.
   const bool whole = timeline.step_source == StepSource::kWholeCapture;
   out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps, Style::kPlain, whole});
+  if (std::string change = StepChangeOfRanks(timeline, columns); !change.empty()) out.push_back({std::move(change)});
   out.push_back({StrCat(BlockerLabel(timeline), VerdictBlocker(timeline))});
   return out;
 }

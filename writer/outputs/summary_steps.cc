@@ -10,6 +10,7 @@
 
 #include "writer/base/utf8.h"
 #include "writer/convert/input_wait.h"
+#include "writer/outputs/step_change_text.h"
 #include "writer/outputs/summary_values.h"
 
 namespace tbprof {
@@ -136,6 +137,7 @@ Json StepsJson(const Timeline& timeline) {
           {"median_s", known(any ? Seconds(lengths[lengths.size() / 2]) : 0)},
           {"longest_s", known(any ? Seconds(lengths.back()) : 0)},
           {"mean_s", known(any ? sum / static_cast<double>(lengths.size()) : 0)},
+          {"change", StepChangeJson(timeline)},
           {"distribution", DistributionJson(lengths)},
           {"list", ListJson(timeline)},
           {"list_omitted", timeline.steps.size() > kMaxListedSteps ? timeline.steps.size() : 0},

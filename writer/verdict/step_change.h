@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Finds a lasting change of the length of the steps, and what takes the additional time.
+//
+// Process: converter. A pure function of the timeline.
+#ifndef TBPROF_WRITER_VERDICT_STEP_CHANGE_H_
+#define TBPROF_WRITER_VERDICT_STEP_CHANGE_H_
+
+#include "writer/timeline/timeline.h"
+
+namespace tbprof {
+
+// Of kind kNone if there is none, or if the steps are too uncertain.
+StepChange FindStepChange(const Timeline& timeline);
+
+}  // namespace tbprof
+
+#endif  // TBPROF_WRITER_VERDICT_STEP_CHANGE_H_
