@@ -49,12 +49,24 @@ struct VerdictAnswer {
   std::vector<std::string> facts, limits;
 };
 
+// A lasting change of the length of the steps.
+struct ChangeAnswer {
+  std::string text, kind, part, file, function, line_part;  // empty: not known; `text`: there is none
+  bool slower = false;
+  double at_s = 0, before_s = 0, after_s = 0;
+  std::optional<double> until_s, part_s, line_s, line_part_s;
+  int64_t step = 0;
+  uint64_t steps_before = 0, steps_after = 0;
+  std::optional<int64_t> line;
+};
+
 struct StepsAnswer {
   bool known = false;
   std::string unknown_because, source;
   std::optional<uint64_t> count, irregular;
   std::optional<double> irregular_s, median_s, mean_s, shortest_s, longest_s, confidence, input_wait_share;
   std::optional<double> searched_from_s, searched_to_s;  // the part in which steps were searched; neither: in all
+  ChangeAnswer change;
 };
 
 struct PythonRow {

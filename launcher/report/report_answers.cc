@@ -102,6 +102,29 @@ VerdictAnswer ReadVerdict(const Fields& fields) {
   return verdict;
 }
 
+ChangeAnswer ReadChange(const Fields& fields) {
+  ChangeAnswer change;
+  change.text = fields.Text("text");
+  change.kind = fields.Text("kind");
+  change.slower = fields.Flag("slower").value_or(false);
+  change.at_s = fields.Seconds("at_s");
+  change.until_s = fields.Number("until_s");
+  change.step = fields.Integer("step").value_or(0);
+  change.before_s = fields.Seconds("before_s");
+  change.after_s = fields.Seconds("after_s");
+  change.steps_before = fields.Count("steps_before").value_or(0);
+  change.steps_after = fields.Count("steps_after").value_or(0);
+  change.part = fields.Text("part");
+  change.part_s = fields.Number("part_s");
+  change.file = fields.Text("file");
+  change.line = fields.Integer("line");
+  change.function = fields.Text("function");
+  change.line_s = fields.Number("line_s");
+  change.line_part = fields.Text("line_part");
+  change.line_part_s = fields.Number("line_part_s");
+  return change;
+}
+
 StepsAnswer ReadSteps(const Fields& fields) {
   StepsAnswer steps;
   steps.known = fields.Flag("known").value_or(false);
@@ -116,6 +139,7 @@ StepsAnswer ReadSteps(const Fields& fields) {
   steps.longest_s = fields.Number("longest_s");
   steps.confidence = fields.Number("confidence");
   steps.input_wait_share = fields.Number("input_wait_share");
+  steps.change = ReadChange(fields.Object("change"));
   steps.searched_from_s = fields.Number("searched_from_s");
   steps.searched_to_s = fields.Number("searched_to_s");
   return steps;

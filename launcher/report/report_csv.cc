@@ -87,6 +87,20 @@ void AddVerdict(const Report& report, Writer* out) {
               .calls = report.steps.count,
               .total_s = report.steps.median_s});
   }
+  if (const ChangeAnswer& change = report.steps.change; !change.text.empty()) {
+    out->Add({.section = "steps",
+              .process = report.process,
+              .name = "before the change",
+              .calls = change.steps_before,
+              .total_s = change.before_s});
+    out->Add({.section = "steps",
+              .process = report.process,
+              .name = "after the change",
+              .file = change.file,
+              .line = change.line,
+              .calls = change.steps_after,
+              .total_s = change.after_s});
+  }
 }
 
 void AddLines(std::string_view section, const std::string& process, const std::vector<PythonRow>& rows, Writer* out) {

@@ -47,6 +47,28 @@ OrderedJson VerdictJson(const Report& report) {
           {"limits", verdict.limits}};
 }
 
+OrderedJson ChangeJson(const ChangeAnswer& change) {
+  if (change.text.empty()) return nullptr;
+  return {{"text", change.text},
+          {"kind", change.kind},
+          {"slower", change.slower},
+          {"at_s", change.at_s},
+          {"until_s", OrNull(change.until_s)},
+          {"step", change.step},
+          {"before_s", change.before_s},
+          {"after_s", change.after_s},
+          {"steps_before", change.steps_before},
+          {"steps_after", change.steps_after},
+          {"part", OrNull(change.part)},
+          {"part_s", OrNull(change.part_s)},
+          {"file", OrNull(change.file)},
+          {"line", OrNull(change.line)},
+          {"function", OrNull(change.function)},
+          {"line_s", OrNull(change.line_s)},
+          {"line_part", OrNull(change.line_part)},
+          {"line_part_s", OrNull(change.line_part_s)}};
+}
+
 OrderedJson StepsJson(const StepsAnswer& steps) {
   return {{"known", steps.known},
           {"unknown_because", OrNull(steps.unknown_because)},
@@ -58,6 +80,7 @@ OrderedJson StepsJson(const StepsAnswer& steps) {
           {"mean_s", OrNull(steps.mean_s)},
           {"shortest_s", OrNull(steps.shortest_s)},
           {"longest_s", OrNull(steps.longest_s)},
+          {"change", ChangeJson(steps.change)},
           {"confidence", OrNull(steps.confidence)},
           {"searched_from_s", OrNull(steps.searched_from_s)},
           {"searched_to_s", OrNull(steps.searched_to_s)},

@@ -75,6 +75,7 @@ std::vector<std::string> LeadLines(const Report& report) {
   const VerdictAnswer& verdict = report.verdict;
   lines.push_back(StrCat(rank, "verdict: ", verdict.known ? verdict.text : "not known"));
   lines.push_back(StepsLine(report));
+  if (!report.steps.change.text.empty()) lines.push_back(report.steps.change.text);
   if (!verdict.known) return lines;
   lines.push_back(StrCat(verdict.is_waited_for ? "blocker: " : "where: ", verdict.blocker));
   if (const std::string split = SplitLine(verdict); !split.empty()) lines.push_back(StrCat("split: ", split));

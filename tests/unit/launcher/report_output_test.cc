@@ -83,6 +83,32 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   EXPECT_EQ(lines[4], "next: start more of these threads");
 }
 
+TEST(ReportOutput, ChangeOfSteps_IsInAllFormats) {
+  nlohmann::json summary = MakeSummary();
+  const std::string text =
+      "slower: from 14.2 s (step 2830) on a step takes 12.1 ms, before 4.30 ms: +7.40 ms at a.py:8 f";
+  summary["steps"]["change"] = {{"text", text},          {"kind", "jump"},
+                                {"slower", true},        {"at_s", 14.2},
+                                {"until_s", nullptr},    {"step", 2830},
+                                {"before_s", 0.0043},    {"after_s", 0.0121},
+                                {"steps_before", 2800},  {"steps_after", 400},
+                                {"part", "python"},      {"part_s", 0.0075},
+                                {"file", "/x/a.py"},     {"line", 8},
+                                {"function", "f"},       {"line_s", 0.0074},
+                                {"line_part", "python"}, {"line_part_s", 0.0074}};
+  const absl::StatusOr<Report> report = ReportOf(summary);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(LinesOf(ReportAsText(*report))[2], text);
+  EXPECT_THAT(ReportAsMarkdown(*report, 2000), HasSubstr("slower: from 14.2 s"));
+  EXPECT_EQ(nlohmann::json::parse(ReportAsJson(*report))["steps"]["change"], summary["steps"]["change"]);
+  std::string rows;
+  for (const std::vector<std::string>& record : CsvRecords(ReportAsCsv(*report))) {
+    if (record[0] == "steps") rows += record[3] + " " + record[4] + " " + record[5] + " " + record[7] + "\n";
+  }
+  EXPECT_EQ(rows, "median   0.0521\nbefore the change   0.0043\nafter the change /x/a.py 8 0.0121\n");
+  EXPECT_TRUE(nlohmann::json::parse(ReportAsJson(Made()))["steps"]["change"].is_null());
+}
+
 // Without Python, the callers of the functions that use the CPU are functions of the program.
 TEST(ReportText, NativeFunctions_WithoutPythonHaveCallers) {
   Report report = Made();
