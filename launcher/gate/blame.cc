@@ -13,6 +13,7 @@
 
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/statistics.h"
+#include "launcher/gate/window_error.h"
 
 namespace tbprof {
 namespace {
@@ -32,6 +33,7 @@ constexpr double kMovedShare = 0.5;
 // The values of one name in the runs of both sides.
 struct Row {
   std::vector<double> base, now;
+  std::vector<double> base_samples, now_samples;
 };
 using Rows = std::map<std::string, Row>;
 
@@ -70,7 +72,10 @@ Rows RowsOf(const Comparison& comparison, AmountKind kind) {
         Row& row = rows[amount.name];
         row.base.resize(base.runs.size());
         row.now.resize(now.runs.size());
+        row.base_samples.resize(base.runs.size());
+        row.now_samples.resize(now.runs.size());
         (of_base ? row.base : row.now)[i] += amount.per_step;
+        (of_base ? row.base_samples : row.now_samples)[i] += amount.samples;
       }
     }
   }
@@ -94,25 +99,16 @@ Rows JoinMoved(Rows rows) {
     Row& joined = out[functions[function].moved() ? function : name];
     Add(row.base, &joined.base);
     Add(row.now, &joined.now);
+    Add(row.base_samples, &joined.base_samples);
+    Add(row.now_samples, &joined.now_samples);
   }
   return out;
 }
 
-bool IsSampled(AmountKind kind) {
-  return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
-}
-
 // The most that an amount may be that no run of the side lists. 0: no list is full, so that the amount is 0.
-double LeastListed(const Side& side, AmountKind kind) {
+double MostUnlisted(const Side& side, AmountKind kind) {
   double most = 0;
-  for (const RunNumbers& run : side.runs) {
-    if (!IsListFull(run, kind)) continue;
-    double least = INFINITY;
-    for (const Amount& amount : run.amounts) {
-      if (amount.kind == kind) least = std::min(least, amount.per_step);
-    }
-    most = std::max(most, least);
-  }
+  for (const RunNumbers& run : side.runs) most = std::max(most, LeastListed(run, kind));
   return most;
 }
 
@@ -121,6 +117,28 @@ bool IsWaitForOthers(std::string_view part) { return part == "input" || part == 
 
 double ErrorOfDifference(const Row& row) { return std::sqrt(VarianceOfMean(row.base) + VarianceOfMean(row.now)); }
 
+// Squared error of the mean of one row, for windows of one process.
+std::optional<double> WindowVariance(const Side& side, AmountKind kind, const std::vector<double>& values,
+                                     const std::vector<double>& samples) {
+  double sum = 0;
+  for (size_t i = 0; i < side.runs.size(); ++i) {
+    const std::optional<double> error = AmountError(side.runs[i], kind, values[i], samples[i]);
+    if (!error.has_value()) return std::nullopt;
+    sum += *error * *error;
+  }
+  const auto count = static_cast<double>(side.runs.size());
+  return std::max(sum / (count * count), VarianceOfMean(values));
+}
+
+// For windows of one process: the error from within the windows. std::nullopt: not known.
+std::optional<double> ErrorOfWindows(const Comparison& comparison, AmountKind kind, const Row& row) {
+  if (!comparison.one_process) return std::nullopt;
+  const auto base = WindowVariance(comparison.BaseOf(kind), kind, row.base, row.base_samples);
+  const auto now = WindowVariance(comparison.NowOf(kind), kind, row.now, row.now_samples);
+  if (!base.has_value() || !now.has_value()) return std::nullopt;
+  return std::sqrt(*base + *now);
+}
+
 double Change(const BlameRow& row) { return row.now - row.base; }
 bool IsLarger(const BlameRow& a, const BlameRow& b) { return std::abs(Change(a)) > std::abs(Change(b)); }
 
@@ -128,26 +146,34 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
   const double difference_s = comparison.difference_s.value_or(0);
   const bool in_time = kind != AmountKind::kAllocationSite;
   const bool sampled = IsSampled(kind);
-  const double base_floor = LeastListed(comparison.BaseOf(kind), kind);
-  const double now_floor = LeastListed(comparison.NowOf(kind), kind);
+  const double base_floor = MostUnlisted(comparison.BaseOf(kind), kind);
+  const double now_floor = MostUnlisted(comparison.NowOf(kind), kind);
   std::vector<BlameRow> out;
   std::vector<double> p;
-  const Rows rows = kind == AmountKind::kPart ? RowsOf(comparison, kind) : JoinMoved(RowsOf(comparison, kind));
+  // In one process no line has moved.
+  const bool join = kind != AmountKind::kPart && !comparison.one_process;
+  const Rows rows = join ? JoinMoved(RowsOf(comparison, kind)) : RowsOf(comparison, kind);
   for (const auto& [name, values] : rows) {
     BlameRow row;
     row.kind = kind;
     row.name = name;
     row.base = Mean(values.base);
     row.now = Mean(values.now);
-    row.error = ErrorOfDifference(values);
+    const std::optional<double> of_windows = ErrorOfWindows(comparison, kind, values);
+    row.error = of_windows.value_or(ErrorOfDifference(values));
     row.base_listed = row.base != 0 || base_floor == 0;
     row.now_listed = row.now != 0 || now_floor == 0;
     if (!row.base_listed) row.error += base_floor;
     if (!row.now_listed) row.error += now_floor;
     if (in_time && difference_s != 0) row.share = Change(row) / difference_s;
-    p.push_back(WelchP(row.base_listed ? values.base : std::vector(values.base.size(), base_floor),
-                       row.now_listed ? values.now : std::vector(values.now.size(), now_floor),
-                       (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
+    if (of_windows.has_value()) {
+      const double error = std::hypot(row.error, kSampledRowFloor * std::max(row.base, row.now));
+      p.push_back(error > 0 ? StudentP(Change(row) / error, kAmountDegrees) : 1);
+    } else {
+      p.push_back(WelchP(row.base_listed ? values.base : std::vector(values.base.size(), base_floor),
+                         row.now_listed ? values.now : std::vector(values.now.size(), now_floor),
+                         (sampled ? kSampledRowFloor : kRowFloor) * std::max(row.base, row.now)));
+    }
     out.push_back(std::move(row));
   }
   const std::vector<bool> significant = Holm(p, kFalseRowLevel);
@@ -179,8 +205,8 @@ bool CanBeMostOf(std::string_view part, AmountKind kind) {
 class FirstCause {
  public:
   // `direction`: 1 slower, -1 faster, 0 unknown.
-  FirstCause(double difference_s, double base_step_s, int direction, bool several_runs, std::vector<BlameRow>* rows)
-      : direction_(direction), several_runs_(several_runs), rows_(*rows) {
+  FirstCause(double difference_s, double base_step_s, int direction, bool has_errors, std::vector<BlameRow>* rows)
+      : direction_(direction), has_errors_(has_errors), rows_(*rows) {
     const bool with_parts = std::ranges::find(rows_, AmountKind::kPart, &BlameRow::kind) != rows_.end();
     whole_ = std::abs(difference_s);
     for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
@@ -229,7 +255,7 @@ class FirstCause {
     if (sure < kLeastOfWhole * whole_) return 0;
     const double ratio = sure / std::max(row.base + row.now, 1e-12);
     // With one run per side the error is unknown: a few more samples of a line may be chance.
-    const bool stands_out = ratio >= kStandsOut * ratio_ && (several_runs_ || !IsSampled(row.kind));
+    const bool stands_out = ratio >= kStandsOut * ratio_ && (has_errors_ || !IsSampled(row.kind));
     const bool is_most = sure >= kMuchOfWhole * whole_ && (!has_parts_ || CanBeMostOf(part, row.kind));
     return stands_out || is_most ? sure * ratio * ratio : 0;
   }
@@ -243,7 +269,7 @@ class FirstCause {
   static constexpr double kAlike = 0.5;
 
   int direction_;
-  bool several_runs_;
+  bool has_errors_;
   std::vector<BlameRow>& rows_;
   RowIterator part_ = rows_.end();  // the part with the largest difference
   bool has_parts_ = false;
@@ -305,9 +331,10 @@ void BlameTimes(Comparison* comparison) {
     comparison->unexplained_s = unexplained_s;
   }
   std::ranges::stable_sort(comparison->blame, IsLarger);
-  const bool several_runs = comparison->base.runs.size() > 1 && comparison->now.runs.size() > 1;
+  const bool has_errors =
+      comparison->one_process || (comparison->base.runs.size() > 1 && comparison->now.runs.size() > 1);
   const auto first =
-      FirstCause(difference_s, base_step_s, DirectionOf(*comparison), several_runs, &comparison->blame).Find();
+      FirstCause(difference_s, base_step_s, DirectionOf(*comparison), has_errors, &comparison->blame).Find();
   if (first != comparison->blame.end()) std::rotate(comparison->blame.begin(), first, std::next(first));
 }
 

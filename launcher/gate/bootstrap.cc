@@ -12,6 +12,10 @@ namespace {
 
 constexpr size_t kResamples = 200;
 constexpr size_t kFewestSteps = 4;
+constexpr size_t kBatches = 10, kFewBatches = 5;
+// Correlations of neighbours, from which on the level wanders. Chosen on simulated steps: window_compare_test.cc.
+constexpr double kBatchesWander = 0.2, kStepsWander = 0.8;
+constexpr double kMostCorrelation = 0.99;
 
 size_t TrimmedCount(size_t steps) { return static_cast<size_t>(kTrimmedShare * static_cast<double>(steps)); }
 
@@ -34,6 +38,39 @@ std::vector<double> Winsorised(absl::Span<const double> steps_s) {
   const double low = sorted[trimmed], high = sorted[sorted.size() - 1 - trimmed];
   std::vector<double> out(steps_s.begin(), steps_s.end());
   for (double& value : out) value = std::clamp(value, low, high);
+  return out;
+}
+
+std::vector<double> BatchMeans(absl::Span<const double> values, size_t batches) {
+  std::vector<double> means;
+  const size_t length = values.size() / batches;
+  for (size_t i = 0; i < batches; ++i) means.push_back(Mean(values.subspan(i * length, length)));
+  return means;
+}
+
+double ErrorOfMean(absl::Span<const double> values) {
+  const double mean = Mean(values);
+  double square = 0;
+  for (const double value : values) square += (value - mean) * (value - mean);
+  const auto count = static_cast<double>(values.size());
+  return std::sqrt(square / (count - 1) / count);
+}
+
+// Factor of the error of a mean if each value correlates so much with the next one.
+double ErrorFactor(double correlation) { return std::sqrt((1 + correlation) / (1 - correlation)); }
+
+// Of the mean of the values; in their unit.
+SeriesError ErrorOfSeries(absl::Span<const double> values) {
+  const std::vector<double> batches = BatchMeans(values, kBatches);
+  const double of_batches = std::clamp(Autocorrelation(batches), 0.0, kMostCorrelation);
+  const double of_steps = std::clamp(Autocorrelation(values), 0.0, kMostCorrelation);
+  SeriesError out{ErrorOfMean(batches) * ErrorFactor(of_batches), kBatches - 1};
+  out.error = std::max(out.error, ErrorOfMean(values) * ErrorFactor(of_steps));
+  out.wanders = of_batches > kBatchesWander || of_steps > kStepsWander;
+  if (of_batches > kBatchesWander / 2 || of_steps > kStepsWander) {
+    out.error = std::max(out.error, ErrorOfMean(BatchMeans(values, kFewBatches)));
+    out.degrees = kFewBatches - 1;
+  }
   return out;
 }
 
@@ -87,6 +124,22 @@ double BlockError(absl::Span<const double> steps_s, uint64_t seed) {
   const double error =
       std::sqrt(square / kResamples * static_cast<double>(blocks * length) / static_cast<double>(count));
   return error / (1 - 2 * kTrimmedShare) / middle;
+}
+
+SeriesError WanderingError(absl::Span<const double> values, uint64_t seed) {
+  const double middle = TrimmedMean(values);
+  if (values.size() < kBatches || middle <= 0) return {};
+  SeriesError out = ErrorOfSeries(Winsorised(values));
+  out.error = std::max(out.error / (1 - 2 * kTrimmedShare) / middle, BlockError(values, seed));
+  return out;
+}
+
+SeriesError WanderingErrorOfMean(absl::Span<const double> values) {
+  const double mean = Mean(values);
+  if (values.size() < kBatches || mean <= 0) return {};
+  SeriesError out = ErrorOfSeries(values);
+  out.error /= mean;
+  return out;
 }
 
 }  // namespace tbprof

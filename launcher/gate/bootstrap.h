@@ -33,6 +33,20 @@ size_t BlockLength(absl::Span<const double> steps_s);
 // mean has the influence function of the trimmed mean. 0 for fewer than 4 steps.
 double BlockError(absl::Span<const double> steps_s, uint64_t seed);
 
+// A relative standard error, and its degrees of freedom. 0 degrees: too few values for an error.
+struct SeriesError {
+  double error = 0;
+  double degrees = 0;
+  bool wanders = false;  // the level moves slowly within the window, so that the error itself is less certain
+};
+
+// The error of TrimmedMean(values) as a share of it, for values whose level may wander within the window, as that of a
+// shared machine does. BlockError alone sees correlations between neighbours only: the means of ten batches and the
+// correlation of these means are taken into account, too.
+SeriesError WanderingError(absl::Span<const double> values, uint64_t seed);
+// Of Mean(values).
+SeriesError WanderingErrorOfMean(absl::Span<const double> values);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_LAUNCHER_GATE_BOOTSTRAP_H_

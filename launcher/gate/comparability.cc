@@ -112,6 +112,10 @@ std::string DifferentCpu(const Runs& runs) {
   return FirstDifference(runs, "the CPU model", [](const RunIdentity& identity) { return identity.cpu_model; });
 }
 
+bool AreWindows(const Runs& runs) {
+  return std::ranges::all_of(runs.Both(), [](const RunNumbers* run) { return IsWindow(run->identity); });
+}
+
 std::string ReasonOf(const Runs& runs) {
   for (const RunNumbers* run : runs.Both()) {
     if (run->unfit.empty()) continue;
@@ -155,11 +159,19 @@ std::string NoStepsOf(const Runs& runs) {
   if (std::string difference = FirstDifference(runs, "what a step is", what_a_step_is); !difference.empty()) {
     return difference;
   }
+  // Windows of a slower program have fewer steps. Whole runs with fewer steps did less work.
+  if (AreWindows(runs)) return "";
   if (static_cast<double>(most->steps) > kMostStepsRatio * static_cast<double>(fewest->steps)) {
     return StrCat("the number of steps differs: ", fewest->steps, " (", fewest->path, ") and ", most->steps, " (",
                   most->path, ")");
   }
   return "";
+}
+
+bool AreOfOneProcess(const Runs& runs) {
+  const std::vector<const RunNumbers*> both = runs.Both();
+  return std::ranges::all_of(
+      both, [&](const RunNumbers* run) { return AreOfOneProcess(both.front()->identity, run->identity); });
 }
 
 std::vector<std::string> WarningsOf(const Runs& runs, bool any_program) {
@@ -170,7 +182,9 @@ std::vector<std::string> WarningsOf(const Runs& runs, bool any_program) {
       {"tbprof's version", [](const RunIdentity& identity) { return identity.tbprof_version; }},
       {"the machine", [](const RunIdentity& identity) { return identity.host; }},
   };
+  const bool one_process = AreOfOneProcess(runs);
   for (const auto& [what, text] : std::span(usual).subspan(any_program ? 1 : 0)) {
+    if (one_process) break;  // the files of one machine may have several names
     if (std::string difference = FirstDifference(runs, what, text); !difference.empty()) warnings.push_back(difference);
   }
   const std::vector<const RunNumbers*> both = runs.Both();
@@ -179,7 +193,8 @@ std::vector<std::string> WarningsOf(const Runs& runs, bool any_program) {
     if (run->steps > 0) steps.push_back(run->steps);
   }
   std::ranges::sort(steps);
-  if (!steps.empty() && static_cast<double>(steps.back()) > kManyStepsRatio * static_cast<double>(steps.front())) {
+  if (!steps.empty() && !AreWindows(runs) &&
+      static_cast<double>(steps.back()) > kManyStepsRatio * static_cast<double>(steps.front())) {
     warnings.push_back(StrCat("the number of steps differs: ", steps.front(), " and ", steps.back()));
   }
   const auto lacks_cpu = [](const RunNumbers* run) { return run->identity.cpu_model.empty(); };
@@ -364,7 +379,7 @@ Comparability CheckComparable(const ChosenRuns& runs, bool any_program) {
   if (!out.reason.empty()) return out;
   out.no_counts = NoStepsOf(RunsOf(runs.ForCounts()));
   out.no_totals = out.no_counts.empty() ? WhyNotCountable(runs.ForCounts(), /*of_run=*/true) : out.no_counts;
-  out.no_wall = DifferentCpu(RunsOf(runs.ForWall()));
+  out.no_wall = AreWindows(all) ? "a window has the length that was requested" : DifferentCpu(RunsOf(runs.ForWall()));
   for (const Fault& fault : std::initializer_list<Fault>{NoStepsOf, DifferentCpu, NoTimesOf}) {
     if (out.no_times.empty()) out.no_times = fault(times);
   }
@@ -372,10 +387,14 @@ Comparability CheckComparable(const ChosenRuns& runs, bool any_program) {
   return out;
 }
 
+bool AreOfOneProcess(const Sides& sides) {
+  return !sides.base.runs.empty() && !sides.now.runs.empty() && AreOfOneProcess(RunsOf(sides));
+}
+
 std::string WhyNotCountable(const Sides& sides, bool of_run) {
   const Runs runs = RunsOf(sides);
   if (const std::string inexact = NoExactCountsOf(runs); !inexact.empty()) return StrCat("not countable: ", inexact);
-  if (!of_run) return "";
+  if (!of_run || AreWindows(runs)) return "";
   uint64_t fewest = UINT64_MAX, most = 0;
   for (const RunNumbers* run : runs.Both()) {
     fewest = std::min(fewest, run->steps + run->irregular_steps);

@@ -40,6 +40,9 @@ ChosenRuns ChooseRuns(Sides sides, bool any_program);
 // `any_program`: allows different programs on the two sides.
 Comparability CheckComparable(const ChosenRuns& runs, bool any_program);
 
+// True: all runs of both sides are windows of one process.
+bool AreOfOneProcess(const Sides& sides);
+
 // Why the counts of these runs are not exact; empty: they are. `of_run`: they are totals of the whole run, divided by
 // its steps.
 std::string WhyNotCountable(const Sides& sides, bool of_run);

@@ -13,6 +13,7 @@
 #include "launcher/gate/blame.h"
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/comparability.h"
+#include "launcher/gate/window_error.h"
 #include "writer/base/summary_format.h"
 #include "writer/timeline/timeline_verdict.h"
 
@@ -62,8 +63,33 @@ double GeometricMean(const std::vector<RunValue>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
+// If waits for a CPU have a larger share of the step, the machine was shared.
+constexpr double kSharedCpus = 0.05;
+
+double StarvationOf(const RunNumbers& run) {
+  double sum = 0;
+  for (const Amount& amount : run.amounts) {
+    const bool starves = amount.kind == AmountKind::kPart && amount.name == StepPartName(StepPart::kStarvation);
+    if (starves) sum += amount.per_step;
+  }
+  return sum;
+}
+
+bool IsStarved(const RunNumbers& run) { return StarvationOf(run) > kSharedCpus * run.mean_step_s; }
+
+std::string UnclearWindows(const Estimate& estimate, double margin, double confidence) {
+  if (!estimate.known) return "too few steps in a window: how much they vary is not known";
+  if (const ConfidenceInterval interval = IntervalOf(estimate, confidence);
+      estimate.disturbed && (interval.low > 0 || interval.high < 0)) {
+    return "the step time wanders in a window, or other programs had the CPUs: only larger changes are sure";
+  }
+  return StrCat("the steps vary within the windows: a change of ", HumanPercent(margin),
+                " is not told from none; longer windows (--duration) tell it");
+}
+
 std::string UnclearReason(const Estimate& estimate, double margin, double confidence, uint64_t base_runs,
                           uint64_t now_runs) {
+  if (estimate.windows) return UnclearWindows(estimate, margin, confidence);
   if (!estimate.known) {
     return base_runs == 1 && now_runs == 1 ? "one run a side: how much runs differ by chance is not known"
                                            : "too few runs: how much they differ by chance is not known";
@@ -93,6 +119,7 @@ class Comparing {
       return;
     }
     const bool medians = NeedsMedians(base_, now_);
+    if (out_.one_process) return AddWindowTimes(medians);
     AddEstimate("step_time", Unit::kSeconds, StepTimes(base_, medians), StepTimes(now_, medians), true);
     for (const RunNumbers& run : now_.runs) out_.quantities.back().now_values.push_back(run.median_step_s);
     // The mean includes pauses that the trimmed mean leaves out.
@@ -134,6 +161,29 @@ class Comparing {
   }
 
  private:
+  void AddWindowTimes(bool medians) {
+    const auto typical = [&](const Side& side) {
+      std::vector<WindowValue> windows;
+      for (size_t i = 0; i < side.runs.size(); ++i) windows.push_back(StepOfWindow(side.runs[i], medians, i + 1));
+      return PooledWindows(windows);
+    };
+    const auto mean = [](const Side& side) {
+      std::vector<WindowValue> windows;
+      for (const RunNumbers& run : side.runs) windows.push_back(MeanStepOfWindow(run));
+      return PooledWindows(windows);
+    };
+    AddWindowTime("step_time", typical(base_), typical(now_));
+    for (const RunNumbers& run : now_.runs) out_.quantities.back().now_values.push_back(run.median_step_s);
+    AddWindowTime("step_time_mean", mean(base_), mean(now_));
+  }
+
+  void AddWindowTime(const std::string& name, const WindowValue& base, const WindowValue& now) {
+    Estimate estimate = EstimateWindowChange(std::log(base.seconds), base.error, std::log(now.seconds), now.error);
+    // Waits for a CPU depend on what other programs do, which changes from one window to the next.
+    for (const Side* side : BothSides()) estimate.disturbed |= std::ranges::any_of(side->runs, IsStarved);
+    FillEstimate(estimate, base.seconds, &Add(name, Unit::kSeconds));
+  }
+
   // One way to see a quantity: a value of each run.
   struct View {
     std::vector<double> base, now;
@@ -210,7 +260,8 @@ class Comparing {
     if (!own.has_value()) return AddUnknown(quantity, unit, WhyNotInAll(per_step));
     const std::set<CountBasis> bases = BasesOf(name);
     std::vector<View> views = {*own};
-    if (bases.contains(CountBasis::kRun)) views.push_back(*ViewOf(per_base_step));
+    if (AreWindows() && !HasSeveralRuns() && bases.size() == 1) return AddWindowCount(quantity, unit, *own);
+    if (bases.contains(CountBasis::kRun) && !AreWindows()) views.push_back(*ViewOf(per_base_step));
     double spread = own->LargestSpread();
     for (const View& view : views) spread = std::min(spread, view.LargestSpread());
     const std::string not_exact = bases.size() > 1
@@ -229,6 +280,31 @@ class Comparing {
     } else if (result.answer == Answer::kCannotTell && !by_timing) {
       result.reason = StrCat("not countable: it differs by ", HumanPercent(spread), " between runs of one side");
     }
+  }
+
+  bool AreWindows() const { return IsWindow(base_.runs[0].identity) && IsWindow(now_.runs[0].identity); }
+
+  // A window begins and ends within a step, so that its totals, by its steps, are not exact.
+  void AddWindowCount(const std::string& name, Unit unit, const View& view) {
+    if (const std::string why = WhyNotCountable(sides_, false); !why.empty()) return AddUnknown(name, unit, why);
+    double tolerance = 0;
+    for (const RunNumbers& run : base_.runs) tolerance = std::max(tolerance, CountTolerance(run, Mean(view.base)));
+    for (const RunNumbers& run : now_.runs) tolerance = std::max(tolerance, CountTolerance(run, Mean(view.now)));
+    QuantityResult& result = Add(name, unit);
+    result.exact = true;
+    result.base = Mean(view.base);
+    result.now = Mean(view.now);
+    result.now_values = view.now;
+    const double largest = std::max(*result.base, *result.now);
+    const bool equal = std::abs(*result.now - *result.base) <= tolerance * largest;
+    if (*result.base != 0) {
+      result.change = view.Change();
+      result.low = std::max(*result.change - tolerance * (1 + *result.change), -1.0);
+      result.high = *result.change + tolerance * (1 + *result.change);
+    } else if (equal) {
+      result.change = result.low = result.high = 0;
+    }
+    result.answer = equal ? Answer::kEquivalent : *result.now > *result.base ? Answer::kWorse : Answer::kBetter;
   }
 
   // The quantity is as in the view with the smallest change; `low` to `high` has the changes of all views. If it is
@@ -281,9 +357,14 @@ class Comparing {
                    const std::vector<RunValue>& now, bool is_step_time) {
     const bool paired = options_.paired && base.size() == now.size() && base.size() > 1;
     const Estimate estimate = paired ? EstimatePairedChange(base, now) : EstimateChange(base, now);
+    FillEstimate(estimate, GeometricMean(base), &Add(name, unit));
+    if (is_step_time) Warn(estimate);
+  }
+
+  void FillEstimate(const Estimate& estimate, double base, QuantityResult* filled) {
+    QuantityResult& result = *filled;
     const Decision decision = Decide(estimate, out_.margin, options_.budget_share);
-    QuantityResult& result = Add(name, unit);
-    result.base = GeometricMean(base);
+    result.base = base;
     result.now = *result.base * std::exp(estimate.change);
     result.change = std::expm1(estimate.change);
     if (estimate.known) {
@@ -294,9 +375,8 @@ class Comparing {
     result.answer = decision.answer;
     result.more_runs = decision.more_runs;
     if (result.answer == Answer::kCannotTell) {
-      result.reason = UnclearReason(estimate, out_.margin, out_.confidence, base.size(), now.size());
+      result.reason = UnclearReason(estimate, out_.margin, out_.confidence, base_.runs.size(), now_.runs.size());
     }
-    if (is_step_time) Warn(estimate);
   }
 
   void Warn(const Estimate& estimate) {
@@ -365,13 +445,24 @@ constexpr double kStarvedShare = 0.2, kOwnCpus = 0.7;
 
 double MeanStarvation(const Side& side) {
   double sum = 0;
-  for (const RunNumbers& run : side.runs) {
-    for (const Amount& amount : run.amounts) {
-      const bool starves = amount.kind == AmountKind::kPart && amount.name == StepPartName(StepPart::kStarvation);
-      if (starves) sum += amount.per_step;
-    }
-  }
+  for (const RunNumbers& run : side.runs) sum += StarvationOf(run);
   return sum / static_cast<double>(side.runs.size());
+}
+
+// The share of the change that is waits for a CPU.
+double StarvedShare(const Sides& sides, const QuantityResult& step) {
+  const double share = (MeanStarvation(sides.now) - MeanStarvation(sides.base)) / (*step.now - *step.base);
+  return std::isfinite(share) ? share : 0;
+}
+
+// For windows of one process, waits for a CPU are a change of the job, too: the program may have started threads.
+std::string StarvationOfWindows(const Sides& sides, const Comparison& comparison) {
+  const QuantityResult& step = comparison.quantities.front();
+  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
+  const double share = StarvedShare(sides, step);
+  if (share < kStarvedShare) return "";
+  return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)),
+                " of the change: other programs or other threads of the job had the CPUs");
 }
 
 // Why a change of the step time means nothing for the program: other programs used the CPUs. Empty: they did not, or
@@ -381,8 +472,8 @@ std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
   if (!step.base.has_value() || !step.now.has_value()) return "";
   const double starved = MeanStarvation(sides.now) - MeanStarvation(sides.base);
-  const double share = starved / (*step.now - *step.base);
-  if (!std::isfinite(share) || share < kStarvedShare) return "";
+  const double share = StarvedShare(sides, step);
+  if (share < kStarvedShare) return "";
   const Side& starving = starved > 0 ? sides.now : sides.base;
   double used = 0, cpus = 0;
   for (const RunNumbers& run : starving.runs) {
@@ -418,6 +509,7 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
   out.reason = comparable.reason;
   out.warnings = comparable.warnings;
   for (std::string& warning : runs.warnings) out.warnings.push_back(std::move(warning));
+  out.one_process = AreOfOneProcess(runs.times);
   if (out.reason.empty()) {
     Comparing(options, runs.times, &out).AddTimes(comparable.no_times);
     Comparing(options, runs.ForAll(), &out).AddMemory();
@@ -425,7 +517,12 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
     Comparing(options, runs.ForWall(), &out).AddWall(comparable.no_wall);
     out.answer = out.quantities.front().answer;
     out.reason = out.quantities.front().reason;
-    if (const std::string why = WhyCpusDiffer(runs.times, out); !why.empty()) WithdrawTimes(why, &out);
+    if (out.one_process) {
+      const std::string warning = StarvationOfWindows(runs.times, out);
+      if (!warning.empty()) out.warnings.push_back(warning);
+    } else if (const std::string why = WhyCpusDiffer(runs.times, out); !why.empty()) {
+      WithdrawTimes(why, &out);
+    }
   }
   out.no_totals = comparable.reason.empty() ? comparable.no_totals : comparable.reason;
   out.counted = std::move(runs.counts);

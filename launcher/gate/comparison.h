@@ -81,6 +81,8 @@ struct Comparison {
   // Why totals of the whole run, divided by its steps, cannot be compared: one line; empty: they can. Allocated bytes
   // are such totals.
   std::string no_totals;
+  // All runs are windows of one process, so that their steps show by how much times vary.
+  bool one_process = false;
   double margin = 0.03;      // for the step time, as a share
   double confidence = 0.95;  // of each interval
   Answer answer = Answer::kCannotTell;
@@ -98,6 +100,7 @@ struct Comparison {
   // The runs by which amounts of a kind are compared.
   const Side& BaseOf(AmountKind kind) const { return IsCounted(kind) ? counted->base : base; }
   const Side& NowOf(AmountKind kind) const { return IsCounted(kind) ? counted->now : now; }
+  bool IsOneWindowASide() const { return one_process && base.runs.size() == 1 && now.runs.size() == 1; }
   bool IsCounted(AmountKind kind) const { return kind == AmountKind::kAllocationSite && counted.has_value(); }
 };
 

@@ -10,6 +10,8 @@
 #include "launcher/gate/compare.h"
 #include "launcher/gate/fail_on.h"
 #include "launcher/gate/gate_output.h"
+#include "launcher/gate/statistics.h"
+#include "launcher/gate/window_error.h"
 
 namespace tbprof {
 namespace {
@@ -134,6 +136,11 @@ Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const Q
     return {{}, quantity.unit == Unit::kCount ? "not countable: it differs between runs of one side" : "no interval"};
   }
   if (rule.limit_kind == LimitKind::kValue) {
+    if (comparison.IsOneWindowASide() && quantity.name == "step_time") {
+      // The interval of the change is wider than that of the new side alone.
+      const double base = *quantity.base;
+      return {Range{quantity.now, base * (1 + *quantity.low), base * (1 + *quantity.high)}, ""};
+    }
     return NewRange(quantity.now_values, comparison.confidence);
   }
   if (rule.limit_kind == LimitKind::kShare) return {Range{quantity.change, *quantity.low, *quantity.high}, ""};
@@ -154,8 +161,56 @@ std::string WhyNotCompared(const Comparison& comparison, AmountKind kind) {
   return step != nullptr && !step->reason.empty() ? step->reason : "the step times are not compared";
 }
 
+// An amount of a window: from `value` to `value + unlisted`, with this error.
+struct WindowAmount {
+  double value = 0, error = 0, unlisted = 0;
+};
+
+std::optional<WindowAmount> AmountOf(const RunNumbers& run, AmountKind kind, const std::string& name) {
+  WindowAmount out;
+  double samples = 0;
+  bool listed = false, measured = false;
+  for (const Amount& amount : run.amounts) {
+    measured |= amount.kind == kind;
+    if (amount.kind != kind || amount.name != name) continue;
+    listed = true;
+    out.value += amount.per_step;
+    samples += amount.samples;
+  }
+  if (!measured || !std::isfinite(out.value)) return std::nullopt;
+  if (!listed) out.unlisted = LeastListed(run, kind);
+  const std::optional<double> error = AmountError(run, kind, out.value, samples);
+  if (!error.has_value()) return std::nullopt;
+  out.error = *error;
+  return out;
+}
+
+// The range of an amount of two windows of one process, by the errors within the windows.
+Judged WindowRange(const FailRule& rule, const Comparison& comparison) {
+  const AmountKind kind = *rule.kind;
+  const auto base = AmountOf(comparison.BaseOf(kind).runs[0], kind, rule.name);
+  const auto now = AmountOf(comparison.NowOf(kind).runs[0], kind, rule.name);
+  const double factor = IntervalFactor(comparison.confidence, kAmountDegrees);
+  if (!now.has_value()) return {{}, StrCat("the new window does not have ", rule.name)};
+  if (rule.limit_kind == LimitKind::kValue) {
+    const double half = factor * now->error;
+    return {Range{now->value, now->value - half, now->value + now->unlisted + half}, ""};
+  }
+  if (!base.has_value()) return {{}, StrCat("the base window does not have ", rule.name)};
+  const double change = now->value - base->value, half = factor * std::hypot(base->error, now->error);
+  const Range range{change, change - base->unlisted - half, change + now->unlisted + half};
+  if (rule.limit_kind == LimitKind::kDifference) return {range, ""};
+  const double least = base->value - factor * base->error;
+  if (least <= 0) return {{}, StrCat(rule.name, " is too small in the base window for a share: give a limit in units")};
+  // A range of a quotient, by both ends of the base.
+  const double most = base->value + factor * base->error;
+  const double now_low = now->value - factor * now->error, now_high = now->value + now->unlisted + factor * now->error;
+  return {Range{change / base->value, now_low / most - 1, now_high / least - 1}, ""};
+}
+
 Judged JudgeValues(const FailRule& rule, const Comparison& comparison, std::optional<double> steps) {
   const AmountKind kind = *rule.kind;
+  if (comparison.IsOneWindowASide()) return WindowRange(rule, comparison);
   const std::optional<std::vector<double>> base = ValuesOf(comparison.BaseOf(kind), kind, rule.name, steps);
   const std::optional<std::vector<double>> now = ValuesOf(comparison.NowOf(kind), kind, rule.name, steps);
   const bool needs_base = rule.limit_kind != LimitKind::kValue;

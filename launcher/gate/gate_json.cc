@@ -102,7 +102,8 @@ std::string ComparisonAsJson(const Comparison& comparison) {
               {"answer", AnswerName(comparison.answer)},   {"text", AnswerLine(comparison)},
               {"reason", OrNull(comparison.reason)},       {"next", OrNull(NextLine(comparison))},
               {"margin", OrNull(comparison.margin)},       {"confidence", OrNull(comparison.confidence)},
-              {"base", SideJson(comparison.base)},         {"new", SideJson(comparison.now)}};
+              {"base", SideJson(comparison.base)},         {"new", SideJson(comparison.now)},
+              {"one_process", comparison.one_process}};
   out["quantities"] = ArrayOf(comparison.quantities, kMostQuantities, QuantityJson);
   out["quantities_left_out"] = LeftOut(comparison.quantities.size(), kMostQuantities);
   out["difference_s"] = OrNull(comparison.difference_s);

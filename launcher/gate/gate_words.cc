@@ -37,6 +37,10 @@ std::string RunsText(size_t base, size_t now) {
   return StrCat(base, " + ", now, base == 1 && now == 1 ? " run" : " runs");
 }
 std::string RunsText(const Comparison& comparison) {
+  if (comparison.one_process) {
+    const size_t base = comparison.base.runs.size(), now = comparison.now.runs.size();
+    return StrCat(base == 1 && now == 1 ? std::string("two") : StrCat(base, " + ", now), " windows of one process");
+  }
   return RunsText(comparison.base.runs.size(), comparison.now.runs.size());
 }
 
@@ -49,7 +53,26 @@ std::string TimesText(const Comparison& comparison, const QuantityResult& step) 
   return text + RunsText(comparison);
 }
 
+// In seconds: within one process, the sizes of both windows' steps are known to the reader.
+std::string ChangedStepOfWindows(const Comparison& comparison, const QuantityResult& step) {
+  const double base = *step.base;
+  const auto size = [&](double change) { return ValueText(Unit::kSeconds, std::abs(change) * base); };
+  const double change = step.change.value_or(0);
+  std::string text = StrCat("the step takes ", size(change), change < 0 ? " less" : " longer");
+  if (step.low.has_value() && step.high.has_value() && (*step.low < 0) == (*step.high < 0)) {
+    std::string least = size(change < 0 ? *step.high : *step.low);
+    const std::string most = size(change < 0 ? *step.low : *step.high);
+    // `15.1 to 16.8 ms`
+    const size_t unit = most.rfind(' ');
+    if (unit != std::string::npos && least.ends_with(most.substr(unit)))
+      least.resize(least.size() - most.size() + unit);
+    StrAppend(&text, " (", least, " to ", most, ")");
+  }
+  return StrCat(text, ", ", TimesText(comparison, step));
+}
+
 std::string ChangedStep(const Comparison& comparison, const QuantityResult& step) {
+  if (comparison.one_process && step.base.has_value()) return ChangedStepOfWindows(comparison, step);
   const double change = step.change.value_or(0);
   std::string text = StrCat("the step takes ", PercentDigits(change), change < 0 ? " % less" : " % longer");
   if (step.low.has_value() && step.high.has_value()) {

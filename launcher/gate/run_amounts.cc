@@ -17,9 +17,11 @@ constexpr double kWholeStep = 1.1;
 // Adds the rows of a summary that have the same name.
 using Sums = std::map<std::string, double>;
 
-void Add(AmountKind kind, const Sums& sums, double steps, RunNumbers* numbers) {
+void Add(AmountKind kind, const Sums& sums, double steps, RunNumbers* numbers, const Sums& samples = {}) {
   for (const auto& [name, sum] : sums) {
-    if (!name.empty()) numbers->amounts.push_back({kind, name, sum / steps});
+    if (name.empty()) continue;
+    const auto of_name = samples.find(name);
+    numbers->amounts.push_back({kind, name, sum / steps, of_name == samples.end() ? 0 : of_name->second});
   }
 }
 
@@ -49,33 +51,46 @@ void AddOperations(const Fields& root, RunNumbers* numbers) {
 }
 
 void AddKernels(const Fields& root, double steps, RunNumbers* numbers) {
-  Sums sums;
+  Sums sums, calls;
   for (const Fields& gpu : root.Objects("gpus")) {
-    for (const Fields& kernel : gpu.Objects("top_kernels")) sums[kernel.Text("name")] += kernel.Seconds("total_s");
+    for (const Fields& kernel : gpu.Objects("top_kernels")) {
+      sums[kernel.Text("name")] += kernel.Seconds("total_s");
+      calls[kernel.Text("name")] += static_cast<double>(kernel.Count("calls").value_or(0));
+    }
   }
-  Add(AmountKind::kKernel, sums, steps, numbers);
+  Add(AmountKind::kKernel, sums, steps, numbers, calls);
 }
 
 void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
-  Sums sums;
+  Sums sums, calls;
   for (const WaitRow& wait : ReadWaits(root)) {
     if (!wait.idle_pool.empty()) continue;  // its wait lasts as long as the run, whatever the program does
     const std::string& place = wait.python.empty() ? wait.call_site : wait.python;
-    sums[StrCat(wait.operation, place.empty() ? "" : " at ", place)] += wait.total_s;
+    const std::string name = StrCat(wait.operation, place.empty() ? "" : " at ", place);
+    sums[name] += wait.total_s;
+    calls[name] += static_cast<double>(wait.calls);
   }
   // A wait that is longer than the step is not part of it: a shell that waits for the program, workers that wait for
   // work.
   if (numbers->mean_step_s > 0) {
     std::erase_if(sums, [&](const auto& sum) { return sum.second > kWholeStep * numbers->mean_step_s * steps; });
   }
-  Add(AmountKind::kWait, sums, steps, numbers);
+  Add(AmountKind::kWait, sums, steps, numbers, calls);
 }
 
+struct Lines {
+  Sums seconds, samples;
+};
+
 // Only the regular steps. `seconds`: name of the field with the time of a line.
-void AddLinesOf(const Fields& group, const char* seconds, Sums* sums) {
+void AddLinesOf(const Fields& group, const char* seconds, Lines* lines) {
   for (const Fields& phase : group.Objects("phases")) {
     if (phase.Text("phase") != "steps") continue;
-    for (const Fields& line : phase.Objects("top_lines")) (*sums)[LineName(line)] += line.Seconds(seconds);
+    for (const Fields& line : phase.Objects("top_lines")) {
+      const std::string name = LineName(line);
+      lines->seconds[name] += line.Seconds(seconds);
+      lines->samples[name] += static_cast<double>(line.Count("self_samples").value_or(0));
+    }
   }
 }
 
@@ -92,27 +107,35 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
     main = i;
   }
   if (main == groups.size()) return;
-  Sums own, others;
+  Lines own, others;
   // Other threads wait most of their time, so only their CPU time is counted.
   for (size_t i = 0; i < groups.size(); ++i) {
     const bool is_main = i == main;
     AddLinesOf(groups[i], is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
   }
-  Add(AmountKind::kPythonLine, own, steps, numbers);
-  Add(AmountKind::kOtherLine, others, steps, numbers);
+  for (const Fields& phase : groups[main].Objects("phases")) {
+    if (phase.Text("phase") == "steps") {
+      numbers->python_samples += static_cast<double>(phase.Count("samples").value_or(0));
+    }
+  }
+  Add(AmountKind::kPythonLine, own.seconds, steps, numbers, own.samples);
+  Add(AmountKind::kOtherLine, others.seconds, steps, numbers, others.samples);
 }
 
 void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
-  Sums sums;
+  Sums sums, samples;
   for (const Fields& line : root.Objects("allocations_by_python_line")) {
     sums[line.Text("python")] += line.Seconds("bytes_estimate");
+    samples[line.Text("python")] += static_cast<double>(line.Count("samples").value_or(0));
   }
   // Sites with a Python line are counted above.
   for (const Fields& site : root.Objects("allocation_sites")) {
     const std::vector<std::string> frames = site.Texts("frames");
-    if (site.Text("python").empty() && !frames.empty()) sums[frames[0]] += site.Seconds("bytes_estimate");
+    if (!site.Text("python").empty() || frames.empty()) continue;
+    sums[frames[0]] += site.Seconds("bytes_estimate");
+    samples[frames[0]] += static_cast<double>(site.Count("samples").value_or(0));
   }
-  Add(AmountKind::kAllocationSite, sums, steps, numbers);
+  Add(AmountKind::kAllocationSite, sums, steps, numbers, samples);
 }
 
 // Totals that cover more time than that of the steps cannot be divided by their number.

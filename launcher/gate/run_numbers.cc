@@ -32,6 +32,25 @@ absl::StatusOr<Json> ReadSummary(const std::string& path) {
   return ReadBoundedJson(file->fd.get(), path, {.array_values = 100'000});
 }
 
+// The process that makes the steps, as far as the verdict has it.
+std::optional<int64_t> StepsPid(const Fields& root) {
+  for (const Fields& place : root.Object("verdict").Objects("where")) {
+    if (place.Text("role") == "spends") return place.Integer("pid");
+  }
+  return std::nullopt;
+}
+
+void ReadProcess(const Fields& root, RunIdentity* identity) {
+  const std::optional<int64_t> pid = StepsPid(root);
+  for (const Fields& process : root.Objects("processes")) {
+    if (process.Flag("replaced_by_exec").value_or(false)) continue;
+    const bool is_wanted = pid.has_value() ? process.Integer("pid") == pid : process.Flag("is_command").value_or(false);
+    if (!is_wanted || !process.Has("started_ticks")) continue;
+    identity->pid = process.Integer("pid").value_or(0);
+    identity->started_ticks = process.Integer("started_ticks").value_or(0);
+  }
+}
+
 void ReadIdentity(const Fields& root, RunNumbers* numbers) {
   RunIdentity& identity = numbers->identity;
   identity.command = MaskedLine(root.Object("command").Text("line"));
@@ -52,6 +71,7 @@ void ReadIdentity(const Fields& root, RunNumbers* numbers) {
     if (const std::string name = gpu.Text("name"); !name.empty()) identity.devices.push_back(name);
   }
   std::ranges::sort(identity.devices);
+  ReadProcess(root, &identity);
 }
 
 void ReadSteps(const Fields& steps, RunNumbers* numbers) {
@@ -62,6 +82,9 @@ void ReadSteps(const Fields& steps, RunNumbers* numbers) {
   for (const Fields& step : steps.Objects("list")) {
     const double length = step.Seconds("duration_s");
     if (step.Flag("regular").value_or(false) && length > 0) numbers->steps_s.push_back(length);
+  }
+  if (numbers->steps_s.empty() && steps.Has("blocks")) {
+    numbers->block_medians_s = steps.Object("blocks").Numbers("medians_s");
   }
   const double confidence = steps.Seconds("confidence");
   if (!steps.Flag("known").value_or(numbers->steps > 0)) {
@@ -79,10 +102,7 @@ void ReadSteps(const Fields& steps, RunNumbers* numbers) {
 
 // Peak of the process that makes the steps; if that is unknown, the highest peak.
 std::optional<double> MemoryPeak(const Fields& root) {
-  std::optional<int64_t> pid;
-  for (const Fields& place : root.Object("verdict").Objects("where")) {
-    if (!pid.has_value() && place.Text("role") == "spends") pid = place.Integer("pid");
-  }
+  const std::optional<int64_t> pid = StepsPid(root);
   std::optional<double> highest;
   for (const Fields& process : root.Object("memory").Objects("processes")) {
     const std::optional<double> peak = process.Number("peak_bytes");
@@ -167,7 +187,8 @@ RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
   if (chosen.has_value()) return std::move(chosen->numbers);
   if (rank.has_value()) return Unfit(StrCat("no summary of rank ", *rank, " in it"));
   return Unfit(source.kind == SourceKind::kSpool ? "raw records: make a profile of them by `tbprof convert`"
-                                                 : "no summary.json beside it: not written by tbprof, or incomplete");
+                                                 : "no summary.json beside it, which the comparison reads: another "
+                                                   "tool wrote or fetched the profile, or an older tbprof");
 }
 
 }  // namespace
@@ -192,6 +213,20 @@ std::string_view AmountKindName(AmountKind kind) {
   return "part";
 }
 
+bool IsSampled(AmountKind kind) {
+  return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
+}
+
+bool IsWindow(const RunIdentity& identity) {
+  const std::string& window = identity.window;
+  return window.starts_with("capture ") || window.starts_with("last=") ||
+         (window.find('+') != std::string::npos && window.find(':') == std::string::npos);
+}
+
+bool AreOfOneProcess(const RunIdentity& a, const RunIdentity& b) {
+  return IsWindow(a) && IsWindow(b) && a.started_ticks != 0 && a.started_ticks == b.started_ticks && a.pid == b.pid;
+}
+
 bool IsSameRun(const RunNumbers& a, const RunNumbers& b) {
   if (a.start_unix_ns != b.start_unix_ns || a.identity.host != b.identity.host) return false;
   if (a.start_unix_ns == 0) return !a.files.empty() && a.files == b.files;
@@ -204,6 +239,15 @@ bool IsListFull(const RunNumbers& run, AmountKind kind) {
   const bool of_lines = kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
   return rows >= (of_lines ? kSummaryLinesOfPhase : kSummaryRows);
+}
+
+double LeastListed(const RunNumbers& run, AmountKind kind) {
+  if (!IsListFull(run, kind)) return 0;
+  double least = INFINITY;
+  for (const Amount& amount : run.amounts) {
+    if (amount.kind == kind) least = std::min(least, amount.per_step);
+  }
+  return least;
 }
 
 absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional<int64_t> rank,

@@ -34,11 +34,13 @@ inline constexpr AmountKind kAmountKinds[] = {
     AmountKind::kPart,       AmountKind::kOperation, AmountKind::kKernel,        AmountKind::kWait,
     AmountKind::kPythonLine, AmountKind::kOtherLine, AmountKind::kAllocationSite};
 std::string_view AmountKindName(AmountKind kind);
+bool IsSampled(AmountKind kind);  // estimated from samples
 
 struct Amount {
   AmountKind kind = AmountKind::kPart;
   std::string name;
   double per_step = 0;
+  double samples = 0;  // from which it is estimated; kWait, kKernel: calls; 0: not known
 };
 
 // kSteps: the count covers the regular steps only; kRun: the whole run, divided by its number of steps.
@@ -57,7 +59,16 @@ struct RunIdentity {
   int64_t cpus = 0;                  // 0: unknown
   std::vector<std::string> devices;  // names of GPUs, sorted
   std::optional<int64_t> world_size;
+  // The process whose steps these are: the same in all windows of a session. `host` may differ, since it is the name of
+  // a file. 0: unknown.
+  int64_t pid = 0, started_ticks = 0;
 };
+
+// True: the length of the window was chosen, not what the program did in it: windows of the same length have fewer
+// steps where the program is slower.
+bool IsWindow(const RunIdentity& identity);
+// True: both are windows of the same process.
+bool AreOfOneProcess(const RunIdentity& a, const RunIdentity& b);
 
 struct RunNumbers {
   std::string path;  // as given by the user
@@ -68,12 +79,15 @@ struct RunNumbers {
   bool of_baseline = false;  // read from a baseline, which may have runs of other machines and options
   // Why the times (`no_times`) or the whole run (`unfit`) cannot be compared: one line; empty: comparable.
   std::string no_times, unfit;
-  std::vector<double> steps_s;   // of the regular steps, in order; empty if the summary has no list (over 2000 steps)
-  uint64_t steps = 0;            // number of regular steps
-  uint64_t irregular_steps = 0;  // further steps; a busy machine has more of them
+  std::vector<double> steps_s;  // of the regular steps, in order; empty if the summary has no list (over 2000 steps)
+  // The typical step of blocks of consecutive steps, in order; only if `steps_s` is empty.
+  std::vector<double> block_medians_s;
+  uint64_t steps = 0;                         // number of regular steps
+  uint64_t irregular_steps = 0;               // further steps; a busy machine has more of them
   double median_step_s = 0, mean_step_s = 0;  // of all regular steps
   // The sum of all kPart amounts: `mean_step_s`, or more if the time between steps is split as well. 0: no split.
   double split_step_s = 0;
+  double python_samples = 0;  // of the thread of the steps, in the steps
   std::vector<Count> counts;
   std::string no_counts;  // why counts are not exact: one line; empty: exact
   std::vector<Amount> amounts;
@@ -93,6 +107,8 @@ bool IsSameRun(const RunNumbers& a, const RunNumbers& b);
 // True: the run lists as many amounts of this kind as a summary can: one that it does not list may be as large as the
 // least of them. A summary lists 20 lines of a thread, and 200 rows of other kinds.
 bool IsListFull(const RunNumbers& run, AmountKind kind);
+// The least of them, which an amount may have that the run does not list. 0: the list is not full.
+double LeastListed(const RunNumbers& run, AmountKind kind);
 
 // `path`: a summary.json, a profile, a run's directory, a log directory (its newest run), or the name of a run in
 // `logdir`, if that is not empty. Without `rank`: the numbers of the slowest rank.

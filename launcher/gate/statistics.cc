@@ -273,22 +273,43 @@ Estimate EstimatePairedChange(absl::Span<const RunValue> base, absl::Span<const 
   return out;
 }
 
+Estimate EstimateWindowChange(double base_log, const SeriesError& base, double now_log, const SeriesError& now) {
+  Estimate out;
+  out.windows = true;
+  out.runs = 1;
+  out.change = now_log - base_log;
+  out.disturbed = base.wanders || now.wanders;
+  if (base.degrees <= 0 || now.degrees <= 0) return out;
+  const double of_base = std::max(base.error * base.error, kLeastSd * kLeastSd);
+  const double of_now = std::max(now.error * now.error, kLeastSd * kLeastSd);
+  const double sum = of_base + of_now;
+  out.known = true;
+  out.error = std::sqrt(sum);
+  out.run_sd = std::sqrt(sum / 2);
+  out.degrees = sum * sum / (of_base * of_base / base.degrees + of_now * of_now / now.degrees);
+  return out;
+}
+
 Decision Decide(const Estimate& estimate, double margin, double budget_share) {
   Decision out;
   if (!estimate.known) {
+    if (estimate.windows) return out;
     const std::optional<uint64_t> needed = RunsNeeded(0, kAssumedRunSd, margin, estimate.paired);
     if (needed.has_value()) out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
     return out;
   }
   const double sure = Quantile(estimate.degrees, SureLevel(estimate.disturbed) * budget_share) * estimate.error;
   const double within = Quantile(estimate.degrees, kEquivalentLevel * budget_share) * estimate.error;
-  const double limit = std::log1p(margin), smallest = std::log1p(kSmallestChange);
+  const double limit = std::log1p(margin);
+  const double smallest = std::log1p(estimate.windows ? kSmallestWindowChange : kSmallestChange);
   if (estimate.change > std::max(sure, smallest)) {
     out.answer = Answer::kWorse;
   } else if (estimate.change < -std::max(sure, smallest)) {
     out.answer = Answer::kBetter;
   } else if (std::abs(estimate.change) + within < limit) {
     out.answer = Answer::kEquivalent;
+  } else if (estimate.windows) {
+    return out;  // more runs are no more windows of this process
   } else if (const auto needed =
                  RunsNeeded(estimate.change, estimate.run_sd, margin, estimate.paired, estimate.disturbed)) {
     out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
@@ -317,6 +338,12 @@ std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double marg
   return enough;
 }
 
+double StudentP(double t, double degrees) {
+  return 2 * boost::math::cdf(boost::math::complement(StudentsT(degrees), std::abs(t)));
+}
+
+double IntervalFactor(double confidence, double degrees) { return Quantile(degrees, (1 - confidence) / 2); }
+
 double VarianceOfMean(absl::Span<const double> values) {
   const Moments moments = MomentsOf(values, std::identity());
   return moments.count > 1 ? moments.variance / moments.count : 0;
@@ -329,8 +356,7 @@ double WelchP(absl::Span<const double> a, absl::Span<const double> b, double flo
   const double error = std::sqrt(a_variance / of_a.count + b_variance / of_b.count);
   if (!(error > 0)) return of_a.mean == of_b.mean ? 1 : 0;
   const double degrees = WelchDegrees(a_variance, of_a.count, b_variance, of_b.count);
-  const double t = std::abs(of_a.mean - of_b.mean) / error;
-  return 2 * boost::math::cdf(boost::math::complement(StudentsT(degrees), t));
+  return StudentP((of_a.mean - of_b.mean) / error, degrees);
 }
 
 std::vector<bool> Holm(absl::Span<const double> p, double level) {

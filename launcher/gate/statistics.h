@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "launcher/gate/bootstrap.h"
 #include "launcher/gate/comparison.h"
 
 namespace tbprof {
@@ -34,6 +35,8 @@ inline constexpr double kDisturbanceLevel = 0.005;
 inline constexpr double kTrendLevel = 0.30;
 // Smaller changes are neither worse nor better, however certain: another layout of the same code in memory causes them.
 inline constexpr double kSmallestChange = 0.0025;
+// The same for two windows of one process, between which clock rates and neighbours of the machine change.
+inline constexpr double kSmallestWindowChange = 0.01;
 inline constexpr double kWantedPower = 0.95;
 // Assumed scatter between runs if none is known; used only for the number of runs that are needed.
 inline constexpr double kAssumedRunSd = 0.01;
@@ -64,6 +67,7 @@ struct Estimate {
   bool in_turns = false;   // a run of one side follows each run of the other
   bool disturbed = false;  // trend, warming, correlated consecutive runs, or large scatter: use kDisturbedLevel
   bool warming = false;    // the first run of each side was slower than all others and is left out
+  bool windows = false;    // of two windows of one process
 };
 
 // For independent runs of both sides, in any order; their start times show whether the sides alternate.
@@ -71,6 +75,10 @@ Estimate EstimateChange(absl::Span<const RunValue> base, absl::Span<const RunVal
 
 // For runs in pairs with random order within each pair: base[i] belongs to now[i].
 Estimate EstimatePairedChange(absl::Span<const RunValue> base, absl::Span<const RunValue> now);
+
+// For one window of a process a side: logarithms and errors of the step time. The steps within each window show how
+// much it varies: there is no variation between runs. Unknown if a side has no error.
+Estimate EstimateWindowChange(double base_log, const SeriesError& base, double now_log, const SeriesError& now);
 
 struct Decision {
   Answer answer = Answer::kCannotTell;
@@ -89,6 +97,10 @@ ConfidenceInterval IntervalOf(const Estimate& estimate, double confidence);
 // of cases. std::nullopt: more than 10,000.
 std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired,
                                    bool disturbed = false);
+
+// Two-sided p-value of Student's t, and the factor of a standard error for an interval.
+double StudentP(double t, double degrees);
+double IntervalFactor(double confidence, double degrees);
 
 // Squared standard error of the mean of independent values. 0 if there are fewer than two values.
 double VarianceOfMean(absl::Span<const double> values);

@@ -82,6 +82,23 @@ std::vector<std::string> Fields::Texts(const char* name) const {
   return out;
 }
 
+std::vector<double> Fields::Numbers(const char* name) const {
+  std::vector<double> out;
+  const Json* const found = Find(name);
+  if (found == nullptr) return out;
+  const std::string place = StrCat(path_, ".", name);
+  if (!found->is_array()) Fail(place, "an array", *found);
+  for (size_t i = 0; found->is_array() && i < found->size(); ++i) {
+    const Json& element = (*found)[i];
+    if (element.is_number() && std::isfinite(element.get<double>())) {
+      out.push_back(element.get<double>());
+    } else {
+      Fail(StrCat(place, "[", i, "]"), "a number", element);
+    }
+  }
+  return out;
+}
+
 std::string Fields::Text(const char* name) const {
   const Json* const found = Find(name);
   if (found == nullptr) return "";

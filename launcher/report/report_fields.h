@@ -32,6 +32,7 @@ class Fields {
   Fields Object(const char* name) const;
   std::vector<Fields> Objects(const char* name) const;  // elements of an array of objects
   std::vector<std::string> Texts(const char* name) const;
+  std::vector<double> Numbers(const char* name) const;
   std::string Text(const char* name) const;  // empty: unknown
   std::optional<double> Number(const char* name) const;
   std::optional<int64_t> Integer(const char* name) const;

@@ -231,5 +231,32 @@ TEST_F(RunNumbersTest, ReadSide_NameOfARun_IsFoundInTheLogDirectory) {
   EXPECT_FALSE(ReadSide({"second"}, std::nullopt, "").ok()) << "without a log directory";
 }
 
+TEST_F(RunNumbersTest, ReadRunNumbers_ProcessOfTheSteps_IsThatOfTheVerdict) {
+  Json summary = MakeRun();
+  summary["processes"] = {{{"pid", 7}, {"is_command", true}, {"replaced_by_exec", false}, {"started_ticks", 70}},
+                          {{"pid", 8}, {"is_command", false}, {"replaced_by_exec", true}, {"started_ticks", 79}},
+                          {{"pid", 8}, {"is_command", false}, {"replaced_by_exec", false}, {"started_ticks", 80}}};
+  const auto process_of = [&] {
+    const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
+    EXPECT_TRUE(run.ok() && run->unfit.empty());
+    return std::pair(run->identity.pid, run->identity.started_ticks);
+  };
+  EXPECT_EQ(process_of(), std::pair(int64_t{8}, int64_t{80}));
+  summary["verdict"]["where"] = Json::array();
+  EXPECT_EQ(process_of(), std::pair(int64_t{7}, int64_t{70}));
+  summary["processes"][0]["started_ticks"] = nullptr;
+  EXPECT_EQ(process_of(), std::pair(int64_t{0}, int64_t{0}));
+}
+
+TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotListed_HasTheirBlocks) {
+  Json summary = MakeRun(3000);
+  summary["steps"]["list"] = nullptr;
+  summary["steps"]["blocks"] = {{"steps", 12}, {"medians_s", {0.05, 0.06}}};
+  const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(run->steps_s.empty());
+  EXPECT_EQ(run->block_medians_s, (std::vector<double>{0.05, 0.06}));
+}
+
 }  // namespace
 }  // namespace tbprof

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "launcher/gate/compare.h"
+#include "launcher/gate/fail_on.h"
+#include "launcher/gate/gate_output.h"
+#include "launcher/gate/window_error.h"
+#include "tests/unit/launcher/gate_simulation.h"
+#include "writer/outputs/summary_steps.h"
+
+namespace tbprof {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr Simulation kSteps{.run_sd = 0, .spike_share = 0};
+
+// A capture of the process with this pid.
+RunNumbers Window(RunNumbers run, int64_t pid = 7) {
+  run.identity.window = "capture 1";
+  run.identity.pid = pid;
+  run.identity.started_ticks = 1000;
+  return run;
+}
+
+RunNumbers MakeWindow(Simulator* simulator, size_t steps, double slower, int64_t place, Simulation of = kSteps) {
+  of.steps = steps;
+  return Window(simulator->Run(of, std::log1p(slower), place));
+}
+
+Comparison CompareTwo(const RunNumbers& base, const RunNumbers& now) { return Compare({{base}}, {{now}}, {}); }
+
+const QuantityResult* Find(const Comparison& comparison, std::string_view name) {
+  for (const QuantityResult& quantity : comparison.quantities) {
+    if (quantity.name == name) return &quantity;
+  }
+  return nullptr;
+}
+
+RuleResult Apply(const std::string& rule, const Comparison& comparison) {
+  FailOnProblem problem;
+  const absl::StatusOr<FailRule> parsed = ParseFailRule(rule, &problem);
+  EXPECT_TRUE(parsed.ok()) << rule;
+  return ApplyFailRule(*parsed, comparison);
+}
+
+TEST(WindowCompareTest, Compare_OneProcessWithFewerSteps_IsWorse) {
+  Simulator simulator(1);
+  const Comparison comparison = CompareTwo(MakeWindow(&simulator, 1820, 0, 1), MakeWindow(&simulator, 173, 9, 2));
+  EXPECT_TRUE(comparison.one_process);
+  EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
+  EXPECT_THAT(comparison.warnings, IsEmpty());
+  const std::string line = AnswerLine(comparison);
+  EXPECT_THAT(line, HasSubstr("worse: the step takes "));
+  EXPECT_THAT(line, HasSubstr(" ms longer ("));
+  EXPECT_THAT(line, HasSubstr(", two windows of one process"));
+  const QuantityResult* step = Find(comparison, "step_time");
+  ASSERT_NE(step, nullptr);
+  EXPECT_LT(*step->low, 9);
+  EXPECT_GT(*step->high, 9);
+}
+
+TEST(WindowCompareTest, Compare_OneProcessThatGotFaster_NamesTheLess) {
+  Simulator simulator(2);
+  const Comparison comparison = CompareTwo(MakeWindow(&simulator, 173, 9, 1), MakeWindow(&simulator, 1820, 0, 2));
+  EXPECT_EQ(comparison.answer, Answer::kBetter);
+  EXPECT_THAT(AnswerLine(comparison), HasSubstr(" ms less ("));
+}
+
+TEST(WindowCompareTest, Compare_WindowsOfTwoProcesses_CannotTell) {
+  Simulator simulator(3);
+  const RunNumbers base = MakeWindow(&simulator, 1820, 0, 1), now = MakeWindow(&simulator, 173, 9, 2);
+  const Comparison comparison = CompareTwo(base, Window(now, 8));
+  EXPECT_FALSE(comparison.one_process);
+  EXPECT_EQ(comparison.answer, Answer::kCannotTell);
+  EXPECT_THAT(comparison.reason, HasSubstr("one run a side"));
+  RunNumbers unknown = now;
+  unknown.identity.started_ticks = 0;
+  EXPECT_FALSE(CompareTwo(base, unknown).one_process);
+}
+
+// Steps correlate with their neighbours, and the level of a shared machine wanders.
+TEST(WindowCompareTest, Compare_SameProcessUnchanged_WorseInAtMostOnePercent) {
+  constexpr int kComparisons = 400;
+  for (const double correlation : {0.3, 0.9, 0.97}) {
+    Simulator simulator(4);
+    int worse = 0, better = 0;
+    for (int i = 0; i < kComparisons; ++i) {
+      const Simulation of{.run_sd = 0, .step_sd = 0.2, .correlation = correlation};
+      const Comparison comparison =
+          CompareTwo(MakeWindow(&simulator, 300, 0, 2 * i + 1, of), MakeWindow(&simulator, 300, 0, 2 * i + 2, of));
+      worse += comparison.answer == Answer::kWorse ? 1 : 0;
+      better += comparison.answer == Answer::kBetter ? 1 : 0;
+    }
+    EXPECT_LE(worse, kComparisons / 100) << correlation;
+    EXPECT_LE(better, kComparisons / 100) << correlation;
+  }
+}
+
+TEST(WindowCompareTest, Compare_StepsNotListed_TakesTheMediansOfBlocks) {
+  Simulator simulator(5);
+  const auto blocks_only = [](RunNumbers run) {
+    run.block_medians_s = BlockMedians(run.steps_s, 16);
+    run.steps_s.clear();
+    return run;
+  };
+  const RunNumbers base = blocks_only(MakeWindow(&simulator, 4000, 0, 1));
+  EXPECT_EQ(CompareTwo(base, MakeWindow(&simulator, 400, 9, 2)).answer, Answer::kWorse);
+  EXPECT_EQ(CompareTwo(base, blocks_only(MakeWindow(&simulator, 4000, 0, 3))).answer, Answer::kEquivalent);
+  RunNumbers without = base;
+  without.block_medians_s.clear();
+  const Comparison unknown = CompareTwo(without, MakeWindow(&simulator, 400, 9, 4));
+  EXPECT_EQ(unknown.answer, Answer::kCannotTell);
+  EXPECT_THAT(unknown.reason, HasSubstr("too few steps in a window"));
+}
+
+TEST(WindowCompareTest, Compare_CountsOfWindows_AllowForStepsAtTheEnds) {
+  Simulator simulator(6);
+  RunNumbers base = MakeWindow(&simulator, 1820, 0, 1), now = MakeWindow(&simulator, 173, 9, 2);
+  base.counts = {{"allocations", 846.2, CountBasis::kRun}, {"kernels", 10, CountBasis::kRun}};
+  now.counts = {{"allocations", 850.1, CountBasis::kRun}, {"kernels", 20, CountBasis::kRun}};
+  const Comparison comparison = CompareTwo(base, now);
+  EXPECT_EQ(Find(comparison, "allocations_per_step")->answer, Answer::kEquivalent);
+  EXPECT_EQ(Find(comparison, "kernels_per_step")->answer, Answer::kWorse);
+  EXPECT_EQ(Apply("kernels_per_step>+50%", comparison).state, RuleResult::State::kFails);
+  EXPECT_EQ(Apply("allocations_per_step>+5%", comparison).state, RuleResult::State::kHolds);
+}
+
+TEST(WindowCompareTest, Blame_LineOfManySamples_IsSignificant) {
+  Simulator simulator(7);
+  RunNumbers base = MakeWindow(&simulator, 1820, 0, 1), now = MakeWindow(&simulator, 173, 9, 2);
+  base.amounts = {{AmountKind::kPythonLine, "a.py:7 load", 0.001, 30},
+                  {AmountKind::kPythonLine, "a.py:9 rare", 0, 0},
+                  {AmountKind::kPythonLine, "a.py:8 main", 0.009, 270}};
+  now.amounts = {{AmountKind::kPythonLine, "a.py:7 load", 0.089, 265},
+                 {AmountKind::kPythonLine, "a.py:9 rare", 0.0007, 2},
+                 {AmountKind::kPythonLine, "a.py:8 main", 0.010, 30}};
+  const Comparison comparison = CompareTwo(base, now);
+  ASSERT_FALSE(comparison.blame.empty());
+  EXPECT_EQ(comparison.blame[0].name, "a.py:7 load");
+  EXPECT_TRUE(comparison.blame[0].significant);
+  for (const BlameRow& row : comparison.blame) {
+    EXPECT_EQ(row.significant, row.name == "a.py:7 load") << row.name;
+  }
+  EXPECT_EQ(Apply("line:a.py:7 load>+5ms", comparison).state, RuleResult::State::kFails);
+  EXPECT_EQ(Apply("line:a.py:8 main>+50ms", comparison).state, RuleResult::State::kHolds);
+  EXPECT_EQ(Apply("line:a.py:7 load>+88ms", comparison).state, RuleResult::State::kCannotTell);
+  EXPECT_THAT(ComparisonAsText(comparison), Not(HasSubstr("a.py:9 rare")));
+}
+
+TEST(WindowCompareTest, Compare_SeveralWindowsASide_CountsThem) {
+  Simulator simulator(8);
+  const Comparison comparison = Compare({{MakeWindow(&simulator, 1820, 0, 1), MakeWindow(&simulator, 1900, 0, 2)}},
+                                        {{MakeWindow(&simulator, 173, 9, 3), MakeWindow(&simulator, 160, 9, 4)}}, {});
+  EXPECT_EQ(comparison.answer, Answer::kWorse) << comparison.reason;
+  EXPECT_THAT(AnswerLine(comparison), HasSubstr("2 + 2 windows of one process"));
+  const Comparison three = Compare({{MakeWindow(&simulator, 1820, 0, 5)}},
+                                   {{MakeWindow(&simulator, 173, 9, 6), MakeWindow(&simulator, 160, 9, 7)}}, {});
+  EXPECT_EQ(three.answer, Answer::kWorse) << three.reason;
+  EXPECT_THAT(NextLine(three), HasSubstr("tbprof report"));
+}
+
+TEST(WindowCompareTest, Compare_WaitsForACpuAreTheChange_Warns) {
+  Simulator simulator(9);
+  RunNumbers base = MakeWindow(&simulator, 1820, 0, 1), now = MakeWindow(&simulator, 173, 9, 2);
+  base.amounts = {{AmountKind::kPart, "starvation", 0.001}, {AmountKind::kPart, "python", 0.009}};
+  now.amounts = {{AmountKind::kPart, "starvation", 0.08}, {AmountKind::kPart, "python", 0.02}};
+  base.split_step_s = base.mean_step_s;
+  now.split_step_s = now.mean_step_s;
+  const Comparison comparison = CompareTwo(base, now);
+  EXPECT_EQ(comparison.answer, Answer::kWorse);
+  ASSERT_EQ(comparison.warnings.size(), 1u);
+  EXPECT_THAT(comparison.warnings[0], HasSubstr("waits for a CPU are "));
+}
+
+TEST(WindowErrorTest, WanderingError_FewValues_IsUnknown) {
+  EXPECT_EQ(WanderingError({1, 2, 3}, 1).degrees, 0);
+  EXPECT_EQ(WanderingErrorOfMean({1, 2, 3}).degrees, 0);
+  EXPECT_EQ(WanderingError(std::vector<double>(40, 2.0), 1).error, 0);
+}
+
+TEST(WindowErrorTest, PooledWindows_ThatDiffer_HaveTheErrorOfTheirScatter) {
+  const WindowValue near = PooledWindows({{1, {0.1, 9}}, {1, {0.1, 9}}});
+  EXPECT_NEAR(near.error.error, 0.1 / std::sqrt(2), 1e-9);
+  EXPECT_FALSE(near.error.wanders);
+  const WindowValue far = PooledWindows({{1, {0.1, 9}}, {2, {0.1, 4}}});
+  EXPECT_NEAR(far.seconds, std::sqrt(2), 1e-9);
+  EXPECT_NEAR(far.error.error, std::log(2) / 2, 1e-9);
+  EXPECT_EQ(far.error.degrees, 4);
+  EXPECT_TRUE(far.error.wanders);
+}
+
+TEST(WindowErrorTest, BlockMedians_ShorterBlockAtTheEnd_IsLeftOut) {
+  EXPECT_EQ(BlockMedians(std::vector<double>{3, 1, 2, 6, 5, 4, 9}, 3), (std::vector<double>{2, 5}));
+  EXPECT_EQ(BlockMedians(std::vector<double>{}, 3), std::vector<double>());
+}
+
+TEST(WindowErrorTest, IsWindow_NamesOfWindows) {
+  const auto is_window = [](const std::string& window) {
+    RunIdentity identity;
+    identity.window = window;
+    return IsWindow(identity);
+  };
+  for (const char* window : {"capture 1", "last=30s", "60s+5s"}) EXPECT_TRUE(is_window(window)) << window;
+  for (const char* window : {"", "auto", "all", "steps=10:20", "nvtx:a+b"}) EXPECT_FALSE(is_window(window)) << window;
+}
+
+}  // namespace
+}  // namespace tbprof
