@@ -154,6 +154,7 @@ std::string ToText(const ControlAsk& ask) {
                        {"asked_by", capture.asked_by},
                        {"warnings", capture.warnings},
                        {"publish", capture.publish},
+                       {"summary", capture.summary},
                        {"shared", capture.shared}};
   }
   return Dump(json);
@@ -177,6 +178,7 @@ absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   capture.Take("asked_by", &ask.capture.asked_by);
   capture.Take("warnings", &ask.capture.warnings);
   capture.Take("publish", &ask.capture.publish);
+  capture.Take("summary", &ask.capture.summary);
   capture.Take("shared", &ask.capture.shared);
   if (!reader.status().ok()) return reader.status();
   if (!capture.status().ok()) return capture.status();

@@ -42,6 +42,7 @@ struct CaptureRequest {
   std::string asked_by;         // description of the client
   std::vector<std::string> warnings;
   bool publish = false;  // into the run's own logdir; the answer then names it and has no files
+  bool summary = false;  // the answer shall also have the window's summary.json; only tbprof's own clients ask for it
   bool shared = false;   // with `publish`: other launchers write into the same run, each a file with the name `host`
 };
 

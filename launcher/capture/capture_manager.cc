@@ -507,7 +507,7 @@ void CaptureManager::Deliver(Capture* capture, const ConversionRequest& request,
     answer.lines = result.lines;
   } else {
     answer.directory = capture->directory == nullptr ? result.directory : "";
-    DeliveredFiles delivered = OpenDelivered(request, result);
+    DeliveredFiles delivered = OpenDelivered(request, result, capture->request.summary);
     answer.files = std::move(delivered.names);
     files = std::move(delivered.files);
     capture->sent_bytes = delivered.bytes;

@@ -24,9 +24,11 @@
 #include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "launcher/capture/capture_targets.h"
+#include "launcher/capture/fetched_summary.h"
 #include "launcher/capture/profiler_client.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
+#include "launcher/service/profiler_request.h"
 #include "launcher/service/tls.h"
 #include "wire/clock.h"
 #include "writer/base/arguments.h"
@@ -157,6 +159,7 @@ class CaptureCommand {
           request, &workers_,
           [this](const RemoteWorker& worker, const std::string& name, const PieceReader& pieces) {
             const std::lock_guard<std::mutex> lock(mutex_);
+            if (name == kSummaryFile) return KeepSummary(worker.stem, pieces);
             return directory_
                 ->WriteBytes(StrCat(worker.stem, ".", name),
                              [&](Sink& sink) {
@@ -262,6 +265,7 @@ class CaptureCommand {
       ask.capture.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(start_));
       ask.capture.asked_by = StrCat("tbprof capture ", getpid());
       ask.capture.publish = !here_;
+      ask.capture.summary = here_;
       ask.capture.shared = !here_ && several();
       ask.capture.run = here_ || several() || !options_.run.empty() ? run_ : "";
       ask.capture.host = here_ || several() ? local->stem : "";
@@ -338,6 +342,10 @@ class CaptureCommand {
     uint64_t bytes = 0;
     for (size_t i = 0; here_ && status.ok() && i < descriptors.size() && i < answer.files.size(); ++i) {
       const std::lock_guard<std::mutex> lock(mutex_);
+      if (answer.files[i] == kSummaryFile) {
+        status = KeepSummary(local->stem, descriptors[i].get());
+        continue;
+      }
       const absl::StatusOr<uint64_t> written = directory_->WriteBytes(
           StrCat(local->stem, ".", answer.files[i]), [&](Sink& sink) { return Copy(descriptors[i].get(), sink); });
       status = written.status();
@@ -374,10 +382,88 @@ class CaptureCommand {
     }
   }
 
+  // ---- summaries
+
+  // mutex_ is held. A reply is read to its end, also if the summary is too long.
+  absl::Status KeepSummary(const std::string& stem, const PieceReader& pieces) {
+    std::string& text = summaries_[stem];
+    for (std::string_view piece; pieces(&piece);) {
+      if (text.size() <= kMostFetchedSummaryBytes) text += piece;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status KeepSummary(const std::string& stem, int fd) {
+    class TextSink final : public Sink {
+     public:
+      absl::Status Append(std::string_view bytes) override {
+        if (text.size() <= kMostFetchedSummaryBytes) text += bytes;
+        return absl::OkStatus();
+      }
+      std::string text;
+    } sink;
+    const absl::Status status = Copy(fd, sink);
+    if (status.ok()) summaries_[stem] = std::move(sink.text);
+    return status;
+  }
+
+  // Writes the summaries beside the profiles, before these are published.
+  void WriteSummaries() {
+    const std::vector<RunDirectory::File> files = directory_->written();
+    for (const auto& [stem, text] : summaries_) {
+      absl::StatusOr<FetchedSummary> summary = absl::ResourceExhaustedError("it did not fit the reply");
+      if (text.size() > kMostFetchedSummaryBytes) {
+        summary = absl::ResourceExhaustedError(StrCat("it has over ", kMostFetchedSummaryBytes >> 20, " MiB"));
+      } else if (!text.empty()) {
+        summary = RewriteSummary(text, {directory_->run(), logdir_, stem, files});
+      }
+      absl::Status status = summary.status();
+      if (status.ok()) {
+        // As the launchers of one run name theirs. A run that the user has named may get files of others.
+        const bool alone = !several() && options_.run.empty();
+        status = directory_
+                     ->WriteBytes(alone ? kSummaryFile : StrCat(stem, ".", kSummaryFile),
+                                  [&](Sink& sink) { return sink.Append(summary->json); })
+                     .status();
+      }
+      if (status.ok()) {
+        lines_[stem] = std::move(summary->lines);
+      } else {
+        no_summary_[stem] = PrintableUtf8(std::string(status.message()));
+      }
+    }
+  }
+
+  // The lines of the summary; without one, those that the profile's warnings have, and why there is none.
+  void PrintAnswers(const std::string& file, const NotedAnswers& notes) {
+    const std::string stem = file.substr(0, file.find(".xplane.pb"));
+    const auto lines = lines_.find(stem);
+    if (lines == lines_.end()) {
+      PrintVerdict(file, notes);
+      if (IsOfAWorker(stem)) PrintNoSummary(stem);
+      return;
+    }
+    if (several()) return terminal_.Print(StrCat(stem, ": ", lines->second.front()));
+    for (const std::string& line : lines->second) terminal_.Print(line);
+  }
+
+  // False for files of further ranks, whose answers are in the summary of the first.
+  bool IsOfAWorker(const std::string& stem) const {
+    return std::ranges::any_of(targets_.all, [&](const CaptureTarget& target) { return target.stem == stem; });
+  }
+
+  void PrintNoSummary(const std::string& stem) {
+    const auto why = no_summary_.find(stem);
+    terminal_.Print(
+        StrCat("no summary.json: ",
+               why != no_summary_.end() ? why->second : StrCat(stem, " is another profiler, or an older tbprof"),
+               "; report and compare know less"));
+  }
+
   // ---- the end
 
   int Finish() {
     if (here_ && !directory_->written().empty()) {
+      WriteSummaries();
       absl::StatusOr<std::vector<RunDirectory::File>> files = directory_->Publish();
       if (!files.ok()) {
         terminal_.Error(std::string(files.status().message()));
@@ -409,6 +495,7 @@ class CaptureCommand {
   }
 
   void PrintFile(const RunDirectory::File& file) {
+    if (file.path.ends_with(kSummaryFile)) return;
     std::string text = StrCat(PrintableUtf8(file.path), "  ", Size(file.bytes));
     const ScopedFd fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     std::vector<std::string> warnings;
@@ -425,10 +512,10 @@ class CaptureCommand {
     terminal_.Print(text);
     const std::string name = file.path.substr(file.path.rfind('/') + 1);
     PrintLate(name, warnings);
-    PrintVerdict(name, ReadNotes(warnings));
+    PrintAnswers(name, ReadNotes(warnings));
   }
 
-  // From the profile's warnings: the worker prints its end block on its own terminal, and sends no summary.
+  // From the profile's warnings, for a worker that sends no summary.
   void PrintVerdict(std::string_view name, const NotedAnswers& answers) {
     const std::string of = several() ? StrCat(name.substr(0, name.find(".xplane.pb")), ": ") : "";
     if (!answers.verdict.empty()) terminal_.Print(StrCat(of, "verdict: ", PrintableUtf8(answers.verdict)));
@@ -468,8 +555,11 @@ class CaptureCommand {
   std::unique_ptr<TlsContext> tls_;  // --tls-ca
   Progress* progress_ = nullptr;
   std::atomic<size_t> succeeded_ = 0;
-  std::vector<std::string> silent_;             // names of workers that did not answer
-  std::map<std::string, absl::Duration> late_;  // by file stem: how late the worker was called
+  std::map<std::string, std::string> summaries_;           // by file stem: as the launchers sent them
+  std::map<std::string, std::string> no_summary_;          // by file stem: why it was not written
+  std::map<std::string, std::vector<std::string>> lines_;  // by file stem: of the summary
+  std::vector<std::string> silent_;                        // names of workers that did not answer
+  std::map<std::string, absl::Duration> late_;             // by file stem: how late the worker was called
 };
 
 }  // namespace

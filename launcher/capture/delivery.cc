@@ -16,7 +16,15 @@
 namespace tbprof {
 namespace {
 
-constexpr std::string_view kProfileSuffix = ".xplane.pb";
+constexpr std::string_view kProfileSuffix = ".xplane.pb", kSummary = "summary.json";
+
+// Opens <logdir>/plugins/profile/<run>/<file> below the directory in which it was published.
+ScopedFd OpenPublished(int logdir, const std::string& path) {
+  const size_t below = path.rfind("/plugins/profile/");
+  if (below == std::string::npos) return ScopedFd();
+  absl::StatusOr<ScopedFd> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  return found.ok() ? *std::move(found) : ScopedFd();
+}
 
 }  // namespace
 
@@ -41,10 +49,12 @@ std::shared_ptr<PrivateDirectory> MakePrivateDirectory(const Session& session) {
   return directory;
 }
 
-DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionResult& result) {
+DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionResult& result, bool with_summary) {
   std::vector<std::string> paths;
+  std::string summary;
   for (const std::string& path : result.files) {
     if (path.ends_with(kProfileSuffix)) paths.push_back(path);
+    if (with_summary && path.ends_with(kSummary)) summary = path;
   }
   std::string stem;
   DeliveredFiles delivered;
@@ -52,11 +62,7 @@ DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionR
       IsRemoved(request.logdir_fd) ? LogDirectory::Open(request.logdir) : absl::UnavailableError("");
   const int logdir = again.ok() ? again->fd.get() : request.logdir_fd;
   for (const std::string& path : paths) {
-    // Opens <logdir>/plugins/profile/<run>/<file> below the directory in which it was published.
-    const size_t below = path.rfind("/plugins/profile/");
-    if (below == std::string::npos) continue;
-    absl::StatusOr<ScopedFd> found = OpenBeneath(logdir, path.substr(below), O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    ScopedFd file(found.ok() ? found->Release() : -1);
+    ScopedFd file = OpenPublished(logdir, path);
     struct stat facts;
     if (!file.valid() || fstat(file.get(), &facts) != 0) continue;
     const std::string name = path.substr(path.rfind('/') + 1);
@@ -66,6 +72,11 @@ DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionR
     delivered.files.push_back(std::move(file));
     delivered.bytes += static_cast<uint64_t>(facts.st_size);
     if (delivered.files.size() == kMaxControlFiles) break;
+  }
+  if (summary.empty() || delivered.files.empty() || delivered.files.size() == kMaxControlFiles) return delivered;
+  if (ScopedFd file = OpenPublished(logdir, summary); file.valid()) {
+    delivered.names.emplace_back(kSummary);
+    delivered.files.push_back(std::move(file));
   }
   return delivered;
 }

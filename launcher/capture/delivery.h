@@ -28,11 +28,11 @@ std::shared_ptr<PrivateDirectory> MakePrivateDirectory(const Session& session);
 struct DeliveredFiles {
   std::vector<std::string> names;  // as sent to the client; the command's own rank first
   std::vector<ScopedFd> files;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;  // of the profiles
 };
 // Opens only the profiles that this conversion has published: a shared directory may hold other profiles of the same
-// host.
-DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionResult& result);
+// host. `with_summary`: also its summary, as the last file.
+DeliveredFiles OpenDelivered(const ConversionRequest& request, const ConversionResult& result, bool with_summary);
 
 }  // namespace tbprof
 

@@ -109,6 +109,7 @@ class Answer {
     if (!input_.ReadVarintSizeAsInt(&size)) return Malformed();
     const auto limit = input_.PushLimit(size);
     std::string name;
+    bool has_data = false;
     absl::Status status;
     while (const uint32_t tag = input_.ReadTag()) {
       const int field = WireFormatLite::GetTagFieldNumber(tag);
@@ -120,6 +121,7 @@ class Answer {
       } else if (field == tensorflow::ProfileToolData::kDataFieldNumber) {
         // The name must come before the data: every serializer writes fields in the order of their numbers.
         if (name.empty()) return Malformed();
+        has_data = true;
         status = TakeBytes(name);
         if (!status.ok()) return status;
       } else if (!WireFormatLite::SkipField(&input_, tag)) {
@@ -128,6 +130,8 @@ class Answer {
     }
     if (input_.BytesUntilLimit() != 0) return Malformed();
     input_.PopLimit(limit);
+    // A summary without data, which protobuf does not encode: the launcher has left it out.
+    if (!has_data && name == kSummaryFile) return take_(worker_, name, [](std::string_view*) { return false; });
     return absl::OkStatus();
   }
 
@@ -168,6 +172,7 @@ tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const Remote
   tensorflow::ProfileRequest request;
   request.set_duration_ms(duration_ms);
   request.set_max_events(kMaxEvents);
+  request.add_tools(kSummaryTool);
   for (const char* tool : kTools) request.add_tools(tool);
   request.set_repository_root(capture.repository_root);
   request.set_session_id(capture.session_id);

@@ -82,6 +82,7 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
   CaptureRequest capture;
   capture.asked_by = std::move(asked_by);
   capture.deadline_unix_ns = times.deadline_unix_ns;
+  capture.summary = std::find(request.tools().begin(), request.tools().end(), kSummaryTool) != request.tools().end();
   const tensorflow::ProfileOptions& options = request.opts();
   const bool has_options = request.has_opts() && options.version() != 0;
 

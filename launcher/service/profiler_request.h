@@ -25,6 +25,12 @@ struct CallTimes {
   uint64_t deadline_unix_ns = 0;
 };
 
+// The tool that tbprof's own client names in a request, to get summary.json with the profile. Other clients do not name
+// it, and get what they know; other servers ignore it.
+inline constexpr char kSummaryTool[] = "tbprof.summary.json";
+// The name of the summary in the reply. Without data: it is left out, because the reply would be too long.
+inline constexpr char kSummaryFile[] = "summary.json";
+
 // `asked_by`: the requester, as text. Errors are InvalidArgument.
 absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& request, const CallTimes& times,
                                          std::string asked_by);

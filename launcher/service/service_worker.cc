@@ -291,6 +291,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
     absl::Status status;
     uint64_t bytes = 0;
     for (const ScopedFd& file : answer->files) bytes += SizeOf(file.get());
+    const bool without_summary = LeaveOutSummary(&*answer, &bytes);
     if (bytes > MaxReplyBytes() / 2 * 3) {
       launcher_.Report(ControlAsk{AskKind::kCancel, id, {}});
       return ToGrpc(absl::ResourceExhaustedError(StrCat(
@@ -307,6 +308,7 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
       data->set_name(answer->answer.files[i]);
       status = ReadWhole(answer->files[i].get(), data->mutable_data());
     }
+    if (without_summary) response->add_tool_data()->set_name(kSummaryFile);
     if (status.ok() && answer->files.empty()) status = absl::InternalError("the launcher has sent no profile");
     if (status.ok()) {
       receipts_.Expect(context, &launcher_, id, bytes);
@@ -365,6 +367,17 @@ class ProfilerService final : public tensorflow::ProfilerService::Service {
   }
 
  private:
+  // True: the summary was left out, because the reply is too long with both.
+  static bool LeaveOutSummary(Launcher::Answer* answer, uint64_t* bytes) {
+    std::vector<std::string>& names = answer->answer.files;
+    if (*bytes <= MaxReplyBytes() || names.size() < 2 || names.size() != answer->files.size()) return false;
+    if (names.back() != kSummaryFile) return false;
+    *bytes -= SizeOf(answer->files.back().get());
+    names.pop_back();
+    answer->files.pop_back();
+    return true;
+  }
+
   static grpc::Status NoContinuous() { return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, kNoContinuous); }
   Launcher& launcher_;
   Receipts& receipts_;

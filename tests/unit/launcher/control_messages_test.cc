@@ -24,6 +24,7 @@ CaptureRequest Full() {
   capture.asked_by = "127.0.0.1:51234";
   capture.warnings = {"one", "two"};
   capture.publish = true;
+  capture.summary = true;
   capture.shared = true;
   return capture;
 }
@@ -53,6 +54,7 @@ TEST(ControlAsks, EachAsk_IsParsedBack) {
     EXPECT_EQ(ask->capture.asked_by, "127.0.0.1:51234");
     EXPECT_THAT(ask->capture.warnings, ElementsAre("one", "two"));
     EXPECT_TRUE(ask->capture.publish);
+    EXPECT_TRUE(ask->capture.summary);
     EXPECT_TRUE(ask->capture.shared);
   }
   EXPECT_EQ(texts.size(), 7u);
@@ -65,6 +67,7 @@ TEST(ControlAsks, MissingFields_HaveDefaults) {
   EXPECT_EQ(ask->capture.duration_ns, 0u);
   EXPECT_EQ(ask->capture.families, static_cast<uint32_t>(kFamilyAll));
   EXPECT_FALSE(ask->capture.publish);
+  EXPECT_FALSE(ask->capture.summary);
 }
 
 TEST(ControlAsks, ShownTexts_ArePrintableAndShort) {

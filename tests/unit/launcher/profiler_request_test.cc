@@ -63,6 +63,14 @@ TEST(ProfilerRequest, StockClient_IsAccepted) {
   EXPECT_TRUE(capture.warnings.empty());
 }
 
+TEST(ProfilerRequest, Summary_OnlyForClientsThatNameIt) {
+  tensorflow::ProfileRequest request = Plain();
+  for (const char* tool : {"trace_viewer", "overview_page", "summary.json", "xplane.pb"}) request.add_tools(tool);
+  EXPECT_FALSE(Good(request).summary);
+  request.add_tools(kSummaryTool);
+  EXPECT_TRUE(Good(request).summary);
+}
+
 TEST(ProfilerRequest, EmptyRequest_ErrorNamesTheDuration) {
   EXPECT_THAT(Bad(tensorflow::ProfileRequest()), HasSubstr("duration_ms is 0"));
 }
