@@ -32,8 +32,10 @@ Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
       return Advice::kSyncs;
     default: {
       // A server waits in poll, and accept only takes what has come.
-      const bool serves = std::ranges::any_of(
-          inputs.waits, [&](const WaitSlice& wait) { return timeline.types[wait.type].name.starts_with("accept"); });
+      constexpr size_t kLeastPart = 20;
+      const auto accepts = static_cast<size_t>(std::ranges::count_if(
+          inputs.waits, [&](const WaitSlice& wait) { return timeline.types[wait.type].name.starts_with("accept"); }));
+      const bool serves = accepts > 0 && accepts * kLeastPart >= inputs.waits.size();
       return serves ? Advice::kServes : Advice::kOfCause;
     }
   }

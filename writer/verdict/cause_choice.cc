@@ -334,7 +334,9 @@ class Chooser {
     const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
     if (!runs_python || blocker.busy < kBusyInPolls) {
       const std::optional<double> busy = BusyBeside(timeline_, in_.span.thread, found);
-      if (busy.has_value() && *busy < kIdleBeside && !IsForGpu(in_.gpu, found)) AddIdleLibrary(waits, ps);
+      if (busy.has_value() && *busy < kIdleBeside && !IsForGpu(in_.gpu, found)) {
+        candidates_.push_back({Cause::kLibraryWait, StepPart::kLocks, ps, waits, /*moves=*/true});
+      }
       return;
     }
     const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
@@ -343,13 +345,6 @@ class Chooser {
     candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,
                            of_input ? StepPart::kInput : StepPart::kLocks, ps, waits, /*moves=*/true,
                            BlockerScope::kPool});
-  }
-
-  // Of one of several ranks, such a wait is for the others (TensorFlow's collectives).
-  void AddIdleLibrary(const Wanted& waits, int64_t ps) {
-    const bool is_rank = timeline_.processes[timeline_.threads[in_.span.thread].process].world_size > 1;
-    candidates_.push_back({is_rank ? Cause::kCollectives : Cause::kLibraryWait,
-                           is_rank ? StepPart::kCollectives : StepPart::kLocks, ps, waits, /*moves=*/true});
   }
 
   // Adds waits for locks for which other threads wait as well, or during which one thread of the process is busy.

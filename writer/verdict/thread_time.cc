@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "writer/base/text_match.h"
+#include "writer/timeline/python_origin.h"
 #include "writer/timeline/wait_sites.h"
 #include "writer/verdict/blocked_time.h"
 
@@ -100,13 +102,17 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
   }
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
-  has_group_threads_ = std::ranges::any_of(timeline.threads, [](const Thread& thread) {
-    return StartsWithAny(thread.name, {"gloo_tcp_loop", "pt_gloo_", "pt_nccl_"});
-  });
-  has_peers_ = has_group_threads_ ||
+  in_group_.resize(timeline.processes.size());
+  for (const Thread& thread : timeline.threads) {
+    if (StartsWithAny(thread.name, {"gloo_tcp_loop", "pt_gloo_", "pt_nccl_"})) in_group_[thread.process] = true;
+  }
+  has_peers_ = std::ranges::find(in_group_, true) != in_group_.end() ||
                std::ranges::any_of(timeline.processes, [](const Process& process) { return process.world_size > 1; });
   for (const PythonFunction& function : timeline.python.functions) {
-    are_backward_.push_back(std::string_view(timeline.strings.Get(function.name)).ends_with("_engine_run_backward"));
+    const std::string_view file = timeline.strings.Get(function.file), name = timeline.strings.Get(function.name);
+    are_backward_.push_back(name.ends_with("_engine_run_backward"));
+    may_wait_for_group_.push_back(PythonOriginOf(file, name) == PythonOrigin::kProgram ||
+                                  ContainsAny(file, {"/torch/"}));
   }
 }
 
@@ -121,6 +127,16 @@ bool WaitClasses::IsInBackward(uint32_t stack) const {
   return function < are_backward_.size() && are_backward_[function];
 }
 
+// Work::wait of an asynchronous collective is no Python function, and all conditions of C++ have one call site: those
+// of a library with an interface in Python are left out.
+bool WaitClasses::IsForGroup(const Event& event, uint32_t process) const {
+  if (process >= in_group_.size() || !in_group_[process] || event.python >= timeline_.python.stacks.size())
+    return false;
+  const uint32_t function = timeline_.python.stacks[event.python].function;
+  return function < may_wait_for_group_.size() && may_wait_for_group_[function] &&
+         ContainsAny(timeline_.strings.Get(event.call_site), {"libstdc++"});
+}
+
 bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
   const int found = event.type < of_type_.size() ? of_type_[event.type] : -1;
   if (found < 0 || event.duration_ps <= 0) return false;
@@ -130,13 +146,12 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
     const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
     if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
     // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable. Without a
-    // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo). Work::wait of
-    // an asynchronous collective is no Python function.
+    // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo).
     const bool of_cpp = is_condition && ContainsAny(site, {"libstdc++"});
     if ((of_cpp && has_backward_threads_) || IsInComputing(site) ||
         std::ranges::binary_search(pools_, event.call_site)) {
       *kind = WaitClass::kPool;
-    } else if (of_cpp && (has_group_threads_ || (has_peers_ && IsInBackward(event.python)))) {
+    } else if (of_cpp && has_peers_ && IsInBackward(event.python)) {
       *kind = WaitClass::kCollective;
     }
   } else if (*kind == WaitClass::kFile) {
@@ -174,6 +189,9 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     WaitClass kind;
     const int64_t end = event.start_ps + event.duration_ps;
     if (!classes.Classify(event, &kind) || end <= free_from) return;
+    if (kind == WaitClass::kLock && classes.IsForGroup(event, timeline.threads[thread].process)) {
+      kind = WaitClass::kCollective;
+    }
     const bool of_file = kind == WaitClass::kFile || kind == WaitClass::kFileRead;
     if (of_file) kind = ClassOfDescriptor(kind, descriptors.Of(event.object));
     const int64_t start = std::max(event.start_ps, free_from);

@@ -70,6 +70,8 @@ class WaitClasses {
   void AddPools(std::vector<StringId> call_sites);
   // Returns false if the event is neither a wait nor a GPU call.
   bool Classify(const Event& event, WaitClass* kind) const;
+  // Whether a wait for a lock, by a thread of this process, may be for other processes of its process group.
+  bool IsForGroup(const Event& event, uint32_t process) const;
   // Whether a process is one of several ranks, as its environment or the threads of a process group show.
   bool has_peers() const { return has_peers_; }
   // Whether calls of the type wait for a lock that one thread holds at a time, or may do so.
@@ -84,9 +86,10 @@ class WaitClasses {
   std::vector<bool> are_owned_, may_be_owned_;  // by type
   bool has_backward_threads_ = false;
   bool has_peers_ = false;
-  bool has_group_threads_ = false;  // of PyTorch's process groups
-  std::vector<StringId> pools_;     // sorted
-  std::vector<bool> are_backward_;  // by function of Python: PyTorch's backward pass
+  std::vector<StringId> pools_;           // sorted
+  std::vector<bool> are_backward_;        // by function of Python: PyTorch's backward pass
+  std::vector<bool> may_wait_for_group_;  // by function of Python: the program's own, or PyTorch's
+  std::vector<bool> in_group_;            // by process: it has threads of PyTorch's process groups
 };
 
 class ThreadTime {
