@@ -61,7 +61,7 @@ std::string PartOfLine(const StepChange& change) {
 std::string CauseText(const Timeline& timeline, const Details& details) {
   const StepChange& change = timeline.step_change;
   if (HasLine(change) && change.line_part == StepPart::kGil && change.part == StepPart::kGil) {
-    return StrCat(Signed(change.line_ps), " in waits for the GIL, held at ",
+    return StrCat(Signed(change.line_ps), details.sentence ? " in waits for the GIL, held at " : ", GIL held at ",
                   PlaceText(timeline, change.line, details.function));
   }
   if (HasLine(change)) {

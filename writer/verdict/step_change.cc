@@ -288,7 +288,8 @@ std::vector<int64_t> LengthsOnCpu(const Timeline& timeline, uint32_t thread, con
 
 bool HasSureSteps(const Timeline& timeline) {
   const bool real = timeline.step_source != StepSource::kNone && timeline.step_source != StepSource::kWholeCapture;
-  return real && !timeline.steps_in_detail && timeline.step_confidence >= kLeastConfidence &&
+  return real && !timeline.steps.empty() && timeline.steps.front().thread < timeline.threads.size() &&
+         !timeline.steps_in_detail && timeline.step_confidence >= kLeastConfidence &&
          std::ranges::none_of(timeline.step_loops, &StepLoop::may_be_step);
 }
 
@@ -297,20 +298,19 @@ bool HasSureSteps(const Timeline& timeline) {
 StepChange FindStepChange(const Timeline& timeline) {
   StepChange change;
   if (!HasSureSteps(timeline)) return change;
-  const PythonTags tags(timeline);
-  const StepSpan span = FindStepSpan(timeline, tags);
+  const uint32_t thread = timeline.steps.front().thread;
   std::vector<TimeSpan> steps;
   for (const Step& step : timeline.steps) {
     // Steps of several threads overlap.
-    if (step.thread != span.thread || step.end_ps <= step.start_ps) return change;
+    if (step.thread != thread || step.end_ps <= step.start_ps) return change;
     steps.push_back({step.start_ps, step.end_ps});
   }
   // A change of the program itself is clearer without what other programs do.
-  LengthChange found = FindLengthChange(steps, LengthsOnCpu(timeline, span.thread, steps));
+  LengthChange found = FindLengthChange(steps, LengthsOnCpu(timeline, thread, steps));
   if (found.kind == ChangeKind::kNone) found = FindLengthChange(steps, LengthsOf(steps));
-  if (found.kind == ChangeKind::kNone) return change;
-  if (IsOfSampling(timeline, timeline.threads[span.thread].process, found)) return change;
-  const Explainer explainer(timeline, tags, span.thread, found);
+  if (found.kind == ChangeKind::kNone || IsOfSampling(timeline, timeline.threads[thread].process, found)) return change;
+  const PythonTags tags(timeline);
+  const Explainer explainer(timeline, tags, thread, found);
   if (explainer.HasOtherLoop()) return change;
   change.kind = found.kind;
   change.at_ps = timeline.steps[found.first].start_ps;

@@ -115,6 +115,20 @@ TEST_F(StepChangeTest, WaitsForACpu_AreNamedWithoutALine) {
   EXPECT_THAT(Text(), testing::EndsWith("ms in waits for a CPU"));
 }
 
+TEST_F(StepChangeTest, WaitsForTheGil_NameTheLineThatHoldsIt) {
+  const uint32_t other = maker_.Thread("stats");
+  const uint32_t burn = maker_.Stack(0, "/home/me/stats.py", "run", 28);
+  Slower([&](int64_t at) {
+    for (int i = 0; i < 8; ++i) {
+      maker_.Wait(maker_.main, 0, at + i * 5 * kMs, 5 * kMs, work_, 0, "take_gil (ceval_gil.c:1)");
+      maker_.timeline.python.holders.push_back({at + i * 5 * kMs + kMs, 5 * kMs, other, burn});
+    }
+  });
+  EXPECT_EQ(Find().part, StepPart::kGil);
+  EXPECT_THAT(Text(), testing::EndsWith("+40.0 ms in waits for the GIL, held at stats.py:28 run"));
+  EXPECT_EQ(Text(92), "slower: 20.0 ms a step, from 1.20 s on 60.0 ms: +40.0 ms, GIL held at stats.py:28 run");
+}
+
 TEST_F(StepChangeTest, OtherLoop_IsNoChange) {
   const uint32_t second = maker_.Stack(0, kOwn, "main", 44);
   const uint32_t finetune = maker_.Stack(second, kOwn, "work", 20);
