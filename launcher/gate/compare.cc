@@ -22,6 +22,8 @@ namespace {
 
 // Whether a thread has to wait for a lock depends on what runs beside it: such counts differ from run to run.
 constexpr std::string_view kByTiming[] = {"lock_waits"};
+// Counts that include calls without a record: docs/conservation.md.
+constexpr std::string_view kByCounters[] = {"allocations", "io_calls", "lock_waits", "thread_calls", "process_calls"};
 
 using Value = std::function<std::optional<double>(const RunNumbers&)>;
 
@@ -260,7 +262,8 @@ class Comparing {
     if (!own.has_value()) return AddUnknown(quantity, unit, WhyNotInAll(per_step));
     const std::set<CountBasis> bases = BasesOf(name);
     std::vector<View> views = {*own};
-    if (AreWindows() && !HasSeveralRuns() && bases.size() == 1) return AddWindowCount(quantity, unit, *own);
+    if (AreWindows() && base_.runs.size() == 1 && now_.runs.size() == 1 && bases.size() == 1)
+      return AddWindowCount(name, unit, *own);
     if (bases.contains(CountBasis::kRun) && !AreWindows()) views.push_back(*ViewOf(per_base_step));
     double spread = own->LargestSpread();
     for (const View& view : views) spread = std::min(spread, view.LargestSpread());
@@ -286,11 +289,12 @@ class Comparing {
 
   // A window begins and ends within a step, so that its totals, by its steps, are not exact.
   void AddWindowCount(const std::string& name, Unit unit, const View& view) {
-    if (const std::string why = WhyNotCountable(sides_, false); !why.empty()) return AddUnknown(name, unit, why);
-    double tolerance = 0;
-    for (const RunNumbers& run : base_.runs) tolerance = std::max(tolerance, CountTolerance(run, Mean(view.base)));
-    for (const RunNumbers& run : now_.runs) tolerance = std::max(tolerance, CountTolerance(run, Mean(view.now)));
-    QuantityResult& result = Add(name, unit);
+    const std::string quantity = StrCat(name, "_per_step");
+    if (const std::string why = WhyNotCountable(sides_, false); !why.empty()) return AddUnknown(quantity, unit, why);
+    const bool counter = std::ranges::find(kByCounters, name) != std::end(kByCounters);
+    const double tolerance = std::max(CountTolerance(base_.runs[0], view.base[0], counter),
+                                      CountTolerance(now_.runs[0], view.now[0], counter));
+    QuantityResult& result = Add(quantity, unit);
     result.exact = true;
     result.base = Mean(view.base);
     result.now = Mean(view.now);

@@ -298,7 +298,8 @@ Decision Decide(const Estimate& estimate, double margin, double budget_share) {
     if (needed.has_value()) out.more_runs = std::max<uint64_t>(*needed, estimate.runs + 1) - estimate.runs;
     return out;
   }
-  const double sure = Quantile(estimate.degrees, SureLevel(estimate.disturbed) * budget_share) * estimate.error;
+  const double level = estimate.windows && estimate.disturbed ? kDisturbedWindowLevel : SureLevel(estimate.disturbed);
+  const double sure = Quantile(estimate.degrees, level * budget_share) * estimate.error;
   const double within = Quantile(estimate.degrees, kEquivalentLevel * budget_share) * estimate.error;
   const double limit = std::log1p(margin);
   const double smallest = std::log1p(estimate.windows ? kSmallestWindowChange : kSmallestChange);

@@ -37,6 +37,8 @@ inline constexpr double kTrendLevel = 0.30;
 inline constexpr double kSmallestChange = 0.0025;
 // The same for two windows of one process, between which clock rates and neighbours of the machine change.
 inline constexpr double kSmallestWindowChange = 0.01;
+// Of two windows whose level wanders: the degrees of freedom are few then, too.
+inline constexpr double kDisturbedWindowLevel = 0.001;
 inline constexpr double kWantedPower = 0.95;
 // Assumed scatter between runs if none is known; used only for the number of runs that are needed.
 inline constexpr double kAssumedRunSd = 0.01;

@@ -17,6 +17,8 @@ constexpr size_t kFewestBlocks = 10;
 // Standard deviations by which a number of independent events differs by chance.
 constexpr double kEventSds = 3;
 constexpr double kStepsAtEnds = 2;
+// Counters are read this far from the ends of a window, on a machine with few CPUs that other programs use.
+constexpr double kCounterSeconds = 0.25;
 
 std::vector<double> Blocks(const RunNumbers& run) {
   if (run.steps_s.empty()) return run.block_medians_s;
@@ -88,9 +90,10 @@ std::optional<double> AmountError(const RunNumbers& run, AmountKind kind, double
   return std::hypot(of_step, of_samples);
 }
 
-double CountTolerance(const RunNumbers& run, double per_step) {
+double CountTolerance(const RunNumbers& run, double per_step, bool counter) {
   const double steps = std::max(run.AllSteps(), 1.0);
-  return kStepsAtEnds / steps + kEventSds / std::sqrt(std::max(per_step * steps, 1.0));
+  const double of_ends = counter && run.wall_s.value_or(0) > 0 ? kCounterSeconds / *run.wall_s : 0;
+  return of_ends + kStepsAtEnds / steps + kEventSds / std::sqrt(std::max(per_step * steps, 1.0));
 }
 
 }  // namespace tbprof

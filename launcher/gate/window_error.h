@@ -43,8 +43,9 @@ WindowValue PooledWindows(const std::vector<WindowValue>& windows);
 std::optional<double> AmountError(const RunNumbers& run, AmountKind kind, double value, double samples);
 
 // By how much a total of the window, divided by its steps, may differ by chance, as a share: it has parts of steps at
-// both ends, and events that do not belong to each step.
-double CountTolerance(const RunNumbers& run, double per_step);
+// both ends, and events that do not belong to each step. `counter`: it is not counted from records with a time, but
+// from counters of the threads, which are read near the ends of the window.
+double CountTolerance(const RunNumbers& run, double per_step, bool counter);
 
 }  // namespace tbprof
 

@@ -131,6 +131,18 @@ TEST(WindowCompareTest, Compare_CountsOfWindows_AllowForStepsAtTheEnds) {
   EXPECT_EQ(Apply("allocations_per_step>+5%", comparison).state, RuleResult::State::kHolds);
 }
 
+// Counters of calls are read near the ends of a window.
+TEST(WindowCompareTest, CountTolerance_Counter_IsLargerInAShortWindow) {
+  RunNumbers run;
+  run.steps = 1000;
+  run.wall_s = 1;
+  const double of_records = CountTolerance(run, 100, false);
+  EXPECT_NEAR(of_records, 0.002 + 3 / std::sqrt(1e5), 1e-9);
+  EXPECT_NEAR(CountTolerance(run, 100, true), of_records + 0.25, 1e-9);
+  run.wall_s = 10;
+  EXPECT_NEAR(CountTolerance(run, 100, true), of_records + 0.025, 1e-9);
+}
+
 TEST(WindowCompareTest, Blame_LineOfManySamples_IsSignificant) {
   Simulator simulator(7);
   RunNumbers base = MakeWindow(&simulator, 1820, 0, 1), now = MakeWindow(&simulator, 173, 9, 2);
