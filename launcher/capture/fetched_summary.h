@@ -29,7 +29,7 @@ struct SummaryPlace {
 
 struct FetchedSummary {
   std::string json;                // the text of the file
-  std::vector<std::string> lines;  // verdict, steps, where, split and next, for the terminal
+  std::vector<std::string> lines;  // verdict, steps, where, split, next and evidence
 };
 
 // DataLoss if the text is no summary that this version reads.

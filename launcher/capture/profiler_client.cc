@@ -156,7 +156,7 @@ class Answer {
     });
     if (broken) return Malformed();
     if (!status.ok()) return status;
-    worker_.bytes += static_cast<uint64_t>(before);
+    if (name != kSummaryFile) worker_.bytes += static_cast<uint64_t>(before);
     if (left > 0 && !input_.Skip(left)) return Malformed();
     return absl::OkStatus();
   }

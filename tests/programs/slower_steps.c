@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // slower_steps: ranges `step 0`, `step 1`... of NVTX, each with 50 blocks that are allocated and freed, and a nap of
-// 1 ms, or of 20 ms once there is a file `slow`, until there is a file `stop`. Facts: `warm` after 20 steps, `slow` in
+// 1 ms, or of 50 ms once there is a file `slow`, until there is a file `stop`. Facts: `warm` after 20 steps, `slow` in
 // the first slow step.
 #include <nvtx3/nvToolsExt.h>
 
 #include "facts.h"
 
 static void Fast(void) { usleep(1000); }
-static void Slow(void) { usleep(20000); }
+static void Slow(void) { usleep(50000); }
 
 int main(void) {
   int slow = 0;

@@ -37,6 +37,7 @@ TEST(FetchedSummaryTest, RewriteSummary_NamesTheNewPlace) {
   }
   ASSERT_FALSE(fetched->lines.empty());
   EXPECT_THAT(fetched->lines[0], HasSubstr("verdict: 62 % of the step"));
+  EXPECT_EQ(fetched->lines.back(), "evidence: that thread is busy for 98 % of the wait");
 }
 
 TEST(FetchedSummaryTest, RewriteSummary_NoSummary_IsAnError) {
