@@ -75,6 +75,7 @@ Process ProcessModel::MakeProcess(const Identity& identity, const Ranks& ranks) 
   process.executable = image.executable;
   process.arguments = MaskSecrets(image.arguments);
   process.name = ProcessName(process.executable, process.arguments);
+  process.started_ticks = facts.start_ticks;
   process.start_ps = PsInWindow(facts_, timeline_, facts.start_ticks);
   process.end_ps = facts.end_ticks == 0 ? timeline_.duration_ps
                                         : std::max(process.start_ps, PsInWindow(facts_, timeline_, facts.end_ticks));

@@ -252,6 +252,7 @@ Json ProcessJson(const Timeline& timeline, const Process& process) {
           {"replaced_by_exec", process.replaced},
           {"start_s", Seconds(process.start_ps)},
           {"end_s", Seconds(process.end_ps)},
+          {"started_ticks", KnownOrNull(process.started_ticks != 0, process.started_ticks)},
           {"exit_code", KnownOrNull(process.exit_code >= 0, process.exit_code)},
           {"exit_signal", KnownOrNull(process.exit_signal != 0, process.exit_signal)},
           {"rank", KnownOrNull(process.rank >= 0, process.rank)},

@@ -48,6 +48,18 @@ Json ListJson(const Timeline& timeline) {
   return list;
 }
 
+// Only of steps that are not listed.
+Json BlocksJson(const Timeline& timeline) {
+  if (timeline.steps.size() <= kMaxListedSteps || timeline.step_source == StepSource::kWholeCapture) return nullptr;
+  std::vector<double> lengths;
+  for (const Step& step : timeline.steps) {
+    if (step.is_regular) lengths.push_back(Seconds(step.end_ps - step.start_ps));
+  }
+  const size_t block = (lengths.size() + kMaxStepBlocks - 1) / kMaxStepBlocks;
+  if (block == 0) return nullptr;
+  return {{"steps", block}, {"medians_s", BlockMedians(lengths, block)}};
+}
+
 Json LoopsJson(const Timeline& timeline) {
   Json list = Json::array();
   for (const StepLoop& loop : timeline.step_loops) {
@@ -106,6 +118,18 @@ Json InputWaitJson(const InputWait& input) {
 
 }  // namespace
 
+std::vector<double> BlockMedians(std::span<const double> lengths, size_t block) {
+  std::vector<double> medians;
+  for (size_t first = 0; first + block <= lengths.size(); first += block) {
+    std::vector<double> of_block(lengths.begin() + static_cast<std::ptrdiff_t>(first),
+                                 lengths.begin() + static_cast<std::ptrdiff_t>(first + block));
+    const auto middle = of_block.begin() + static_cast<std::ptrdiff_t>(block / 2);
+    std::ranges::nth_element(of_block, middle);
+    medians.push_back(*middle);
+  }
+  return medians;
+}
+
 Json StepsJson(const Timeline& timeline) {
   std::vector<int64_t> lengths;
   double sum = 0, irregular_s = 0;
@@ -141,6 +165,7 @@ Json StepsJson(const Timeline& timeline) {
           {"distribution", DistributionJson(lengths)},
           {"list", ListJson(timeline)},
           {"list_omitted", timeline.steps.size() > kMaxListedSteps ? timeline.steps.size() : 0},
+          {"blocks", BlocksJson(timeline)},
           {"input_wait_share", input.state == InputWaitState::kMeasured ? Json(input.share) : Json(nullptr)},
           {"input_wait", InputWaitJson(input)}};
 }

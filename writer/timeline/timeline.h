@@ -260,7 +260,8 @@ struct Process {
   std::vector<std::string> arguments;
   int64_t start_ps = 0;
   int64_t end_ps = 0;
-  int exit_code = -1;  // -1 = not known
+  uint64_t started_ticks = 0;  // by the session's clock: the same in all windows of a session; 0: not known
+  int exit_code = -1;          // -1 = not known
   int exit_signal = 0;
   int rank = -1;
   int local_rank = -1;

@@ -360,6 +360,9 @@ TEST(SummaryJson, Steps_ListAndDistribution_AreWritten) {
   EXPECT_TRUE(many["list"].is_null());
   EXPECT_EQ(many["list_omitted"], kMaxListedSteps + 1);
   EXPECT_EQ(many["distribution"]["count"], kMaxListedSteps);
+  EXPECT_TRUE(steps["blocks"].is_null());
+  EXPECT_EQ(many["blocks"]["steps"], 8);
+  EXPECT_EQ(many["blocks"]["medians_s"].size(), 250u);
 }
 
 TEST(SummaryJson, NothingKnown_IsNullAndNotZero) {
