@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "writer/timeline/summary_limits.h"
@@ -29,10 +30,10 @@ class Measurer {
  public:
   explicit Measurer(Timeline* timeline) : timeline_(*timeline), amounts_(timeline->step_amounts) {}
 
-  void Measure() {
+  void Measure(bool own_window) {
     amounts_.steps = timeline_.steps.size();
     if (amounts_.steps == 0) return;
-    AddMade();
+    own_window ? AddMade() : AddOfWindow();
     AddOfDevices();
     AddOperations();
   }
@@ -45,6 +46,32 @@ class Measurer {
         if (row.kind != wanted.kind || !row.made || row.holds == false) continue;
         amounts_.counts.push_back({wanted.name, static_cast<double>(*row.made)});
       }
+    }
+  }
+
+  // Of a capture: the rows of conservation count from the start of the session, the totals of processes in the window.
+  void AddOfWindow() {
+    double blocks = 0;
+    for (const Process& process : timeline_.processes) {
+      blocks += static_cast<double>(process.allocator.allocations + process.allocator.frees);
+    }
+    AddIfKnown(ConservedKind::kBlock, "allocations", blocks);
+    constexpr std::pair<EventFamily, KindName> kFamilies[] = {
+        {EventFamily::kIo, {ConservedKind::kIo, "io_calls"}},
+        {EventFamily::kLock, {ConservedKind::kLock, "lock_waits"}},
+        {EventFamily::kThread, {ConservedKind::kThreadCall, "thread_calls"}}};
+    for (const auto& [family, wanted] : kFamilies) {
+      double calls = 0;
+      ForEachTotal(family, [&](const OperationTotal& total, std::string_view /*name*/) {
+        calls += static_cast<double>(total.calls);
+      });
+      AddIfKnown(wanted.kind, wanted.name, calls);
+    }
+  }
+
+  void AddIfKnown(ConservedKind kind, std::string_view name, double count) {
+    for (const ConservedRow& row : timeline_.conservation) {
+      if (row.kind == kind && row.made && row.holds != false) amounts_.counts.push_back({name, count});
     }
   }
 
@@ -108,10 +135,10 @@ class Measurer {
 
 }  // namespace
 
-void MeasureStepAmounts(Timeline* timeline) {
+void MeasureStepAmounts(Timeline* timeline, bool own_window) {
   const bool known = timeline->step_source != StepSource::kNone && timeline->step_source != StepSource::kWholeCapture;
   // Totals cannot be divided by the steps of a part of their time.
-  if (known && !timeline->steps_in_detail && timeline->totals_ps == 0) Measurer(timeline).Measure();
+  if (known && !timeline->steps_in_detail && timeline->totals_ps == 0) Measurer(timeline).Measure(own_window);
 }
 
 }  // namespace tbprof

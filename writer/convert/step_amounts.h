@@ -10,7 +10,8 @@
 
 namespace tbprof {
 
-void MeasureStepAmounts(Timeline* timeline);
+// `own_window`: the run's own window, not a capture's: the calls that were made are those of the whole session.
+void MeasureStepAmounts(Timeline* timeline, bool own_window);
 
 }  // namespace tbprof
 

@@ -98,7 +98,7 @@ class Builder {
     SortGraphNodes();
     NameOfOperations();
     AddDeviceMemory();
-    MeasureStepAmounts(&timeline_);
+    MeasureStepAmounts(&timeline_, /*own_window=*/request_.window == 0);
     timeline_.verdict = MakeVerdict(timeline_);
     timeline_.step_change = FindStepChange(timeline_);
     FillRankReport(&timeline_);
