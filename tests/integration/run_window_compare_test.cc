@@ -117,8 +117,8 @@ TEST_F(WindowCompare, CapturesByThePort_HaveASummaryOfTheirPlace) {
 }
 
 TEST_F(WindowCompare, ReplyWithoutRoomForTheSummary_ReportsIt) {
-  // Of the few slow steps the profile has 14 kB, and with its summary over 40 kB.
-  Start({"--window=none", "--port=0"}, "28000");
+  // Of the few slow steps the profile has 8 kB, and its summary over 15 kB.
+  Start({"--window=none", "--port=0"}, "12000");
   MakeSlow();
   const std::string address = Address();
   const RunResult capture = Capture(address, "before");
