@@ -160,6 +160,8 @@ class CaptureCommand {
           [this](const RemoteWorker& worker, const std::string& name, const PieceReader& pieces) {
             const std::lock_guard<std::mutex> lock(mutex_);
             if (name == kSummaryFile) return KeepSummary(worker.stem, pieces);
+            // Such a file would be taken for a launcher's report about its ranks.
+            if (name.ends_with(kSummaryFile)) return absl::DataLossError("it sent another summary");
             return directory_
                 ->WriteBytes(StrCat(worker.stem, ".", name),
                              [&](Sink& sink) {
@@ -199,6 +201,7 @@ class CaptureCommand {
         break;
       case RemoteWorker::State::kFailed:
         silent_.push_back(name);
+        summaries_.erase(worker.stem);
         terminal_.Error(StrCat(name, ": ", Reason(worker.status)));
         break;
       case RemoteWorker::State::kCalling:
@@ -287,6 +290,7 @@ class CaptureCommand {
     }
     const std::lock_guard<std::mutex> lock(mutex_);
     silent_.push_back(local->name);
+    summaries_.erase(local->stem);
     terminal_.Error(StrCat(local->name, ": ", std::string(status.message())));
   }
 
@@ -351,7 +355,7 @@ class CaptureCommand {
       status = written.status();
       if (written.ok()) bytes += *written;
     }
-    if (here_ && status.ok() && descriptors.empty()) status = absl::DataLossError("it sent no profile");
+    if (here_ && status.ok() && bytes == 0) status = absl::DataLossError("it sent no profile");
     (void)local->connection->Send(ToText(ControlAsk{status.ok() ? AskKind::kReceived : AskKind::kCancel, 1, {}}));
     if (!status.ok()) return FailLocal(local, status);
     ++succeeded_;

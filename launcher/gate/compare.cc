@@ -131,6 +131,7 @@ class Comparing {
   void AddMemory() {
     const Value value = [](const RunNumbers& run) { return run.memory_peak_bytes; };
     if (IsNowhere(value)) return;
+    if (AreWindows()) return AddUnknown("memory_peak", Unit::kBytes, "it is the peak of the whole process");
     const std::optional<View> view = ViewOf(value);
     if (!view.has_value()) return AddUnknown("memory_peak", Unit::kBytes, WhyNotInAll(value));
     if (!HasSeveralRuns() || view->LargestSpread() > kEqualShare) return AddLogs("memory_peak", Unit::kBytes, value);
@@ -262,7 +263,8 @@ class Comparing {
     if (!own.has_value()) return AddUnknown(quantity, unit, WhyNotInAll(per_step));
     const std::set<CountBasis> bases = BasesOf(name);
     std::vector<View> views = {*own};
-    if (AreWindows() && base_.runs.size() == 1 && now_.runs.size() == 1 && bases.size() == 1)
+    const bool by_timing = std::ranges::find(kByTiming, name) != std::end(kByTiming);
+    if (!by_timing && AreWindows() && base_.runs.size() == 1 && now_.runs.size() == 1 && bases.size() == 1)
       return AddWindowCount(name, unit, *own);
     if (bases.contains(CountBasis::kRun) && !AreWindows()) views.push_back(*ViewOf(per_base_step));
     double spread = own->LargestSpread();
@@ -270,7 +272,6 @@ class Comparing {
     const std::string not_exact = bases.size() > 1
                                       ? "not countable: of the steps on one side, of the whole run on the other"
                                       : WhyNotCountable(sides_, bases.contains(CountBasis::kRun));
-    const bool by_timing = std::ranges::find(kByTiming, name) != std::end(kByTiming);
     const bool repeats = spread <= kEqualShare && (!by_timing || own->IsNone());
     if (not_exact.empty() && repeats) return AddExact(quantity, unit, views);
     AddLogs(quantity, unit, per_step, by_timing);
@@ -292,19 +293,17 @@ class Comparing {
     const std::string quantity = StrCat(name, "_per_step");
     if (const std::string why = WhyNotCountable(sides_, false); !why.empty()) return AddUnknown(quantity, unit, why);
     const bool counter = std::ranges::find(kByCounters, name) != std::end(kByCounters);
-    const double tolerance = std::max(CountTolerance(base_.runs[0], view.base[0], counter),
-                                      CountTolerance(now_.runs[0], view.now[0], counter));
     QuantityResult& result = Add(quantity, unit);
     result.exact = true;
     result.base = Mean(view.base);
     result.now = Mean(view.now);
     result.now_values = view.now;
-    const double largest = std::max(*result.base, *result.now);
-    const bool equal = std::abs(*result.now - *result.base) <= tolerance * largest;
+    const double tolerance = CountTolerance(base_.runs[0], *result.base, now_.runs[0], *result.now, counter);
+    const bool equal = std::abs(*result.now - *result.base) <= tolerance;
     if (*result.base != 0) {
       result.change = view.Change();
-      result.low = std::max(*result.change - tolerance * (1 + *result.change), -1.0);
-      result.high = *result.change + tolerance * (1 + *result.change);
+      result.low = std::max(*result.change - tolerance / *result.base, -1.0);
+      result.high = *result.change + tolerance / *result.base;
     } else if (equal) {
       result.change = result.low = result.high = 0;
     }

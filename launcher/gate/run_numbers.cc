@@ -85,6 +85,7 @@ void ReadSteps(const Fields& steps, RunNumbers* numbers) {
   }
   if (numbers->steps_s.empty() && steps.Has("blocks")) {
     numbers->block_medians_s = steps.Object("blocks").Numbers("medians_s");
+    numbers->block_means_s = steps.Object("blocks").Numbers("means_s");
   }
   const double confidence = steps.Seconds("confidence");
   if (!steps.Flag("known").value_or(numbers->steps > 0)) {

@@ -82,6 +82,7 @@ struct RunNumbers {
   std::vector<double> steps_s;  // of the regular steps, in order; empty if the summary has no list (over 2000 steps)
   // The typical step of blocks of consecutive steps, in order; only if `steps_s` is empty.
   std::vector<double> block_medians_s;
+  std::vector<double> block_means_s;          // of the same blocks
   uint64_t steps = 0;                         // number of regular steps
   uint64_t irregular_steps = 0;               // further steps; a busy machine has more of them
   double median_step_s = 0, mean_step_s = 0;  // of all regular steps

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "launcher/gate/statistics.h"
@@ -14,6 +15,8 @@ namespace {
 // Blocks of fewer steps would have medians like single steps.
 constexpr size_t kFewestOfBlock = 8;
 constexpr size_t kFewestBlocks = 10;
+// Least standard error of an amount, as a share of it.
+constexpr double kLeastError = 0.02;
 // Standard deviations by which a number of independent events differs by chance.
 constexpr double kEventSds = 3;
 constexpr double kStepsAtEnds = 2;
@@ -48,7 +51,7 @@ WindowValue StepOfWindow(const RunNumbers& run, bool medians, uint64_t seed) {
 
 WindowValue MeanStepOfWindow(const RunNumbers& run) {
   if (!run.steps_s.empty()) return {run.mean_step_s, WanderingErrorOfMean(run.steps_s)};
-  return {run.mean_step_s, WanderingErrorOfMean(Blocks(run))};
+  return {run.mean_step_s, WanderingErrorOfMean(run.block_means_s)};
 }
 
 WindowValue PooledWindows(const std::vector<WindowValue>& windows) {
@@ -69,6 +72,7 @@ WindowValue PooledWindows(const std::vector<WindowValue>& windows) {
   const double between = VarianceOfMean(logs);
   out.seconds = std::exp(Mean(logs));
   out.error.error = std::sqrt(std::max(square / count, between));
+  if (between > square / count) out.error.degrees = std::min(out.error.degrees, count - 1);
   out.error.wanders |= between * count > kWanders * kWanders * square;
   return out;
 }
@@ -76,8 +80,10 @@ WindowValue PooledWindows(const std::vector<WindowValue>& windows) {
 std::optional<double> AmountError(const RunNumbers& run, AmountKind kind, double value, double samples) {
   const WindowValue step = MeanStepOfWindow(run);
   if (step.error.degrees <= 0) return std::nullopt;
-  // An amount that is a part of the step varies with it, and at most by as much.
-  const double of_step = step.error.error * (kind == AmountKind::kAllocationSite ? value : step.seconds);
+  // An amount that is a part of the step varies with it. Parts may trade places while the step stays the same: work
+  // beside a GPU, and the wait for it.
+  const double with_step = step.error.error * (kind == AmountKind::kAllocationSite ? value : step.seconds);
+  const double of_step = std::max(with_step, kLeastError * value);
   double of_samples = 0;
   if (IsSampled(kind) || kind == AmountKind::kWait || kind == AmountKind::kKernel) {
     const double one = samples > 0 ? value / samples : OfOneSample(run, kind);
@@ -90,10 +96,16 @@ std::optional<double> AmountError(const RunNumbers& run, AmountKind kind, double
   return std::hypot(of_step, of_samples);
 }
 
-double CountTolerance(const RunNumbers& run, double per_step, bool counter) {
-  const double steps = std::max(run.AllSteps(), 1.0);
-  const double of_ends = counter && run.wall_s.value_or(0) > 0 ? kCounterSeconds / *run.wall_s : 0;
-  return of_ends + kStepsAtEnds / steps + kEventSds / std::sqrt(std::max(per_step * steps, 1.0));
+double CountTolerance(const RunNumbers& base, double base_per_step, const RunNumbers& now, double now_per_step,
+                      bool counter) {
+  double at_ends = 0, variance = 0;
+  for (const auto& [run, per_step] : {std::pair(&base, base_per_step), {&now, now_per_step}}) {
+    const double steps = std::max(run->AllSteps(), 1.0);
+    const double of_ends = counter && run->wall_s.value_or(0) > 0 ? kCounterSeconds / *run->wall_s : 0;
+    at_ends = std::max(at_ends, per_step * (of_ends + kStepsAtEnds / steps));
+    variance += std::max(per_step * steps, 1.0) / (steps * steps);
+  }
+  return at_ends + kEventSds * std::sqrt(variance);
 }
 
 }  // namespace tbprof

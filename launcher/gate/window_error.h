@@ -42,10 +42,11 @@ WindowValue PooledWindows(const std::vector<WindowValue>& windows);
 // the error of their number, too.
 std::optional<double> AmountError(const RunNumbers& run, AmountKind kind, double value, double samples);
 
-// By how much a total of the window, divided by its steps, may differ by chance, as a share: it has parts of steps at
-// both ends, and events that do not belong to each step. `counter`: it is not counted from records with a time, but
-// from counters of the threads, which are read near the ends of the window.
-double CountTolerance(const RunNumbers& run, double per_step, bool counter);
+// By how much totals of two windows, each divided by its steps, may differ by chance, in events per step: they have
+// parts of steps at both ends, and events that do not belong to each step. `counter`: they are not counted from records
+// with a time, but from counters of the threads, which are read near the ends of the window.
+double CountTolerance(const RunNumbers& base, double base_per_step, const RunNumbers& now, double now_per_step,
+                      bool counter);
 
 }  // namespace tbprof
 

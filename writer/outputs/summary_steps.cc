@@ -57,7 +57,7 @@ Json BlocksJson(const Timeline& timeline) {
   }
   const size_t block = (lengths.size() + kMaxStepBlocks - 1) / kMaxStepBlocks;
   if (block == 0) return nullptr;
-  return {{"steps", block}, {"medians_s", BlockMedians(lengths, block)}};
+  return {{"steps", block}, {"medians_s", BlockMedians(lengths, block)}, {"means_s", BlockMeans(lengths, block)}};
 }
 
 Json LoopsJson(const Timeline& timeline) {
@@ -117,6 +117,16 @@ Json InputWaitJson(const InputWait& input) {
 }
 
 }  // namespace
+
+std::vector<double> BlockMeans(std::span<const double> lengths, size_t block) {
+  std::vector<double> means;
+  for (size_t first = 0; first + block <= lengths.size(); first += block) {
+    double sum = 0;
+    for (const double length : lengths.subspan(first, block)) sum += length;
+    means.push_back(sum / static_cast<double>(block));
+  }
+  return means;
+}
 
 std::vector<double> BlockMedians(std::span<const double> lengths, size_t block) {
   std::vector<double> medians;

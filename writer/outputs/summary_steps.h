@@ -16,12 +16,14 @@
 namespace tbprof {
 
 inline constexpr size_t kMaxListedSteps = 2000;
-// Of steps that are not listed, the summary has the medians of at most this number of blocks.
+// Of steps that are not listed, the summary has the medians and means of at most this number of blocks.
 inline constexpr size_t kMaxStepBlocks = 250;
 
 // The medians of blocks of consecutive lengths: they show how much the typical step varies within the window. All
 // blocks have `block` steps; a shorter one at the end is left out.
 std::vector<double> BlockMedians(std::span<const double> lengths, size_t block);
+// The means of the same blocks, which show rare long steps, too.
+std::vector<double> BlockMeans(std::span<const double> lengths, size_t block);
 
 nlohmann::ordered_json StepsJson(const Timeline& timeline);
 

@@ -82,6 +82,9 @@ bool IsOtherLoop(std::vector<SideRow> rows) {
   return false;
 }
 
+// Least ratio of the difference of the mean steps to that of the median ones.
+constexpr double kLeastOfMedians = 0.5;
+
 class Explainer {
  public:
   Explainer(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const LengthChange& found)
@@ -110,6 +113,9 @@ class Explainer {
 
   void Explain(StepChange* change) const {
     if (counts_[0] == 0 || counts_[1] == 0 || difference_ == 0) return;
+    // The change is one of medians, and what explains it one of means: with many long steps these differ.
+    const auto of_medians = static_cast<double>(change->after_ps - change->before_ps);
+    if (difference_ * of_medians <= 0 || std::abs(difference_) < kLeastOfMedians * std::abs(of_medians)) return;
     const StepPart part = LargestPart(parts_);
     const double of_part = ShareOf(parts_[static_cast<size_t>(part)]);
     if (of_part >= kLeastExplained && part != StepPart::kRest) {
@@ -231,15 +237,15 @@ class Explainer {
   std::vector<SideRow> rows_;
 };
 
-// The mean number of operations that a recorded one stands for, in that time.
+// The mean number of operations that a recorded one stands for, in that time. `weights`: in order of time.
 double MeanWeight(const std::vector<TorchWeight>& weights, int64_t from_ps, int64_t to_ps) {
-  double sum = 0, at = 1;
+  auto weight = std::ranges::upper_bound(weights, from_ps, {}, &TorchWeight::at_ps);
+  double sum = 0, at = weight == weights.begin() ? 1 : std::prev(weight)->weight;
   int64_t from = from_ps;
-  for (const TorchWeight& weight : weights) {
-    const int64_t to = std::clamp(weight.at_ps, from, to_ps);
-    sum += at * static_cast<double>(to - from);
-    from = to;
-    at = weight.weight;
+  for (; weight != weights.end() && weight->at_ps < to_ps; ++weight) {
+    sum += at * static_cast<double>(weight->at_ps - from);
+    from = weight->at_ps;
+    at = weight->weight;
   }
   sum += at * static_cast<double>(to_ps - from);
   return to_ps > from_ps ? sum / static_cast<double>(to_ps - from_ps) : 1;

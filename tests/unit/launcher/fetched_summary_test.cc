@@ -51,5 +51,18 @@ TEST(FetchedSummaryTest, RewriteSummary_NoSummary_IsAnError) {
   }
 }
 
+// An object with a million keys takes hours to build: each key is compared with all before it.
+TEST(FetchedSummaryTest, RewriteSummary_TooManyKeys_IsAnError) {
+  for (const int keys : {500, 5000}) {
+    Json summary = MakeSummary();
+    Json object;
+    for (int i = 0; i < keys; ++i) object[std::to_string(i)] = i;
+    summary["further"] = Json::array();
+    for (int i = 0; i < 2001; ++i) summary["further"].push_back(i);
+    summary["further"].push_back(object);  // behind what a report keeps of an array
+    EXPECT_EQ(RewriteSummary(summary.dump(), kPlace).ok(), keys == 500);
+  }
+}
+
 }  // namespace
 }  // namespace tbprof

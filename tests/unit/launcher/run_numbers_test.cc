@@ -251,11 +251,12 @@ TEST_F(RunNumbersTest, ReadRunNumbers_ProcessOfTheSteps_IsThatOfTheVerdict) {
 TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotListed_HasTheirBlocks) {
   Json summary = MakeRun(3000);
   summary["steps"]["list"] = nullptr;
-  summary["steps"]["blocks"] = {{"steps", 12}, {"medians_s", {0.05, 0.06}}};
+  summary["steps"]["blocks"] = {{"steps", 12}, {"medians_s", {0.05, 0.06}}, {"means_s", {0.07, 0.08}}};
   const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", summary), std::nullopt);
   ASSERT_TRUE(run.ok()) << run.status();
   EXPECT_TRUE(run->steps_s.empty());
   EXPECT_EQ(run->block_medians_s, (std::vector<double>{0.05, 0.06}));
+  EXPECT_EQ(run->block_means_s, (std::vector<double>{0.07, 0.08}));
 }
 
 }  // namespace

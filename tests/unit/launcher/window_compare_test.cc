@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "launcher/gate/compare.h"
 #include "launcher/gate/fail_on.h"
@@ -106,6 +108,7 @@ TEST(WindowCompareTest, Compare_StepsNotListed_TakesTheMediansOfBlocks) {
   Simulator simulator(5);
   const auto blocks_only = [](RunNumbers run) {
     run.block_medians_s = BlockMedians(run.steps_s, 16);
+    run.block_means_s = BlockMeans(run.steps_s, 16);
     run.steps_s.clear();
     return run;
   };
@@ -136,11 +139,48 @@ TEST(WindowCompareTest, CountTolerance_Counter_IsLargerInAShortWindow) {
   RunNumbers run;
   run.steps = 1000;
   run.wall_s = 1;
-  const double of_records = CountTolerance(run, 100, false);
-  EXPECT_NEAR(of_records, 0.002 + 3 / std::sqrt(1e5), 1e-9);
-  EXPECT_NEAR(CountTolerance(run, 100, true), of_records + 0.25, 1e-9);
+  const double of_records = CountTolerance(run, 100, run, 100, false);
+  EXPECT_NEAR(of_records, 100 * 0.002 + 3 * std::sqrt(2 * 1e5) / 1000, 1e-9);
+  EXPECT_NEAR(CountTolerance(run, 100, run, 100, true), of_records + 25, 1e-9);
   run.wall_s = 10;
-  EXPECT_NEAR(CountTolerance(run, 100, true), of_records + 0.025, 1e-9);
+  EXPECT_NEAR(CountTolerance(run, 100, run, 100, true), of_records + 2.5, 1e-9);
+}
+
+// A count that was zero or nearly so, and is large now.
+TEST(WindowCompareTest, Compare_CountFromNothing_IsWorse) {
+  for (const double before : {0.0, 0.005}) {
+    Simulator simulator(7);
+    RunNumbers base = MakeWindow(&simulator, 1000, 0, 1), now = MakeWindow(&simulator, 1000, 0, 2);
+    base.counts = {{"kernels", before, CountBasis::kRun}};
+    now.counts = {{"kernels", 10, CountBasis::kRun}};
+    EXPECT_EQ(Find(CompareTwo(base, now), "kernels_per_step")->answer, Answer::kWorse) << before;
+    now.counts = {{"kernels", before + 0.003, CountBasis::kRun}};
+    EXPECT_EQ(Find(CompareTwo(base, now), "kernels_per_step")->answer, Answer::kEquivalent) << before;
+  }
+}
+
+TEST(WindowCompareTest, Compare_LockWaits_AreNotExact) {
+  Simulator simulator(8);
+  RunNumbers base = MakeWindow(&simulator, 1000, 0, 1), now = MakeWindow(&simulator, 1000, 0, 2);
+  base.counts = {{"lock_waits", 2.0, CountBasis::kRun}};
+  now.counts = {{"lock_waits", 2.3, CountBasis::kRun}};
+  EXPECT_EQ(Find(CompareTwo(base, now), "lock_waits_per_step")->answer, Answer::kCannotTell);
+}
+
+// The mean of steps of which some are rare and long varies more than their medians show.
+TEST(WindowCompareTest, MeanStepOfWindow_RareLongSteps_HasTheirError) {
+  RunNumbers run;
+  for (int i = 0; i < 5000; ++i) run.steps_s.push_back(i % 97 == 13 ? 0.1 : 0.01);
+  std::mt19937 random(3);
+  std::ranges::shuffle(run.steps_s, random);
+  const double listed = MeanStepOfWindow(run).error.error;
+  run.block_medians_s = BlockMedians(run.steps_s, 20);
+  run.block_means_s = BlockMeans(run.steps_s, 20);
+  run.mean_step_s = 0.011;
+  run.steps_s.clear();
+  const double of_blocks = MeanStepOfWindow(run).error.error;
+  EXPECT_GT(of_blocks, listed / 2);
+  EXPECT_LT(of_blocks, listed * 2);
 }
 
 TEST(WindowCompareTest, Blame_LineOfManySamples_IsSignificant) {

@@ -363,6 +363,7 @@ TEST(SummaryJson, Steps_ListAndDistribution_AreWritten) {
   EXPECT_TRUE(steps["blocks"].is_null());
   EXPECT_EQ(many["blocks"]["steps"], 8);
   EXPECT_EQ(many["blocks"]["medians_s"].size(), 250u);
+  EXPECT_EQ(many["blocks"]["means_s"].size(), 250u);
 }
 
 TEST(SummaryJson, NothingKnown_IsNullAndNotZero) {
