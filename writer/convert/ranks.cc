@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "writer/base/arguments.h"
 #include "writer/convert/rank_report.h"
@@ -19,6 +20,9 @@ RankFacts Ranks::OwnRankOf(const ProcessFacts& image) const {
 // program.
 void Ranks::GiveRankToStarter() {
   if (scheduler_ < 0 || scheduler_ >= kRankSchedulerCount) return;
+  const RankScheduler& scheduler = kRankSchedulers[scheduler_];
+  // Other schedulers give every rank a number. Without rank 0, it was not recorded.
+  if (std::string_view(scheduler.rank) != scheduler.local_rank) return;
   const ProcessFacts* other = nullptr;     // a rank that its starter may join
   std::map<int32_t, std::string> started;  // names of programs, by the pid of the starter
   for (const auto& [identity, process] : facts_->processes) {
@@ -39,10 +43,8 @@ void Ranks::GiveRankToStarter() {
     starter = &process;
   }
   if (starter == nullptr) return;
-  const RankScheduler& scheduler = kRankSchedulers[scheduler_];
   starter->ranks = other->ranks;
   starter->ranks[scheduler.rank] = "0";
-  if (*scheduler.local_rank != '\0') starter->ranks[scheduler.local_rank] = "0";
 }
 
 void Ranks::Find() {

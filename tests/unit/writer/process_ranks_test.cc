@@ -128,34 +128,32 @@ TEST_F(RanksTest, ProgramThatStartsItselfForTheOtherRanks_IsRankZero) {
   EXPECT_THAT(timeline_.missing_ranks, IsEmpty());
 }
 
-// With --record-argv=no, torchrun and its ranks are one program. On the second node there is no rank 0.
-TEST_F(RanksTest, ProgramWithoutArguments_IsNoRank) {
-  for (const bool names_arguments : {false, true}) {
+TEST_F(RanksTest, OtherStartersOfRanks_HaveNoRank) {
+  enum { kAnotherProgram, kNoArguments, kTorchrun };
+  for (const int variant : {kAnotherProgram, kNoArguments, kTorchrun}) {
     facts_.processes.clear();
-    Add(1, 100, -1);
-    Add(2, 101, 2).ranks["LOCAL_RANK"] = "0";
-    Add(3, 102, 3).ranks["LOCAL_RANK"] = "1";
-    for (auto& [identity, process] : facts_.processes) {
+    Add(1, 100, -1).arguments = {"python", variant == kAnotherProgram ? "launch.py" : "train.py"};
+    for (const int rank : {1, 2}) {
+      ProcessFacts& process = Add(static_cast<uint32_t>(rank) + 1, 100 + rank, rank, 3);
       process.parent_pid = 100;
-      process.executable = "/usr/bin/python3.11";
-      if (names_arguments) process.arguments = {"python", "train.py"};
+      process.arguments = {"python", "train.py"};
+      if (variant != kTorchrun) {
+        process.ranks = {{"LOCAL_RANK", std::to_string(rank)}, {"NODE_RANK", "0"}, {"WORLD_SIZE", "3"}};
+      }
     }
-    Choose();
-    EXPECT_EQ(timeline_.rank, 2) << names_arguments;
+    for (auto& [identity, process] : facts_.processes) {
+      process.executable = "/usr/bin/python3.11";
+      if (variant == kNoArguments) process.arguments.clear();
+    }
+    Timeline timeline;
+    timeline.ranks_recorded = "all";
+    Ranks ranks(session_, window_, &facts_, &timeline);
+    std::vector<std::pair<uint64_t, Identity>> order;
+    for (const auto& [identity, process] : facts_.processes) order.emplace_back(process.start_ticks, identity);
+    ranks.Choose(kAnyRank, &order);
+    EXPECT_EQ(timeline.rank, 1) << variant;
+    EXPECT_THAT(timeline.missing_ranks, ElementsAre(0)) << variant;
   }
-}
-
-TEST_F(RanksTest, ProgramThatStartsAnotherOneForSomeRanks_HasNoRank) {
-  Add(1, 100, -1).arguments = {"python", "launch.py"};
-  for (const int rank : {1, 2}) {
-    ProcessFacts& process = Add(static_cast<uint32_t>(rank) + 1, 100 + rank, rank, 3);
-    process.parent_pid = 100;
-    process.arguments = {"python", "train.py"};
-  }
-  for (auto& [identity, process] : facts_.processes) process.executable = "/usr/bin/python3.11";
-  Choose();
-  EXPECT_EQ(timeline_.rank, 1);
-  EXPECT_THAT(timeline_.missing_ranks, ElementsAre(0));
 }
 
 TEST_F(RanksTest, NumberOfNodeThatCannotBe_MakesNoRanks) {
