@@ -73,8 +73,8 @@ double OrderedShare(std::vector<int64_t> shorter, const std::vector<int64_t>& lo
   std::ranges::sort(shorter);
   double below = 0;
   for (const int64_t length : longer) {
-    const auto range = std::ranges::equal_range(shorter, length);
-    below += static_cast<double>(range.begin() - shorter.begin()) + static_cast<double>(range.size()) / 2;
+    const auto [first, last] = std::equal_range(shorter.begin(), shorter.end(), length);
+    below += static_cast<double>(first - shorter.begin()) + static_cast<double>(last - first) / 2;
   }
   return below / (static_cast<double>(shorter.size()) * static_cast<double>(longer.size()));
 }
