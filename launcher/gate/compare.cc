@@ -86,7 +86,7 @@ std::string UnclearWindows(const Estimate& estimate, double margin, double confi
     return "the step time wanders in a window, or other programs had the CPUs: only larger changes are sure";
   }
   return StrCat("the steps vary within the windows: a change of ", HumanPercent(margin),
-                " is not told from none; longer windows (--duration) tell it");
+                " may be chance; longer windows (--duration) show smaller changes");
 }
 
 std::string UnclearReason(const Estimate& estimate, double margin, double confidence, uint64_t base_runs,

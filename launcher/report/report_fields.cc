@@ -65,37 +65,33 @@ std::vector<Fields> Fields::Objects(const char* name) const {
   return out;
 }
 
-std::vector<std::string> Fields::Texts(const char* name) const {
-  std::vector<std::string> out;
+template <typename Take>
+void Fields::ForEachElement(const char* name, const char* expected, Take&& take) const {
   const Json* const found = Find(name);
-  if (found == nullptr) return out;
+  if (found == nullptr) return;
   const std::string place = StrCat(path_, ".", name);
   if (!found->is_array()) Fail(place, "an array", *found);
   for (size_t i = 0; found->is_array() && i < found->size(); ++i) {
-    const Json& element = (*found)[i];
-    if (element.is_string()) {
-      out.push_back(Printable(element.get_ref<const std::string&>()));
-    } else {
-      Fail(StrCat(place, "[", i, "]"), "a text", element);
-    }
+    if (!take((*found)[i])) Fail(StrCat(place, "[", i, "]"), expected, (*found)[i]);
   }
+}
+
+std::vector<std::string> Fields::Texts(const char* name) const {
+  std::vector<std::string> out;
+  ForEachElement(name, "a text", [&](const Json& element) {
+    if (element.is_string()) out.push_back(Printable(element.get_ref<const std::string&>()));
+    return element.is_string();
+  });
   return out;
 }
 
 std::vector<double> Fields::Numbers(const char* name) const {
   std::vector<double> out;
-  const Json* const found = Find(name);
-  if (found == nullptr) return out;
-  const std::string place = StrCat(path_, ".", name);
-  if (!found->is_array()) Fail(place, "an array", *found);
-  for (size_t i = 0; found->is_array() && i < found->size(); ++i) {
-    const Json& element = (*found)[i];
-    if (element.is_number() && std::isfinite(element.get<double>())) {
-      out.push_back(element.get<double>());
-    } else {
-      Fail(StrCat(place, "[", i, "]"), "a number", element);
-    }
-  }
+  ForEachElement(name, "a number", [&](const Json& element) {
+    const bool is_number = element.is_number() && std::isfinite(element.get<double>());
+    if (is_number) out.push_back(element.get<double>());
+    return is_number;
+  });
   return out;
 }
 

@@ -47,6 +47,9 @@ class Fields {
       : json_(json), path_(std::move(path)), fault_(fault) {}
   const nlohmann::json* Find(const char* name) const;  // nullptr: absent or null
   void Fail(const std::string& place, std::string_view expected, const nlohmann::json& found) const;
+  // Calls `take(element)` for each element of an array; false: the element is not of the expected kind.
+  template <typename Take>
+  void ForEachElement(const char* name, const char* expected, Take&& take) const;
 
   const nlohmann::json* json_;  // nullptr: absent
   std::string path_;

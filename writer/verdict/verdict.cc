@@ -60,18 +60,14 @@ std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t 
 }
 
 // What the thread does after its last step, if that is long beside the steps: another rank hangs, or data is uneven.
-std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
-                       const StepSpan& span) {
+std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const StepSpan& span) {
   constexpr int64_t kLongPs = 3'000'000'000'000;
   if (span.basis != VerdictBasis::kSteps && span.basis != VerdictBasis::kTraining) return "";
   const TimeSpan steps = {span.spans.front().start_ps, span.spans.back().end_ps};
   const TimeSpan after = {steps.end_ps, TimeOf(timeline, timeline.threads[span.thread]).end_ps};
   const int64_t length = after.end_ps - after.start_ps;
   if (length < kLongPs || length * 2 < steps.end_ps - steps.start_ps || timeline.steps_in_detail) return "";
-  const ThreadTime time(timeline, classes, span.thread, {after});
-  Account account(tags);
-  for (const WaitSlice& wait : time.waits()) account.AddWait(PartOfWait(tags, wait), wait, wait.end_ps - wait.start_ps);
-  for (const auto& [stack, running] : time.running()) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+  const Account account = AccountOf(timeline, tags, span.thread, {after});
   std::string text = StrCat("after the last step: ", HumanTime(length));
   const std::vector<AccountRow> rows = account.RowsOf([](const AccountRow&) { return true; });
   if (rows.empty() || rows.front().ps * 4 < length) return text;
@@ -106,7 +102,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const GpuTime gpu(timeline, process, span.spans);
   WaitClasses classes(timeline);
   classes.AddPools(FindLibraryPools(timeline, tags, classes, gpu, span.thread, span.spans));
-  if (std::string after = AfterSteps(timeline, tags, classes, span); !after.empty()) {
+  if (std::string after = AfterSteps(timeline, tags, span); !after.empty()) {
     verdict.limits.push_back(std::move(after));
   }
   const NativePlaces natives(timeline);

@@ -112,7 +112,7 @@ TEST(ClockMap, PairsThatRunBackwards_AreLeftOut) {
   EXPECT_DOUBLE_EQ(map.ns_per_tick(), 1.0);
 }
 
-// Rates that no counter has: what divides by the rate must stay defined, and the reader is told.
+// Rates that no counter has: what divides by the rate must stay defined, and the profile reports a break.
 TEST(ClockMap, RateThatNoCounterHas_IsLimitedAndABreak) {
   ClockMap fast;
   fast.Add({1, 1, kUnix});
