@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "writer/base/saturating.h"
+#include "writer/timeline/python_origin.h"
+
 namespace tbprof {
 namespace {
 
@@ -61,6 +64,16 @@ std::vector<int64_t> EndsOfParts(const GrowthSpan& span) {
   return ends;
 }
 
+bool IsBelowImport(const Timeline& timeline, uint32_t stack) {
+  for (; stack != 0; stack = timeline.python.stacks[stack].parent) {
+    const PythonFunction& function = timeline.python.functions[timeline.python.stacks[stack].function];
+    if (IsOfImportlib(PythonOriginOf(timeline.strings.Get(function.file), timeline.strings.Get(function.name)))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 uint64_t StepsBetween(const Timeline& timeline, int64_t from_ps, int64_t to_ps) {
@@ -101,6 +114,14 @@ GrowthAnswer FindGrowth(const Timeline& timeline, uint32_t process, const std::v
   answer.span.from_ps = from_ps;
   if (answer.span.steps > 0) answer.span.steps = StepsBetween(timeline, from_ps, answer.span.to_ps);
   return answer;
+}
+
+bool IsOfImports(const Timeline& timeline, const MemoryGrowth& growth) {
+  int64_t imported = 0;
+  for (const HeldBytes& row : growth.rows) {
+    if (IsBelowImport(timeline, row.python_stack)) AddSaturating(&imported, row.bytes);
+  }
+  return imported > 0 && imported >= growth.bytes / 2;
 }
 
 }  // namespace tbprof

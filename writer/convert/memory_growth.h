@@ -44,6 +44,9 @@ std::optional<MemoryGrowth> GrowthOf(const std::vector<MemoryLevel>& levels, con
 GrowthAnswer FindGrowth(const Timeline& timeline, uint32_t process, const std::vector<MemoryLevel>& levels,
                         int64_t peak_bytes);
 
+// Whether imports of modules hold at least half of what grew: a program that loads what it needs does not leak.
+bool IsOfImports(const Timeline& timeline, const MemoryGrowth& growth);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_CONVERT_MEMORY_GROWTH_H_

@@ -235,6 +235,7 @@ void ProcessMemories::AddExact(const Identity& identity, const HeapBlocks& block
   memory.growth->to_ps = At(to).ps;
   if (span.steps > 0) memory.growth->steps = StepsBetween(timeline_, memory.growth->from_ps, memory.growth->to_ps);
   memory.growth->rows = Sorted(grown);
+  if (span.steps == 0 && IsOfImports(timeline_, *memory.growth)) memory.grows.reset();
 }
 
 void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, const Span& span, Process* process) {
@@ -267,6 +268,7 @@ void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, 
     grown[site].blocks -= held.blocks;
   }
   memory.growth->rows = RowsOf(grown);
+  if (span.steps == 0 && IsOfImports(timeline_, *memory.growth)) memory.grows.reset();
 }
 
 // The peak is counted, not estimated: the estimates are scaled to it.
