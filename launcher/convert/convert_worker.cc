@@ -359,9 +359,15 @@ class Job {
       return further;
     };
     absl::StatusOr<Timeline> further = build(request_.max_profile_size);
+    const size_t earlier_files = directory_->written().size();
     if (further.ok()) further = WriteOutputs(request_, *std::move(further), directory_.get(), build);
     building_.rank = kAnyRank;
-    return further.status();
+    // A client has no use for the summaries.
+    if (!further.ok() || request_.delivered) return further.status();
+    std::erase_if(further->by_rank, [&](const RankReport& report) { return report.rank != rank; });
+    std::vector<RunDirectory::File> files = directory_->written();
+    files.erase(files.begin(), files.begin() + static_cast<ptrdiff_t>(earlier_files));
+    return directory_->WriteTextOfRank(rank, "summary.json", SummaryJson(*further, files, OptionsOfSummary()));
   }
 
   void WaitForOthers(Timeline* timeline) const {
@@ -411,13 +417,18 @@ class Job {
     return written;
   }
 
-  absl::StatusOr<ConversionResult> Publish(const Timeline& timeline) {
+  SummaryOptions OptionsOfSummary() const {
     SummaryOptions options;
     options.logdir = logdir_->path;
     options.version = Version();
     options.color = request_.color;
     options.width = request_.width;
     AddShare(request_, &options);
+    return options;
+  }
+
+  absl::StatusOr<ConversionResult> Publish(const Timeline& timeline) {
+    SummaryOptions options = OptionsOfSummary();
     std::string summary = SummaryJson(timeline, directory_->written(), options);
     PrintPublishing(true);
     const absl::Status status = directory_->WriteText("summary.json", summary);

@@ -57,8 +57,9 @@ std::string FirstDifference(const Runs& runs, std::string_view what, const Text&
 
 std::string Number(std::optional<int64_t> number) { return number.has_value() ? StrCat(*number) : ""; }
 
-// `capture` for `capture 2`.
-std::string WindowOf(const RunIdentity& identity) { return identity.window.substr(0, identity.window.find(' ')); }
+std::string WindowOf(const RunIdentity& identity) {
+  return KindOfWindow(identity) == WindowKind::kCapture ? "capture" : identity.window;
+}
 
 std::string Join(const std::vector<std::string>& words) {
   std::string text;

@@ -32,14 +32,6 @@ absl::StatusOr<Json> ReadSummary(const std::string& path) {
   return ReadBoundedJson(file->fd.get(), path, {.array_values = 100'000});
 }
 
-// The process that makes the steps, as far as the verdict has it.
-std::optional<int64_t> StepsPid(const Fields& root) {
-  for (const Fields& place : root.Object("verdict").Objects("where")) {
-    if (place.Text("role") == "spends") return place.Integer("pid");
-  }
-  return std::nullopt;
-}
-
 void ReadProcess(const Fields& root, RunIdentity* identity) {
   const std::optional<int64_t> pid = StepsPid(root);
   for (const Fields& process : root.Objects("processes")) {
@@ -168,7 +160,7 @@ RunNumbers Unfit(std::string_view why) {
 }
 
 RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
-  std::optional<RankNumbers> chosen;
+  std::vector<RankNumbers> ranks;
   std::string fault;
   for (size_t i = 0; i < std::min(source.summaries.size(), kMostSummaries); ++i) {
     absl::StatusOr<RankNumbers> read = ReadOne(source.summaries[i]);
@@ -176,8 +168,7 @@ RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
       if (fault.empty()) fault = PrintableUtf8(std::string(read.status().message()));
       continue;
     }
-    if (rank.has_value() && read->rank != rank) continue;
-    if (!chosen.has_value() || read->numbers.median_step_s > chosen->numbers.median_step_s) chosen = *std::move(read);
+    if (!rank.has_value() || read->rank == rank) ranks.push_back(*std::move(read));
   }
   // A damaged summary could belong to the slowest rank.
   if (!fault.empty()) {
@@ -185,7 +176,12 @@ RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
     damaged.damaged = true;
     return damaged;
   }
-  if (chosen.has_value()) return std::move(chosen->numbers);
+  std::ranges::stable_sort(ranks, {}, [](const RankNumbers& of) { return of.rank.value_or(INT64_MAX); });
+  RankNumbers* chosen = nullptr;
+  for (RankNumbers& of : ranks) {
+    if (chosen == nullptr || IsSlowerRank(of.numbers.median_step_s, chosen->numbers.median_step_s)) chosen = &of;
+  }
+  if (chosen != nullptr) return std::move(chosen->numbers);
   if (rank.has_value()) return Unfit(StrCat("no summary of rank ", *rank, " in it"));
   return Unfit(source.kind == SourceKind::kSpool ? "raw records: make a profile of them by `tbprof convert`"
                                                  : "no summary.json beside it, which the comparison reads: another "
@@ -218,10 +214,18 @@ bool IsSampled(AmountKind kind) {
   return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
 }
 
-bool IsWindow(const RunIdentity& identity) {
+WindowKind KindOfWindow(const RunIdentity& identity) {
   const std::string& window = identity.window;
-  return window.starts_with("capture ") || window.starts_with("last=") ||
-         (window.find('+') != std::string::npos && window.find(':') == std::string::npos);
+  if (window == "auto" || window == "all") return WindowKind::kWhole;
+  if (window.starts_with("capture ")) return WindowKind::kCapture;
+  // `last=30s`, `10s+5s`; the name of a range (`nvtx:a+b`) may have a plus sign.
+  const bool of_time = window.find('+') != std::string::npos && window.find(':') == std::string::npos;
+  return of_time || window.starts_with("last=") ? WindowKind::kTime : WindowKind::kOther;
+}
+
+bool IsWindow(const RunIdentity& identity) {
+  const WindowKind kind = KindOfWindow(identity);
+  return kind == WindowKind::kCapture || kind == WindowKind::kTime;
 }
 
 bool AreOfOneProcess(const RunIdentity& a, const RunIdentity& b) {

@@ -64,6 +64,10 @@ struct RunIdentity {
   int64_t pid = 0, started_ticks = 0;
 };
 
+// What of a session a run's profile shows: all that the session could record, a capture, another time of a chosen
+// length, or what was chosen in another way (`steps=100:120`).
+enum class WindowKind : uint8_t { kWhole, kCapture, kTime, kOther };
+WindowKind KindOfWindow(const RunIdentity& identity);
 // True: the length of the window was chosen, not what the program did in it: windows of the same length have fewer
 // steps where the program is slower.
 bool IsWindow(const RunIdentity& identity);

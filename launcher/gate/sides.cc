@@ -16,7 +16,7 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kMostRuns = 1000;
-constexpr std::string_view kRuns = "/plugins/profile", kCapture = "capture ";
+constexpr std::string_view kRuns = "/plugins/profile";
 
 std::vector<std::string> RunsOf(const std::string& logdir) {
   std::vector<std::string> runs;
@@ -32,7 +32,7 @@ std::vector<std::string> RunsOf(const std::string& logdir) {
   return runs;
 }
 
-bool IsWhole(const RunNumbers& run) { return run.identity.window == "auto" || run.identity.window == "all"; }
+bool IsWhole(const RunNumbers& run) { return KindOfWindow(run.identity) == WindowKind::kWhole; }
 
 // Adds the complete runs of a log directory: no captures, no parts of a run, no runs that are still active.
 absl::Status AddRuns(const std::vector<std::string>& paths, std::optional<int64_t> rank, Side* side) {
@@ -41,7 +41,7 @@ absl::Status AddRuns(const std::vector<std::string>& paths, std::optional<int64_
     absl::StatusOr<RunNumbers> run = ReadRunNumbers(path, rank);
     if (!run.ok() && absl::IsNotFound(run.status())) continue;  // a run of another tool, or one being written
     if (!run.ok()) return run.status();
-    if (!run->running && !run->identity.window.starts_with(kCapture)) found.push_back(*std::move(run));
+    if (!run->running && KindOfWindow(run->identity) != WindowKind::kCapture) found.push_back(*std::move(run));
   }
   const bool has_whole = std::ranges::any_of(found, IsWhole);
   for (RunNumbers& run : found) {

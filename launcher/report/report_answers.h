@@ -25,6 +25,12 @@ absl::Status ReadAnswers(const nlohmann::json& summary, const std::string& path,
 // The ranks in a summary, the summary's own rank first. That rank has no number if the summary has none.
 absl::StatusOr<std::vector<RankAnswer>> ReadRanks(const nlohmann::json& summary, const std::string& path);
 
+// The process that makes the steps, as far as the verdict has it.
+std::optional<int64_t> StepsPid(const Fields& root);
+
+// Whether one rank's median step is longer than another's by more than noise: ranks that work in step are equal.
+inline bool IsSlowerRank(double median_s, double than_s) { return median_s > 1.02 * than_s; }
+
 // Parts of ReadAnswers, in report_tables.cc.
 std::vector<PythonThreads> ReadPython(const Fields& root);
 std::vector<NativeThreads> ReadNative(const Fields& root);

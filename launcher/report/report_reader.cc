@@ -106,12 +106,12 @@ void AddRanks(std::vector<RankAnswer> found, std::vector<RankAnswer>* ranks) {
       *ranks, {}, [](const RankAnswer& answer) { return std::pair(answer.rank.value_or(INT64_MAX), answer.host); });
 }
 
+// The first of the slowest ranks: those that work in step differ by noise.
 const RankAnswer* Slowest(const std::vector<RankAnswer>& ranks) {
   const RankAnswer* slowest = nullptr;
   for (const RankAnswer& rank : ranks) {
     if (rank.summary.empty()) continue;
-    const bool slower = slowest != nullptr && rank.median_s.value_or(-1) > slowest->median_s.value_or(-1);
-    if (slowest == nullptr || slower) slowest = &rank;
+    if (slowest == nullptr || IsSlowerRank(rank.median_s.value_or(-1), slowest->median_s.value_or(-1))) slowest = &rank;
   }
   return slowest;
 }

@@ -53,6 +53,15 @@ ThreadRows<Row> ReadThreads(const Fields& group) {
   return threads;
 }
 
+// The name of the process that makes the steps; empty: not known.
+std::string NameOfSteps(const Fields& root) {
+  const std::optional<int64_t> pid = StepsPid(root);
+  for (const Fields& process : root.Objects("processes")) {
+    if (pid.has_value() && process.Integer("pid") == pid) return process.Text("name");
+  }
+  return "";
+}
+
 // The phase of a group in the regular steps if it has enough samples; else the whole group.
 Fields ShownPart(const Fields& group, bool* in_steps) {
   for (const Fields& phase : group.Objects("phases")) {
@@ -64,6 +73,13 @@ Fields ShownPart(const Fields& group, bool* in_steps) {
 }
 
 }  // namespace
+
+std::optional<int64_t> StepsPid(const Fields& root) {
+  for (const Fields& place : root.Object("verdict").Objects("where")) {
+    if (place.Text("role") == "spends") return place.Integer("pid");
+  }
+  return std::nullopt;
+}
 
 std::vector<PythonThreads> ReadPython(const Fields& root) {
   std::vector<PythonThreads> out;
@@ -88,9 +104,11 @@ std::vector<PythonThreads> ReadPython(const Fields& root) {
     }
     out.push_back(std::move(threads));
   }
-  // First the main thread of the command: not a fork child, and with the most samples.
-  std::ranges::stable_sort(out, std::greater<>(), [](const PythonThreads& threads) {
-    return std::tuple(threads.main, !threads.forked, !threads.idle, threads.samples);
+  // First the main thread of the process with the steps, or else of the command: not a fork child, and with the most
+  // samples.
+  const std::string of_steps = NameOfSteps(root);
+  std::ranges::stable_sort(out, std::greater<>(), [&](const PythonThreads& threads) {
+    return std::tuple(threads.main, threads.process == of_steps, !threads.forked, !threads.idle, threads.samples);
   });
   return out;
 }
@@ -120,8 +138,9 @@ std::vector<NativeThreads> ReadNative(const Fields& root) {
     }
     out.push_back(std::move(threads));
   }
-  std::ranges::stable_sort(out, std::greater<>(), [](const NativeThreads& threads) {
-    return std::tuple(threads.main, !threads.forked, threads.seconds);
+  const std::string of_steps = NameOfSteps(root);
+  std::ranges::stable_sort(out, std::greater<>(), [&](const NativeThreads& threads) {
+    return std::tuple(threads.main, threads.process == of_steps, !threads.forked, threads.seconds);
   });
   return out;
 }

@@ -22,6 +22,15 @@ std::vector<std::string> ProfilesIn(const std::string& run_directory) {
   return names;
 }
 
+// Of a rank that is not the launcher's first; empty: there is none.
+std::filesystem::path SummaryOfRank(const std::string& run_directory, int rank) {
+  for (const auto& entry : std::filesystem::directory_iterator(run_directory)) {
+    const std::string name = entry.path().filename();
+    if (name.ends_with("_r" + std::to_string(rank) + ".summary.json")) return entry.path();
+  }
+  return {};
+}
+
 RunResult Under(const std::string& ranks, const std::string& world) {
   RunOptions options;
   options.tbprof = {"--buffer-size=8MiB"};
@@ -86,6 +95,16 @@ TEST(Ranks, SlowestRank_IsNamedAndEachIsLabelled) {
   EXPECT_TRUE(result.Printed("where (all threads of rank 0)")) << result.AllPrinted();
   EXPECT_TRUE(result.Printed("rank 0: ")) << result.AllPrinted();
   EXPECT_EQ(result.summary["rank"], 0) << "what the rest of the summary is about";
+  for (const int rank : {1, 2}) {
+    const std::filesystem::path path = SummaryOfRank(result.run_directories[0], rank);
+    const auto own = nlohmann::json::parse(ReadFile(path), nullptr, false);
+    ASSERT_TRUE(own.is_object()) << path;
+    EXPECT_EQ(own["rank"], rank);
+    EXPECT_EQ(own["steps"]["count"], 20 + rank) << own["steps"];
+    ASSERT_THAT(own["by_rank"], SizeIs(1));
+    EXPECT_EQ(own["by_rank"][0]["rank"], rank);
+    EXPECT_THAT(own["files"], SizeIs(1)) << own["files"];
+  }
 }
 
 RunOptions AsTask(const std::string& rank, const std::string& world, std::vector<std::string> more = {}) {

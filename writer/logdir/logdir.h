@@ -105,6 +105,8 @@ class RunDirectory {
   // Writes text that is not in the table of outputs (summary.json). In a shared directory the name gets the prefix
   // `<stem>.`.
   absl::Status WriteText(const std::string& file_name, std::string_view text);
+  // The same about a further rank; the name always gets the prefix, that of the rank's profile.
+  absl::Status WriteTextOfRank(int rank, const std::string& file_name, std::string_view text);
 
   using File = PublishedFile;
   // Moves the files from `index` on to the front, before the files that were written earlier.

@@ -200,9 +200,12 @@ absl::StatusOr<uint64_t> RunDirectory::Write(const Output& output, const Timelin
 }
 
 absl::Status RunDirectory::WriteText(const std::string& file_name, std::string_view text) {
-  return WriteBytes(exclusive_ ? file_name : StrCat(HostOf(rank_), ".", file_name),
-                    [&](Sink& sink) { return sink.Append(text); })
-      .status();
+  if (!exclusive_) return WriteTextOfRank(rank_, file_name, text);
+  return WriteBytes(file_name, [&](Sink& sink) { return sink.Append(text); }).status();
+}
+
+absl::Status RunDirectory::WriteTextOfRank(int rank, const std::string& file_name, std::string_view text) {
+  return WriteBytes(StrCat(HostOf(rank), ".", file_name), [&](Sink& sink) { return sink.Append(text); }).status();
 }
 
 absl::StatusOr<uint64_t> RunDirectory::WriteBytes(const std::string& file_name,

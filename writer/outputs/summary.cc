@@ -124,7 +124,7 @@ void AddRanks(const Timeline& timeline, Section* out) {
   }
   for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
   out->push_back(
-      {StrCat("below: rank ", timeline.rank, " alone; the others: summary.json (by_rank), hosts of the profile")});
+      {StrCat("below: rank ", timeline.rank, " alone; the others: tbprof report --rank=N, hosts of the profile")});
 }
 
 // Whether the totals cover the whole run, as the command's CPU time does.
