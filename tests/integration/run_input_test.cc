@@ -33,7 +33,7 @@ struct Page {
     };
     const std::vector<Event> waits = both("wait for input"), runs = both("running");
     for (const Event& step : profile.Named("step")) {
-      if (step.Stat("graph_type").ends_with("step:")) continue;
+      if (step.Has("iter_num")) continue;  // before and after the steps
       ++steps;
       whole += step.milliseconds();
       input += sum_within(waits, step);

@@ -270,7 +270,7 @@ def test_a_line_of_python_samples_changes_no_step_and_no_operation(opened):
         steps.event("step", i * 10 * MS, 10 * MS, {"_r": 1, "step_num": i, "graph_type": "steps:"})
         steps.event("running", i * 10 * MS, 4 * MS)
     plane.line(2, "python/7").event("aten::mm", MS, MS, {"tf_op": Ref("aten/mm:mm")})
-    line = plane.line(3, "python/7 python (sampled)")
+    line = plane.line(3, "python: python/7 (sampled)")
     shown = ["train_step (train.py:50)", "test_epoch (train.py:9)", "TraceContext (x.py:1)", "ForOp (x.py:2)"]
     for i, name in enumerate(shown):
         hides = name.startswith("t")

@@ -96,7 +96,7 @@ class WaitFinder {
   }
 
  private:
-  enum class Kind : uint8_t { kNothing, kWork, kFunction, kNextBatch, kWait };
+  enum class Kind : uint8_t { kNothing, kWork, kFunction, kNextBatch, kWait, kGpuWait };
 
   static Kind KindOf(const EventType& type) {
     if (IsNextBatch(type)) return Kind::kNextBatch;
@@ -104,6 +104,7 @@ class WaitFinder {
       if (!TensorFlowFunction(type.name).empty() && type.origin == RangeOrigin::kTensorFlow) return Kind::kFunction;
       return IsFrameworkWork(type) || IsOptimizerStep(type.origin, type.name) ? Kind::kWork : Kind::kNothing;
     }
+    if (IsGpuWait(type)) return Kind::kGpuWait;
     if (type.family == EventFamily::kGpu || type.name.starts_with("nccl")) return Kind::kWork;
     return IsWait(type.family) ? Kind::kWait : Kind::kNothing;
   }
@@ -125,6 +126,9 @@ class WaitFinder {
         break;
       case Kind::kWait:
         Add(event, PurposeOf(event));
+        break;
+      case Kind::kGpuWait:
+        Add(event, WaitPurpose::kOther);
         break;
     }
   }

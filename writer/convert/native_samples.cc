@@ -110,7 +110,7 @@ uint64_t NativeSamples::Finish(uint64_t most_bytes) {
     for (const auto& [stack, tally] : line.tallies) out.tallies.push_back(tally);
     std::ranges::sort(out.tallies, {}, &NativeTally::stack);
   }
-  NativeSpans spans(&native, timeline_.duration_ps, most_bytes);
+  NativeSpans spans(timeline_.strings, &native, timeline_.duration_ps, most_bytes);
   size_t index = 0;
   for (auto& [thread, line] : lines_) {
     std::ranges::stable_sort(line.points, {}, &RawPoint::ticks);

@@ -2,6 +2,11 @@
 #include "writer/convert/native_spans.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "writer/convert/input_wait.h"
+#include "writer/timeline/time_span.h"
+#include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 namespace {
@@ -23,21 +28,78 @@ bool StartsBefore(const NativeSpan& a, const NativeSpan& b) {
   return a.depth < b.depth;
 }
 
+// Shorter ones would cut each span into pieces of one sample.
+constexpr int64_t kLongWaitPs = 1'000'000'000;
+
+// Both ends are included.
+size_t PointsBetween(const std::vector<NativePoint>& points, int64_t from_ps, int64_t to_ps) {
+  const auto first = std::ranges::lower_bound(points, from_ps, {}, &NativePoint::at_ps);
+  const auto end = std::ranges::upper_bound(first, points.end(), to_ps, {}, &NativePoint::at_ps);
+  return static_cast<size_t>(end - first);
+}
+
+// Without those that have a sample in them: a call may wait, and compute besides.
+std::vector<TimeSpan> LongWaits(const Timeline& timeline, const Thread& thread,
+                                const std::vector<NativePoint>& points) {
+  std::vector<TimeSpan> waits;
+  for (const Event& event : thread.events) {
+    if (event.duration_ps < kLongWaitPs || !IsWait(timeline.types[event.type].family)) continue;
+    waits.push_back({event.start_ps, event.start_ps + event.duration_ps});
+  }
+  waits = Merged(std::move(waits));
+  std::erase_if(waits, [&](const TimeSpan& wait) { return PointsBetween(points, wait.start_ps, wait.end_ps) > 0; });
+  return waits;
+}
+
+// Adds the parts of a span outside of the waits that have a sample of their own.
+void AddPieces(const NativeSpan& span, const std::vector<TimeSpan>& waits, const std::vector<NativePoint>& points,
+               std::vector<NativeSpan>* spans) {
+  const int64_t end_ps = span.start_ps + span.duration_ps;
+  int64_t from_ps = span.start_ps;
+  const auto add = [&](int64_t to_ps) {
+    const size_t samples = to_ps >= from_ps ? PointsBetween(points, from_ps, to_ps) : 0;
+    if (samples == 0) return;
+    NativeSpan& piece = spans->emplace_back(span);
+    piece.start_ps = from_ps;
+    piece.duration_ps = to_ps - from_ps;
+    piece.samples = static_cast<uint32_t>(std::min<size_t>(samples, span.samples));
+  };
+  auto wait = std::ranges::upper_bound(waits, from_ps, {}, &TimeSpan::end_ps);
+  for (; wait != waits.end() && wait->start_ps < end_ps; ++wait) {
+    add(wait->start_ps);
+    from_ps = wait->end_ps;
+  }
+  add(end_ps);
+}
+
 }  // namespace
 
-NativeSpans::NativeSpans(NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes)
-    : native_(*native), duration_ps_(duration_ps), most_spans_(most_bytes / kNativeSpanBytes) {}
+NativeSpans::NativeSpans(const StringTable& strings, NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes)
+    : strings_(strings), native_(*native), duration_ps_(duration_ps), most_spans_(most_bytes / kNativeSpanBytes) {}
 
 bool NativeSpans::IsSameFunction(uint32_t a, uint32_t b) const {
   const NativeStack &x = native_.stacks[a], &y = native_.stacks[b];
   return x.function == y.function && x.module == y.module;
 }
 
+// The stacks of the shown frames, the outermost first.
+std::vector<uint32_t> NativeSpans::FramesOf(uint32_t stack) const {
+  std::vector<uint32_t> frames;
+  const auto is_interpreter = [&](uint32_t frame) {
+    return frame != 0 && IsInterpreter(strings_.Get(native_.stacks[frame].module));
+  };
+  for (uint32_t frame = stack; frame != 0; frame = native_.stacks[frame].parent) {
+    const bool is_inner = is_interpreter(frame) && is_interpreter(native_.stacks[frame].parent);
+    if (frame == stack || !is_inner) frames.push_back(frame);
+  }
+  std::ranges::reverse(frames);
+  return frames;
+}
+
 void NativeSpans::Add(size_t index) {
   const std::vector<NativePoint>& points = native_.threads[index].points;
   std::vector<NativeSpan>& spans = native_.threads[index].spans;
-  std::vector<uint32_t> frames;  // stacks, the outermost first
-  int64_t end_ps = 0;            // of the previous point
+  int64_t end_ps = 0;  // of the previous point
   for (size_t i = 0; i < points.size(); ++i) {
     const NativePoint& point = points[i];
     int64_t from_ps = std::max<int64_t>(point.at_ps - PeriodPs(point) / 2, 0);
@@ -47,9 +109,7 @@ void NativeSpans::Add(size_t index) {
       from_ps = std::max(from_ps, middle_ps);
       if (IsGap(points[i - 1], point)) CloseDownTo(0, end_ps, &spans);
     }
-    frames.clear();
-    for (uint32_t stack = point.stack; stack != 0; stack = native_.stacks[stack].parent) frames.push_back(stack);
-    std::reverse(frames.begin(), frames.end());
+    const std::vector<uint32_t> frames = FramesOf(point.stack);
     size_t common = 0;
     while (common < std::min(open_.size(), frames.size()) && IsSameFunction(open_[common].stack, frames[common])) {
       ++common;
@@ -104,6 +164,20 @@ uint64_t NativeSpans::Finish() {
   if (kept_ > most_spans_) Trim();
   for (NativeThread& thread : native_.threads) std::sort(thread.spans.begin(), thread.spans.end(), StartsBefore);
   return kept_ * kNativeSpanBytes;
+}
+
+uint64_t CutSpansAtWaits(Timeline* timeline) {
+  uint64_t added = 0;
+  for (NativeThread& thread : timeline->native.threads) {
+    const std::vector<TimeSpan> waits = LongWaits(*timeline, timeline->threads[thread.thread], thread.points);
+    if (waits.empty()) continue;
+    std::vector<NativeSpan> spans;
+    for (const NativeSpan& span : thread.spans) AddPieces(span, waits, thread.points, &spans);
+    std::ranges::sort(spans, StartsBefore);
+    if (spans.size() > thread.spans.size()) added += spans.size() - thread.spans.size();
+    thread.spans = std::move(spans);
+  }
+  return added * kNativeSpanBytes;
 }
 
 }  // namespace tbprof

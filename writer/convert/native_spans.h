@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Spans of the timeline from native samples of a thread: each frame that consecutive samples share, from the outermost
-// on, is one span. A gap of more than 2.5 periods ends all spans: the thread did not run, or ran in the kernel. Within
-// a budget of bytes: the shortest spans are removed first.
+// on, is one span. Of Python's interpreter, which calls itself for each function of the program, only the outermost
+// frame and the innermost of all are shown. A gap of more than 2.5 periods ends all spans: the thread did not run, or
+// ran in the kernel. Within a budget of bytes: the shortest spans are removed first.
 //
 // Process: converter, one thread. Memory: bounded by twice the budget.
 #ifndef TBPROF_WRITER_CONVERT_NATIVE_SPANS_H_
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "writer/convert/event_budget.h"
-#include "writer/timeline/timeline_native.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 
@@ -22,8 +23,8 @@ inline constexpr uint64_t kNativeSpanBytes = 32;
 
 class NativeSpans {
  public:
-  // Must outlive this.
-  NativeSpans(NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes);
+  // `strings` and `native` must outlive this.
+  NativeSpans(const StringTable& strings, NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes);
 
   // Fills NativeTimeline::threads[index].spans from its points, which lie in [0, duration_ps]. Call once per index.
   void Add(size_t index);
@@ -38,10 +39,12 @@ class NativeSpans {
   };
 
   bool IsSameFunction(uint32_t a, uint32_t b) const;
+  std::vector<uint32_t> FramesOf(uint32_t stack) const;
   void CloseDownTo(size_t depth, int64_t at_ps, std::vector<NativeSpan>* spans);
   void Keep(const NativeSpan& span, std::vector<NativeSpan>* spans);
   void Trim();
 
+  const StringTable& strings_;
   NativeTimeline& native_;
   int64_t duration_ps_;
   uint64_t most_spans_;
@@ -49,6 +52,11 @@ class NativeSpans {
   LengthCut cut_;
   std::vector<OpenSpan> open_;
 };
+
+// Takes the waits that the thread's exact events show out of the spans of all threads: a sample of CPU time stands for
+// the time around it, in which the thread may have waited. Call after the events are known. Returns the bytes in the
+// file that the spans have more than before.
+uint64_t CutSpansAtWaits(Timeline* timeline);
 
 }  // namespace tbprof
 

@@ -257,7 +257,7 @@ void PythonSamples::FinishThread(uint32_t thread, Line* line) {
 uint64_t PythonSamples::Finish(uint64_t most_bytes) {
   for (auto& [thread, line] : lines_) FinishThread(thread, &line);
   NameThreads();
-  PythonSpans spans(&timeline_.python, most_bytes);
+  PythonSpans spans(timeline_.strings, &timeline_.python, most_bytes);
   for (size_t i = 0; i < timeline_.python.threads.size(); ++i) spans.Add(i);
   const uint64_t bytes = spans.Finish();
   AddProcesses();

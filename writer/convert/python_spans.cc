@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "writer/timeline/python_origin.h"
+
 namespace tbprof {
 namespace {
 
@@ -44,8 +46,12 @@ void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs) {
   }
 }
 
-PythonSpans::PythonSpans(PythonTimeline* python, uint64_t most_bytes)
-    : python_(*python), most_spans_(most_bytes / kPythonSpanBytes) {}
+PythonSpans::PythonSpans(const StringTable& strings, PythonTimeline* python, uint64_t most_bytes)
+    : python_(*python), most_spans_(most_bytes / kPythonSpanBytes) {
+  for (const PythonFunction& function : python->functions) {
+    are_of_importlib_.push_back(IsOfImportlib(PythonOriginOf(strings.Get(function.file), strings.Get(function.name))));
+  }
+}
 
 void PythonSpans::Add(size_t index) {
   PythonThread& thread = python_.threads[index];
@@ -55,7 +61,9 @@ void PythonSpans::Add(size_t index) {
     const int64_t before_ps = i > 0 ? thread.runs[i - 1].to_ps : 0;
     if (i > 0 && IsGap(thread.runs[i - 1], run)) CloseDownTo(0, before_ps, &thread.spans);
     frames.clear();
-    for (uint32_t stack = run.stack; stack != 0; stack = python_.stacks[stack].parent) frames.push_back(stack);
+    for (uint32_t stack = run.stack; stack != 0; stack = python_.stacks[stack].parent) {
+      if (frames.empty() || !are_of_importlib_[python_.stacks[stack].function]) frames.push_back(stack);
+    }
     std::reverse(frames.begin(), frames.end());
     size_t common = 0;
     while (common < std::min(depth_, frames.size()) &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Spans of the timeline from runs of sampled stacks: each frame that consecutive samples share, from the outermost on,
-// is one span. A gap of more than 2.5 periods ends all spans. Within a budget of bytes: the shortest spans are removed
-// first.
+// is one span. Frames of importlib that call others are left out: one import has five of them. A gap of more than 2.5
+// periods ends all spans. Within a budget of bytes: the shortest spans are removed first.
 //
 // Process: converter, one thread. Memory: bounded by twice the budget.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_SPANS_H_
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "writer/convert/event_budget.h"
-#include "writer/timeline/timeline_python.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 
@@ -27,8 +27,8 @@ void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs);
 
 class PythonSpans {
  public:
-  // Must outlive this.
-  PythonSpans(PythonTimeline* python, uint64_t most_bytes);
+  // `python` must outlive this.
+  PythonSpans(const StringTable& strings, PythonTimeline* python, uint64_t most_bytes);
 
   // Fills PythonTimeline::threads[index].spans from its runs. Call for each index once, ascending.
   void Add(size_t index);
@@ -49,6 +49,7 @@ class PythonSpans {
   void Trim();
 
   PythonTimeline& python_;
+  std::vector<bool> are_of_importlib_;  // by function
   uint64_t most_spans_;
   uint64_t kept_ = 0;
   LengthCut cut_;

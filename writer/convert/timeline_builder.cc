@@ -14,6 +14,7 @@
 #include "writer/convert/capture_window.h"
 #include "writer/convert/conservation.h"
 #include "writer/convert/core_stacks.h"
+#include "writer/convert/cpu_delay.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/driver_memory.h"
 #include "writer/convert/gil_holders.h"
@@ -23,6 +24,7 @@
 #include "writer/convert/heap_totals.h"
 #include "writer/convert/host_parts.h"
 #include "writer/convert/native_samples.h"
+#include "writer/convert/native_spans.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/process_memory.h"
 #include "writer/convert/profile_warnings.h"
@@ -83,6 +85,7 @@ class Builder {
     timeline_.expected_bytes = events_.Bytes();
     AddSampled();
     events_.Finish(totals_.NameSites(&python_exact_));
+    timeline_.expected_bytes += CutSpansAtWaits(&timeline_);
     python_exact_.Finish();
     allocation_sites_.Finish(&timeline_);
     heap_.AddAllocatorTotals(&types_, &totals_);
@@ -91,6 +94,7 @@ class Builder {
     if ((families_ & kFamilyMalloc) != 0) heap_.AddCounters();
     conservation_.Finish({request_.window == 0, HasBlocks(), allocation_sites_.samples()}, &timeline_);
     AddSteps();
+    AddCpuDelayTrack(&timeline_);
     AddMemory();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);
     if (!events_.CutsGpu() || timeline_.steps_in_detail) MeasureGpuInSteps(&timeline_);

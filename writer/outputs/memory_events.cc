@@ -37,19 +37,24 @@ std::vector<CounterSample> Thin(const std::vector<CounterSample>& samples) {
 
 // Adds the bytes that places held at the peak. The page's table describes that moment: it lists, by address, what was
 // allocated before and not freed. The events of the level itself have address 0; an event without bytes removes the
-// last of them.
+// last of them. Each has a time of its own, since the page orders those of one time at random, and all but the last a
+// level of one byte less: some versions of the page take the first of equal levels for the peak, others the last.
 void AddHeld(const Timeline& timeline, const CounterTrack& track, const std::vector<HeldBytes>& rows,
              std::vector<MemoryEvent>* events) {
   const auto highest = std::max_element(events->begin(), events->end(),
                                         [](const MemoryEvent& a, const MemoryEvent& b) { return a.in_use < b.in_use; });
   if (track.device >= 0 || highest == events->end() || rows.empty()) return;
+  const int64_t peak = highest->in_use;
+  int64_t rest = peak;
+  for (MemoryEvent& level : *events) level.in_use -= level.in_use == peak;
   MemoryEvent event = *highest;
-  int64_t rest = event.in_use;
+  ++event.time_ps;
   event.delta = 0;
   std::vector<MemoryEvent> held{event};
   const auto add = [&](int64_t bytes) {
     event.delta = bytes;
     event.held = held.size();
+    ++event.time_ps;
     held.push_back(event);
     rest -= bytes;
   };
@@ -60,7 +65,15 @@ void AddHeld(const Timeline& timeline, const CounterTrack& track, const std::vec
   }
   event.row = nullptr;
   if (rest > 0) add(rest);
+  held.back().in_use = peak;
   events->insert(std::next(highest), held.begin(), held.end());
+}
+
+// The page takes `<module>` and `<frozen importlib._bootstrap>` for markup, and leaves them out.
+std::string WithoutMarkup(std::string_view text) {
+  std::string out;
+  for (const char c : text) StrAppend(&out, c == '<' ? "\u2039" : c == '>' ? "\u203a" : std::string_view(&c, 1));
+  return out;
 }
 
 // For a Python line `train.py:88 load_batch`; else the native place.
@@ -95,8 +108,8 @@ std::string AllocatorName(const Timeline& timeline, const MemoryEvent& event) {
     return StrCat("GPU:", timeline.gpu_devices[static_cast<size_t>(event.device)].number, " cudaMalloc (segments)");
   }
   const Process& it = timeline.processes[event.process];
-  // A lower bound: counting began after the process started.
-  return StrCat(event.lower_bound ? "host heap, at least: " : "host heap: ", ValidUtf8(it.name), " [", it.pid, "]");
+  // The page cuts long names. A lower bound: counting began after the process started.
+  return StrCat(it.pid, event.lower_bound ? " heap, at least: " : " heap: ", ValidUtf8(it.name));
 }
 
 }  // namespace
@@ -171,9 +184,9 @@ void WriteMemoryEvents(const Timeline& timeline, uint64_t& line_id, PlaneBuilder
     line.Int64(Stat::kAllocationBytes, std::abs(event.delta));
     if (event.held != 0) {
       line.Int64(Stat::kAddress, static_cast<int64_t>(event.held));
-      line.Text(Stat::kTfOp, plane.TextId(PlaceOf(timeline, event.row)));
+      line.Text(Stat::kTfOp, plane.TextId(WithoutMarkup(PlaceOf(timeline, event.row))));
       if (const std::string region = RegionOf(timeline, event); !region.empty()) {
-        line.Text(Stat::kRegionType, plane.TextId(region));
+        line.Text(Stat::kRegionType, plane.TextId(WithoutMarkup(region)));
       }
     }
     if (tensor != nullptr) {

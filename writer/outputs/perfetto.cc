@@ -401,7 +401,7 @@ class PerfettoWriter {
     const int64_t tid = first + int64_t{index};
     const std::string& name = thread.name.empty() ? timeline_.processes[thread.process].name : thread.name;
     Metadata("thread_name", pids_[thread.process], tid,
-             StrCat("\"name\":", Quoted(StrCat(ValidUtf8(name), "/", thread.tid, " ", line))));
+             StrCat("\"name\":", Quoted(StrCat(line, ValidUtf8(name), "/", thread.tid, kSampledLine))));
     return StrCat(",\"pid\":", pids_[thread.process], ",\"tid\":", tid, ",\"cat\":\"", category, "\"");
   }
 

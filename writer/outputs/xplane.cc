@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/cpu_delay.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/convert/torch_estimates.h"
 #include "writer/convert/torch_links.h"
@@ -19,12 +20,14 @@
 #include "writer/outputs/gpu_calls.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/summary_conservation.h"
+#include "writer/outputs/xplane_counters.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
 #include "writer/outputs/xspace_builder.h"
 #include "writer/timeline/schema.h"
 #include "writer/timeline/torch_names.h"
+#include "writer/timeline/wait_sites.h"
 
 namespace tbprof {
 namespace {
@@ -33,6 +36,7 @@ namespace {
 // inline.
 constexpr size_t kMaxSharedObjects = 1 << 14;
 constexpr size_t kExpectedEventBytes = 26;
+constexpr std::string_view kForGil = " (GIL)", kGilWaitShown = "wait for the GIL";
 
 std::string Hex(uint64_t value) { return absl::StrFormat("0x%x", value); }
 
@@ -54,14 +58,19 @@ class EventWriter {
         counted_(counted),
         python_(timeline, plane),
         event_ids_(timeline.types.size()),
-        text_ids_(timeline.strings.size()) {}
+        gil_ids_(timeline.types.size()),
+        text_ids_(timeline.strings.size()) {
+    for (const EventType& type : timeline.types) may_be_for_gil_.push_back(MayBeForGil(type));
+  }
 
   // `tied`: the call itself carries its step. `link`: from TorchLinks.
   void Write(LineBuilder& line, const Event& event, bool tied, uint32_t link) {
     const EventType& type = timeline_.types[event.type];
-    uint32_t& event_id = event_ids_[event.type];
+    const bool of_gil = event.call_site != 0 && may_be_for_gil_[event.type] && IsForGil(event.call_site);
+    uint32_t& event_id = of_gil ? gil_ids_[event.type] : event_ids_[event.type];
     if (event_id == 0) {
-      event_id = plane_->EventId(type.name);
+      event_id = plane_->EventId(of_gil ? StrCat(type.name, kForGil) : type.name);
+      if (of_gil) plane_->ShowAs(event_id, kGilWaitShown);
       const ConservedKind kind = ConservedKindOf(type);
       // `tbprof check` compares the events of host planes with what was published; most copies are on GPU planes.
       if (kind != ConservedKind::kNone && kind != ConservedKind::kGpuCopy) kinds_[event_id].insert(kind);
@@ -124,6 +133,15 @@ class EventWriter {
   static void Step(LineBuilder& line, uint64_t marker) {
     line.Int64(Stat::kConsumerType, 0);
     line.Uint64(Stat::kConsumerId, marker);
+  }
+
+  bool IsForGil(StringId call_site) {
+    if (gil_sites_.empty()) gil_sites_.resize(timeline_.strings.size());
+    Answer& answer = gil_sites_[call_site];
+    if (answer == Answer::kUnknown) {
+      answer = IsGilSite(timeline_.strings.Get(call_site)) ? Answer::kYes : Answer::kNo;
+    }
+    return answer == Answer::kYes;
   }
 
   static constexpr uint32_t kInline = ~uint32_t{0};
@@ -268,7 +286,10 @@ class EventWriter {
   const GpuCalls& calls_;
   const bool counted_;
   PythonTexts python_;
-  std::vector<uint32_t> event_ids_;
+  enum class Answer : uint8_t { kUnknown, kNo, kYes };
+  std::vector<bool> may_be_for_gil_;           // by event type
+  std::vector<Answer> gil_sites_;              // by call site
+  std::vector<uint32_t> event_ids_, gil_ids_;  // by event type
   std::vector<uint32_t> text_ids_;
   std::vector<uint32_t> operation_ids_;                // by event type
   std::map<uint32_t, std::set<ConservedKind>> kinds_;  // by event name
@@ -299,9 +320,10 @@ const StageText& StageOf(InputStage stage) {
 // Above all ids of events: the time of an event with the same id would count for the stage.
 constexpr int64_t kFirstStageId = int64_t{1} << 31;
 
-std::string_view StepEventName(const StepEvent& event) {
+std::string_view StepEventName(const StepEvent& event, bool lacks_cpu) {
   if (event.is_marker) return kStepEvent;
   if (event.is_input) return event.is_sum ? kInputWaitSumEvent : kInputWaitEvent;
+  if (lacks_cpu) return event.is_sum ? kRunningOrWaitingSumEvent : kRunningOrWaitingEvent;
   return event.is_sum ? kRunningSumEvent : kRunningEvent;
 }
 
@@ -314,14 +336,16 @@ void WriteSteps(const Timeline& timeline, const std::vector<StepEvent>& steps, c
   const uint32_t source = plane.TextId(ValidUtf8(timeline.step_source_text));
   // The reader numbers events of a higher level first: steps keep the numbers 0, 1, 2.
   const int64_t level = calls.AnyOutside() ? kOutsideLevel + 1 : 1;
+  const bool lacks_cpu = DelayShareOfSteps(timeline) >= kMuchDelay;
   uint64_t markers = 0;
   for (const StepEvent& event : steps) {
-    line.Begin(plane.EventId(StepEventName(event)), event.start_ps, event.end_ps - event.start_ps);
+    line.Begin(plane.EventId(StepEventName(event, lacks_cpu)), event.start_ps, event.end_ps - event.start_ps);
     // Without an id of a stage: the stages have lines of their own.
     if (event.is_input) line.Text(Stat::kInputStageName, loader);
     if (event.is_marker) {
       line.Int64(Stat::kRoot, level);
       line.Int64(Stat::kStepNumber, event.number);
+      if (event.beside) line.Int64(Stat::kIterationNumber, *event.beside);
       line.Text(Stat::kGraphType, plane.TextId(event.title));
       line.Int64(Stat::kProducerType, 0);
       line.Uint64(Stat::kProducerId, ++markers);
@@ -378,50 +402,7 @@ void WritePhases(const std::vector<PhaseEvent>& phases, uint64_t line_id, PlaneB
   }
 }
 
-void WriteCounters(const Timeline& timeline, const HostPlane& host_plane, uint64_t& line_id, PlaneBuilder& plane) {
-  struct Sample {
-    int64_t time_ps;
-    double value;
-    uint32_t event_id, stat_id;
-  };
-  std::vector<Sample> samples;
-  for (uint32_t process : host_plane.processes) {
-    for (const CounterTrack& track : timeline.counters) {
-      if (track.process != process || track.device >= 0 || track.samples.empty()) continue;
-      const std::string name = ValidUtf8(track.name);
-      const uint32_t event_id =
-          plane.EventId(host_plane.merged ? StrCat(name, " [", timeline.processes[process].pid, "]") : name);
-      const uint32_t stat_id = plane.StatId(SeriesName(track));
-      for (const CounterSample& sample : track.samples) {
-        samples.push_back({sample.time_ps, sample.value, event_id, stat_id});
-      }
-    }
-  }
-  if (samples.empty()) return;
-  std::stable_sort(samples.begin(), samples.end(),
-                   [](const Sample& a, const Sample& b) { return a.time_ps < b.time_ps; });
-  LineBuilder& line = plane.AddLine(line_id++, kCountersLine);
-  line.ReserveEvents(samples.size(), kExpectedEventBytes);
-  for (const Sample& sample : samples) {
-    line.Begin(sample.event_id, sample.time_ps, 0);
-    line.Double(sample.stat_id, sample.value);
-    line.End();
-  }
-}
-
 }  // namespace
-
-// A series with the name of a stat of schema.def would be read as that stat.
-std::string SeriesName(const CounterTrack& track) {
-  std::string name = ValidUtf8(track.series.empty() ? "value" : track.series);
-  for (const StatRow& row : kStats) {
-    if (row.name == name) return StrCat("counted ", name);
-  }
-  for (std::string_view forbidden : kForbiddenStats) {
-    if (forbidden == name) return StrCat("counted ", name);
-  }
-  return name;
-}
 
 absl::Status WriteXplane(const Timeline& timeline, Sink& sink) {
   XSpaceWriter writer(&sink, timeline.after_agreed_start_ns);

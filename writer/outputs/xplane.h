@@ -60,11 +60,12 @@ std::vector<HostPlane> HostPlanes(const Timeline& timeline);
 struct StepEvent {
   int64_t start_ps = 0;
   int64_t end_ps = 0;
-  bool is_marker = false;  // else `running`, or
-  bool is_input = false;   // `wait for input`
-  bool is_sum = false;     // stands for all such pieces of its step, because they are too many
-  int64_t number = 0;
-  std::string title;  // markers: unique within the file together with the number
+  bool is_marker = false;         // else `running`, or
+  bool is_input = false;          // `wait for input`
+  bool is_sum = false;            // stands for all such pieces of its step, because they are too many
+  int64_t number = 0;             // markers: unique within the file
+  std::optional<int64_t> beside;  // markers before and after the steps: the number of the step beside them
+  std::string title;
 };
 std::vector<StepEvent> StepEvents(const Timeline& timeline);
 

@@ -8,6 +8,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/kernel_operations.h"
+#include "writer/outputs/xplane_counters.h"
 #include "writer/timeline/schema.h"
 
 namespace tbprof {

@@ -36,9 +36,6 @@ std::string GpuEventName(const Timeline& timeline, const GpuEvent& event);
 // `regs:32 static_shared:0 dynamic_shared:4096 grid:8,1,1 block:256,1,1 occ_pct:50`
 std::string KernelDetails(const GpuLaunch& launch);
 
-// The name of a counter's series. A series with the name of a stat of schema.def would be read as that stat.
-std::string SeriesName(const CounterTrack& track);
-
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_OUTPUTS_XPLANE_GPU_H_

@@ -31,7 +31,7 @@ uint32_t NativeLineWriter::EventIdOf(const NativeStack& stack) {
 void NativeLineWriter::Write(uint32_t thread, std::string_view thread_line, uint64_t* line_id) {
   if (NativeSpanCount(timeline_, thread) == 0) return;
   const NativeThread& samples = *timeline_.native.OfThread(thread);
-  LineBuilder& line = plane_->AddLine((*line_id)++, StrCat(thread_line, " ", kNativeLine));
+  LineBuilder& line = plane_->AddLine((*line_id)++, StrCat(kNativeLine, thread_line, kSampledLine));
   line.ReserveEvents(samples.spans.size(), kExpectedNativeSpanBytes);
   for (const NativeSpan& span : samples.spans) {
     line.Begin(EventIdOf(timeline_.native.stacks[span.stack]), span.start_ps, span.duration_ps);

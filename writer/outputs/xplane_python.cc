@@ -45,7 +45,7 @@ void PythonTexts::Write(uint32_t stack, LineBuilder& line) {
 void PythonLineWriter::Write(uint32_t thread, std::string_view thread_line, uint64_t* line_id) {
   if (PythonSpanCount(timeline_, thread) == 0) return;
   const PythonThread& samples = *timeline_.python.OfThread(thread);
-  LineBuilder& line = plane_->AddLine((*line_id)++, StrCat(thread_line, " ", kPythonLine));
+  LineBuilder& line = plane_->AddLine((*line_id)++, StrCat(kPythonLine, thread_line, kSampledLine));
   line.ReserveEvents(samples.spans.size(), kExpectedSpanBytes);
   for (const PythonSpan& span : samples.spans) {
     line.Begin(EventIdOf(span.function), span.start_ps, span.duration_ps);

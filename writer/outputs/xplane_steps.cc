@@ -20,24 +20,7 @@ constexpr int64_t kShortestPs = 1000;
 // Limits of the pieces of all steps, without the markers. A piece has 20 to 30 bytes: all pieces are at most a fourth
 // of the file.
 constexpr uint64_t kEventBytesOfAPiece = 100;
-constexpr uint64_t kFewestPieces = 2'000, kMostPieces = 600'000;
-
-// From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
-// The time before and after the steps, where there is any, takes the place of these two.
-void AddOuterMarkers(const Timeline& timeline, std::vector<Step>& steps) {
-  if (steps.size() < kMarkersBeforeTrimming) return;
-  const Step first = steps.front(), last = steps.back();
-  const int64_t duration_ps = timeline.duration_ps;
-  constexpr const char* kNotSearched = "steps not searched here:";
-  const char* const before = timeline.steps_in_detail ? kNotSearched : "before the first step:";
-  const char* const after = timeline.steps_in_detail ? kNotSearched : "after the last step:";
-  if (first.start_ps > 0) {
-    steps.insert(steps.begin(), {0, first.start_ps, first.number - 1, before, first.thread});
-  }
-  if (last.end_ps < duration_ps) {
-    steps.push_back({last.end_ps, duration_ps, last.number + 1, after, last.thread});
-  }
-}
+constexpr uint64_t kFewestPieces = 20'000, kMostPieces = 600'000;
 
 bool IsUsable(const Timeline& timeline, const Step& step) {
   return step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps;
@@ -61,31 +44,59 @@ std::vector<Step> UsableSteps(const Timeline& timeline) {
   return steps;
 }
 
+struct Marker {
+  Step step;
+  std::optional<int64_t> beside;  // as in StepEvent
+};
+
+// From six markers on, the reader leaves the first and the last out of its statistics, as steps that the capture cut.
+// The time before and after the steps, where there is any, takes the place of these two.
+std::vector<Marker> WithOuterMarkers(const Timeline& timeline, const std::vector<Step>& steps) {
+  std::vector<Marker> markers;
+  const std::string_view where = timeline.steps_in_detail ? "steps not searched " : "";
+  const bool trims = steps.size() >= kMarkersBeforeTrimming;
+  if (trims && steps.front().start_ps > 0) {
+    const Step& first = steps.front();
+    markers.push_back(
+        {{0, first.start_ps, first.number - 1, StrCat(where, "before step"), first.thread}, first.number});
+  }
+  for (const Step& step : steps) markers.push_back({step, std::nullopt});
+  if (trims && steps.back().end_ps < timeline.duration_ps) {
+    const Step& last = steps.back();
+    markers.push_back(
+        {{last.end_ps, timeline.duration_ps, last.number + 1, StrCat(where, "after step"), last.thread}, last.number});
+  }
+  return markers;
+}
+
 // Writes the steps in order.
 class StepWriter {
  public:
   explicit StepWriter(const Timeline& timeline) : timeline_(timeline) {}
 
-  void Add(const Step& step) {
-    AddMarker(step);
+  void Add(const Marker& marker) {
+    const Step& step = marker.step;
+    AddMarker(step, marker.beside);
     if (waits_of_ != step.thread) {
       waits_ = StepWaits(timeline_, step.thread);
       waits_of_ = step.thread;
       next_wait_ = 0;
     }
     const size_t first = out_.size();
-    int64_t at = step.start_ps;
+    const Thread& thread = timeline_.threads[step.thread];
+    int64_t at = std::max(step.start_ps, thread.start_ps);
+    const int64_t end = thread.end_ps > at ? std::min(step.end_ps, thread.end_ps) : step.end_ps;
     while (next_wait_ < waits_.size() && waits_[next_wait_].end_ps <= at) ++next_wait_;
-    for (; next_wait_ < waits_.size() && waits_[next_wait_].start_ps < step.end_ps; ++next_wait_) {
+    for (; next_wait_ < waits_.size() && waits_[next_wait_].start_ps < end; ++next_wait_) {
       const StepWait& wait = waits_[next_wait_];
       AddPiece(at, wait.start_ps, /*is_input=*/false);
       if (wait.purpose == WaitPurpose::kInput) {
-        AddPiece(std::max(wait.start_ps, at), std::min(wait.end_ps, step.end_ps), /*is_input=*/true);
+        AddPiece(std::max(wait.start_ps, at), std::min(wait.end_ps, end), /*is_input=*/true);
       }
       at = std::max(at, wait.end_ps);
-      if (at >= step.end_ps) break;
+      if (at >= end) break;
     }
-    AddPiece(at, step.end_ps, /*is_input=*/false);
+    AddPiece(at, end, /*is_input=*/false);
     pieces_ += out_.size() - first;
     const auto is_running = [](const StepEvent& event) { return !event.is_marker && !event.is_input; };
     if (!std::any_of(out_.begin() + static_cast<ptrdiff_t>(first), out_.end(), is_running)) AddLeastRunning(step);
@@ -95,7 +106,7 @@ class StepWriter {
   std::vector<StepEvent>& events() { return out_; }
 
  private:
-  void AddMarker(const Step& step) {
+  void AddMarker(const Step& step, std::optional<int64_t> beside) {
     // The viewer shows title and number, and would merge two steps with the same text.
     std::string title = ValidUtf8(step.name.empty() ? timeline_.step_source_text : step.name);
     if (title.empty()) title = kStepEvent;
@@ -105,6 +116,7 @@ class StepWriter {
     marker.end_ps = step.end_ps;
     marker.is_marker = true;
     marker.number = step.number;
+    marker.beside = beside;
     marker.title = std::move(title);
   }
 
@@ -198,10 +210,8 @@ std::vector<StepEvent> WithoutRunning(const std::vector<StepEvent>& events) {
 }  // namespace
 
 std::vector<StepEvent> StepEvents(const Timeline& timeline) {
-  std::vector<Step> steps = UsableSteps(timeline);
-  AddOuterMarkers(timeline, steps);
   StepWriter writer(timeline);
-  for (const Step& step : steps) writer.Add(step);
+  for (const Marker& marker : WithOuterMarkers(timeline, UsableSteps(timeline))) writer.Add(marker);
   std::vector<StepEvent>& events = writer.events();
   // If there are events of a device, the reader ignores these events.
   if (timeline.gpu_devices.empty() && ShareOfOthers(events) < kMuchWaiting &&

@@ -4,6 +4,7 @@
 #include "writer/convert/torch_estimates.h"
 #include "writer/outputs/memory_events.h"
 #include "writer/outputs/xplane.h"
+#include "writer/outputs/xplane_counters.h"
 #include "writer/outputs/xplane_gpu.h"
 #include "writer/outputs/xplane_native.h"
 #include "writer/outputs/xplane_python.h"
@@ -34,7 +35,7 @@ XplaneCounts ExpectedXplane(const Timeline& timeline) {
     uint64_t samples = 0;
     for (const CounterTrack& track : timeline.counters) {
       for (uint32_t process : plane.processes) {
-        if (track.process == process && track.device < 0) samples += track.samples.size();
+        if (track.process == process && track.device < 0) samples += ShownSamples(timeline, track).size();
       }
     }
     add_line(samples);

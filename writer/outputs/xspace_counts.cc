@@ -105,7 +105,8 @@ class Counter {
       return tag == BytesTag(xfield::kLineEvents) ? Message(event) : Skip(tag);
     });
     // Sampled functions may have the same names as calls.
-    if (!good || name.ends_with(kPythonLine) || name.ends_with(kNativeLine)) return good;
+    const bool is_sampled = name.starts_with(kPythonLine) || name.starts_with(kNativeLine);
+    if (!good || (is_sampled && name.ends_with(kSampledLine))) return good;
     for (const std::string_view other :
          {kStepsLine, kPhasesLine, kMemoryLine, kEstimatesLine, kCountersLine, kGilLine}) {
       if (name == other) return true;

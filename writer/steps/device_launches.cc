@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "writer/base/saturating.h"
 #include "writer/base/stable_hash.h"
+#include "writer/timeline/wait_sites.h"
 
 namespace tbprof {
 namespace {
@@ -154,8 +155,7 @@ DeviceLaunches LaunchesOnDevices(const Timeline& timeline, uint32_t process) {
   for (const Event& event : timeline.threads[*chosen].events) {
     if (const Work* of_call = work.Of(event); of_call != nullptr) {
       device.launches.push_back(LaunchOf(timeline, event, *of_call->first));
-    } else if (timeline.types[event.type].family == EventFamily::kGpu &&
-               timeline.types[event.type].name.find("Synchronize") != std::string::npos) {
+    } else if (IsGpuWait(timeline.types[event.type])) {
       device.launches.push_back(
           {event.start_ps, event.start_ps + event.duration_ps, StableHash(event.type), StepLaunch::kBlocking});
     }

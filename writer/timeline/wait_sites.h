@@ -19,6 +19,17 @@ inline bool IsInComputing(std::string_view site) {
                             "libc10", "libtensorflow", "xla_extension", "libjax"});
 }
 
+// A wait for Python's global interpreter lock, a mutex with a condition, has such a type and such a call site: take_gil
+// and drop_gil, or, if Python has no symbols, its module, which uses conditions only for this lock.
+inline bool MayBeForGil(const EventType& type) { return StartsWithAny(type.name, {"pthread_cond_", "pthread_mutex_"}); }
+inline bool IsGilSite(std::string_view site) {
+  return StartsWithAny(site, {"take_gil", "drop_gil", "python3.", "libpython3."});
+}
+// Returns whether calls of the type wait for a GPU.
+inline bool IsGpuWait(const EventType& type) {
+  return type.family == EventFamily::kGpu && ContainsAny(type.name, {"Synchronize"});
+}
+
 // Calls `visit(const Event&)` for each event of the thread and each wait that is not drawn, in order of their start.
 template <typename Visit>
 void ForEachCall(const Thread& thread, Visit&& visit) {

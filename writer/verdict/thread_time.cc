@@ -19,9 +19,6 @@ constexpr int64_t kMostToWake = 8;
 // Longest time from the end of a poll to the call that the poll waited for.
 constexpr int64_t kSoonPs = 1'000'000'000;
 
-// take_gil and drop_gil. If Python has no symbols, its module: it uses conditions only for the GIL.
-bool IsOfGil(std::string_view site) { return StartsWithAny(site, {"take_gil", "drop_gil", "python3.", "libpython3."}); }
-
 int ClassOf(const EventType& type) {
   const std::string_view name = type.name;
   const auto is = [](WaitClass kind) { return static_cast<int>(kind); };
@@ -42,7 +39,7 @@ int ClassOf(const EventType& type) {
       return is(ContainsAny(name, {"read"}) ? WaitClass::kFileRead : WaitClass::kFile);
     case EventFamily::kGpu:
       if (name.starts_with("nccl")) return is(WaitClass::kCollective);
-      if (ContainsAny(name, {"Synchronize"})) return is(WaitClass::kGpuWait);
+      if (IsGpuWait(type)) return is(WaitClass::kGpuWait);
       if (ContainsAny(name, {"Memcpy"}))
         return is(ContainsAny(name, {"Async"}) ? WaitClass::kGpuCopyAsync : WaitClass::kGpuCopy);
       if (ContainsAny(name, {"Launch", "Memset"})) return is(WaitClass::kGpuLaunch);
@@ -143,8 +140,8 @@ bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {
   *kind = static_cast<WaitClass>(found);
   if (*kind == WaitClass::kLock) {
     const std::string_view site = timeline_.strings.Get(event.call_site);
-    const bool is_condition = StartsWithAny(timeline_.types[event.type].name, {"pthread_cond_", "pthread_mutex_"});
-    if (is_condition && IsOfGil(site)) *kind = WaitClass::kGil;
+    const bool is_condition = MayBeForGil(timeline_.types[event.type]);
+    if (is_condition && IsGilSite(site)) *kind = WaitClass::kGil;
     // PyTorch's backward pass runs on its own threads. Its caller waits for them in std::condition_variable. Without a
     // GPU it runs on the caller's thread, which at the end waits for the other ranks' gradients (gloo).
     const bool of_cpp = is_condition && ContainsAny(site, {"libstdc++"});

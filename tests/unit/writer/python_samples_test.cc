@@ -440,8 +440,8 @@ TEST(PythonXplane, ThreadHasALineOfSamplesBeneathIt) {
   const auto exact = std::ranges::find(lines, "python3/100");
   ASSERT_NE(exact, lines.end());
   ASSERT_NE(exact + 1, lines.end());
-  EXPECT_EQ(*(exact + 1), "python3/100 python (sampled)");
-  EXPECT_THAT(lines, testing::Contains("Loader-3/101 python (sampled)"));
+  EXPECT_EQ(*(exact + 1), "python: python3/100 (sampled)");
+  EXPECT_THAT(lines, testing::Contains("python: Loader-3/101 (sampled)"));
   const XLine& line = plane.lines(static_cast<int>(exact + 1 - lines.begin()));
   std::map<std::string, std::string> shown;
   for (const auto& event : line.events()) {

@@ -43,7 +43,7 @@ class PythonSpansTest : public testing::Test {
   // `a 0+20 x3:7`: function, start, length, samples, line.
   std::vector<std::string> Spans(uint64_t most_bytes = 1'000'000, int64_t duration = 1'000'000) {
     SetExtents(duration, &python_.threads[0].runs);
-    PythonSpans spans(&python_, most_bytes);
+    PythonSpans spans(strings_, &python_, most_bytes);
     spans.Add(0);
     bytes_ = spans.Finish();
     std::vector<std::string> out;
@@ -55,6 +55,7 @@ class PythonSpansTest : public testing::Test {
     return out;
   }
 
+  StringTable strings_;
   PythonTimeline python_;
   uint64_t bytes_ = 0;
 };
@@ -64,6 +65,13 @@ TEST_F(PythonSpansTest, EqualPrefixes_AreOneSpanEach) {
   Run(130, 130, 1, "ac");
   Run(140, 150, 2, "ac", 9);
   EXPECT_THAT(Spans(), ElementsAre("a 95+60 x6:1", "b 95+30 x3:1", "c 125+30 x3:9"));
+}
+
+TEST_F(PythonSpansTest, FramesOfAnImport_AreLeftOutUnlessTheyAreTheInnermost) {
+  python_.functions['i' - 'a'].file = strings_.Intern("<frozen importlib._bootstrap>");
+  Run(100, 110, 2, "aiiib");
+  Run(120, 120, 1, "aiii");
+  EXPECT_THAT(Spans(), ElementsAre("a 95+30 x3:1", "b 95+20 x2:1", "i 115+10 x1:1"));
 }
 
 TEST_F(PythonSpansTest, SameFunctionUnderAnotherCaller_IsAnotherSpan) {

@@ -265,6 +265,22 @@ TEST(Xspace, Running_IsTheTimeWithoutWaits) {
   EXPECT_EQ(running, (std::vector<std::pair<int64_t, int64_t>>{{0, 90}, {110, 150}}));
 }
 
+TEST(Xspace, ThreadThatStartsLate_DoesNotRunBefore) {
+  Timeline timeline;
+  timeline.duration_ps = 1000;
+  timeline.threads.resize(1);
+  timeline.threads[0].start_ps = 300;
+  timeline.threads[0].end_ps = 950;
+  for (int i = 0; i < 6; ++i) timeline.steps.push_back({400 + i * 90, 490 + i * 90, i, "step", 0});
+  std::vector<std::pair<int64_t, int64_t>> running;
+  for (const StepEvent& event : StepEvents(timeline)) {
+    if (!event.is_marker) running.emplace_back(event.start_ps, event.end_ps);
+  }
+  ASSERT_EQ(running.size(), 8u);
+  EXPECT_EQ(running.front(), (std::pair<int64_t, int64_t>(300, 400)));
+  EXPECT_EQ(running.back(), (std::pair<int64_t, int64_t>(940, 950)));
+}
+
 TEST(Xspace, StepsThatTheReaderLeavesOut_HaveOuterMarkers) {
   Timeline timeline;
   timeline.threads.resize(1);
@@ -274,21 +290,21 @@ TEST(Xspace, StepsThatTheReaderLeavesOut_HaveOuterMarkers) {
     for (int i = 0; i < steps; ++i) timeline.steps.push_back({first + i * 100, first + i * 100 + 100, i, "step", 0});
     std::vector<std::string> titles;
     for (const StepEvent& event : StepEvents(timeline)) {
-      if (event.is_marker) titles.push_back(event.title + " " + std::to_string(event.number));
+      if (event.is_marker) titles.push_back(event.title + " " + std::to_string(event.beside.value_or(event.number)));
     }
     return titles;
   };
   EXPECT_EQ(markers(5, 10, 1000).size(), 5u);
   const std::vector<std::string> titles = markers(6, 10, 1000);
   ASSERT_EQ(titles.size(), 8u);
-  EXPECT_EQ(titles.front(), "before the first step: -1");
+  EXPECT_EQ(titles.front(), "before step 0");
   EXPECT_EQ(titles[1], "step 0");
-  EXPECT_EQ(titles.back(), "after the last step: 6");
+  EXPECT_EQ(titles.back(), "after step 5");
   EXPECT_EQ(markers(6, 0, 600).size(), 6u);  // the capture cuts these
   EXPECT_EQ(markers(6, 0, 601).size(), 7u);
   timeline.steps_in_detail = true;
-  EXPECT_EQ(markers(6, 10, 1000).front(), "steps not searched here: -1");
-  EXPECT_EQ(markers(6, 10, 1000).back(), "steps not searched here: 6");
+  EXPECT_EQ(markers(6, 10, 1000).front(), "steps not searched before step 0");
+  EXPECT_EQ(markers(6, 10, 1000).back(), "steps not searched after step 5");
 }
 
 TEST(Xspace, ProcessesBeyondTheLimit_ShareAPlane) {
@@ -383,10 +399,10 @@ TEST(Xspace, NotesWithoutLoss_AreOneNote) {
             (std::vector<std::string>{"a loss",
                                       "tbprof: steps are inferred (Optimizer.step), confidence 95 %; one; two\\x1b"}));
   timeline.step_confidence = 0.65;
-  timeline.notes.push_back(std::string(480, 'x'));
+  timeline.notes.push_back(std::string(1985, 'x'));
   EXPECT_EQ(XplaneWarnings(timeline),
             (std::vector<std::string>{"a loss", "tbprof: steps are inferred (Optimizer.step), confidence 65 %",
-                                      "tbprof: one; two\\x1b", "tbprof: " + std::string(480, 'x')}));
+                                      "tbprof: one; two\\x1b", "tbprof: " + std::string(489, 'x') + "…"}));
 }
 
 TEST(Xspace, EmptyTimeline_IsAValidFile) {
