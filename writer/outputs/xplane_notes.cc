@@ -6,6 +6,8 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/input_pipeline.h"
 #include "writer/convert/input_wait.h"
+#include "writer/outputs/memory_text.h"
+#include "writer/outputs/step_change_text.h"
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/outputs/xplane.h"
@@ -18,11 +20,16 @@ namespace {
 
 // The overview page shows the notes as a list that moves its content down.
 constexpr size_t kMaxNotes = 10;
-constexpr size_t kMaxNoteBytes = 500;
+constexpr size_t kMaxNoteBytes = 500, kMaxSharedNoteBytes = 2000;
 
+// The page shows the notes of all files in no order, and does not say from which file each is.
 class Notes {
  public:
-  void Add(std::string_view text) {
+  explicit Notes(const Timeline& timeline) {
+    const bool several = timeline.ranks.size() > 1 || timeline.world_size > 1;
+    if (several && timeline.rank >= 0) rank_ = StrCat("tbprof (rank ", timeline.rank, "): ");
+  }
+  void Add(std::string_view text, size_t most_bytes = kMaxNoteBytes) {
     if (text.empty()) return;
     if (texts_.size() >= kMaxNotes) {
       ++left_out_;
@@ -30,29 +37,31 @@ class Notes {
     }
     open_ = false;
     std::string printable = PrintableUtf8(text);
-    if (printable.size() > kMaxNoteBytes) {
-      printable = StrCat(TruncateUtf8(printable, kMaxNoteBytes - 3), "…");
-    }
+    if (!rank_.empty() && text.starts_with(kOwn)) printable.replace(0, kOwn.size(), rank_);
+    if (printable.size() > most_bytes) printable = StrCat(TruncateUtf8(printable, most_bytes - 3), "…");
     texts_.push_back(std::move(printable));
   }
   // Adds a fact that is no loss and holds for every run of such a program. Facts share as few entries as possible,
   // after all other notes.
   void AddFact(std::string_view text) {
     const std::string printable = PrintableUtf8(text);
-    if (open_ && texts_.back().size() + printable.size() + 2 <= kMaxNoteBytes) {
+    if (open_ && texts_.back().size() + printable.size() + 2 <= kMaxSharedNoteBytes) {
       StrAppend(&texts_.back(), "; ", printable);
       return;
     }
     const size_t before = texts_.size();
-    Add(StrCat("tbprof: ", text));
+    Add(StrCat(kOwn, text));
     open_ = texts_.size() > before;
   }
   std::vector<std::string> Take() {
-    if (left_out_ > 0) texts_.push_back(StrCat("tbprof: ", left_out_, " more are in summary.json"));
+    if (left_out_ > 0) texts_.push_back(StrCat(kOwn, left_out_, " more are in summary.json"));
     return std::move(texts_);
   }
 
  private:
+  static constexpr std::string_view kOwn = "tbprof: ";
+
+  std::string rank_;  // in place of kOwn; empty: there is one rank
   std::vector<std::string> texts_;
   size_t left_out_ = 0;
   bool open_ = false;  // the last entry can take more facts
@@ -63,9 +72,21 @@ std::string ProcessLabel(const Process& process) {
   return StrCat("process ", process.pid, name.empty() ? "" : " (", name, name.empty() ? "" : ")");
 }
 
-std::string VerdictSplitNote(const Timeline& timeline) {
-  const std::string split = VerdictSplit(timeline);
-  return StrCat("; ", BlockerLabel(timeline), VerdictBlocker(timeline), split.empty() ? "" : "; split: ", split);
+// What the end block of the terminal says first.
+std::string VerdictNote(const Timeline& timeline) {
+  std::string note =
+      StrCat(kVerdictWarning, VerdictSentence(timeline), "; ", BlockerLabel(timeline), VerdictBlocker(timeline));
+  const auto add = [&](std::string_view label, std::string_view text) {
+    if (!text.empty()) StrAppend(&note, label, text);
+  };
+  add(kSplitPart, VerdictSplit(timeline));
+  add(kNextPart, NextStep(timeline.verdict));
+  add(kChangePart, StepChangeText(timeline));
+  const MemoryText memory = MemoryOf(timeline);
+  for (const auto* const texts : {&memory.growth, &memory.levels}) {
+    for (const std::string& text : *texts) add(kMemoryPart, text);
+  }
+  return note;
 }
 
 uint64_t CountClipped(const Timeline& timeline) {
@@ -91,7 +112,7 @@ void AddInputNote(const Timeline& timeline, Notes* notes) {
     case InputWaitState::kUnknown:
       // If there are no steps, another note reports that.
       if (text.empty()) break;
-      notes->Add(StrCat("tbprof: ", text, "; whether the program is input-bound is not known"));
+      notes->AddFact(StrCat(text, "; whether the program is input-bound is not known"));
       break;
     case InputWaitState::kMeasured:
       if (!timeline.gpu_devices.empty()) {
@@ -128,17 +149,17 @@ std::string BudgetNote(const Timeline& timeline) {
 }  // namespace
 
 std::vector<std::string> XplaneErrors(const Timeline& timeline) {
-  Notes notes;
+  Notes notes(timeline);
   for (const std::string& text : timeline.errors) notes.Add(text);
   return notes.Take();
 }
 
 std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
-  Notes notes;
-  // The verdict comes first, because it answers the main question of a reader of the page; then why it has no steps.
-  // What has the profile without its summary reads both (ReadNotes).
+  Notes notes(timeline);
+  // The verdict, because it answers the main question of a reader of the page, and why there are no steps. What has the
+  // profile without its summary reads both (ReadNotes).
   if (timeline.verdict.cause != Cause::kUnknown || timeline.verdict.steps > 0) {
-    notes.Add(StrCat(kVerdictWarning, VerdictSentence(timeline), VerdictSplitNote(timeline)));
+    notes.Add(VerdictNote(timeline), kMaxSharedNoteBytes);
   }
   if (timeline.step_source == StepSource::kWholeCapture && !timeline.steps.empty()) {
     notes.Add(StrCat(kNoStepsWarning, timeline.steps_unknown.empty() ? "" : ": ", timeline.steps_unknown,
@@ -148,7 +169,6 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
   if (!timeline.complete) {
     notes.Add("tbprof: the launcher ended before the program; this is what could be recovered");
   }
-  AddInputNote(timeline, &notes);
   for (const DropCount& drop : timeline.drops) {
     if (drop.records > 0) notes.Add(StrCat("tbprof: ", drop.records, " records lost: ", drop.cause));
   }
@@ -173,6 +193,7 @@ std::vector<std::string> XplaneWarnings(const Timeline& timeline) {
     }
     notes.Add(StrCat("tbprof: ", ProcessLabel(process), what, process.reason.empty() ? "" : ": ", process.reason));
   }
+  AddInputNote(timeline, &notes);
   if (timeline.step_source != StepSource::kWholeCapture && timeline.step_source != StepSource::kNone &&
       timeline.step_confidence > 0 && timeline.step_confidence < 1) {
     std::string steps = absl::StrFormat("steps are inferred (%s), confidence %.0f %%", timeline.step_source_text,

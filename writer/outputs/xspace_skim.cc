@@ -293,17 +293,30 @@ std::string FindEventFault(int fd, uint64_t size) { return Skim(fd, size).FaultI
 
 NotedAnswers ReadNotes(const std::vector<std::string>& warnings) {
   NotedAnswers answers;
+  // `tbprof: ` for `tbprof (rank 3): `.
+  const auto without_rank = [](std::string text) {
+    constexpr std::string_view kRank = "tbprof (rank ";
+    const size_t end = text.starts_with(kRank) ? text.find("): ") : std::string::npos;
+    if (end != std::string::npos) text.replace(kRank.find(' '), end + 1 - kRank.find(' '), "");
+    return text;
+  };
   const auto take_to = [](std::string_view end, std::string_view* text) {
     const std::string_view taken = text->substr(0, text->find(end));
     text->remove_prefix(std::min(text->size(), taken.size() + end.size()));
     return std::string(taken);
   };
-  for (std::string_view text : warnings) {
+  for (const std::string& warning : warnings) {
+    const std::string own = without_rank(warning);
+    std::string_view text = own;
     if (answers.verdict.empty() && text.starts_with(kVerdictWarning)) {
       text.remove_prefix(kVerdictWarning.size());
       answers.is_waited_for = text.find("; where: ") > text.find("; blocker: ");
       answers.verdict = take_to(answers.is_waited_for ? "; blocker: " : "; where: ", &text);
-      answers.where = take_to("; split: ", &text);
+      size_t end = text.size();
+      for (const std::string_view part : {kSplitPart, kNextPart, kChangePart, kMemoryPart}) {
+        end = std::min(end, text.find(part));
+      }
+      answers.where = std::string(text.substr(0, end));
       if (answers.verdict.starts_with(kNoCause)) answers.unknown_because = answers.verdict.substr(kNoCause.size());
     } else if (answers.no_steps_because.empty() && text.starts_with(kNoStepsWarning)) {
       text.remove_prefix(kNoStepsWarning.size());

@@ -47,9 +47,13 @@ struct XspaceFacts {
 
 XspaceFacts SkimXspace(int fd, uint64_t size);
 
-// How the warnings of tbprof's own profiles begin that hold the verdict, and why the steps are not known.
+// How the warnings of tbprof's own profiles begin that hold the verdict, and why the steps are not known. Of several
+// ranks they begin `tbprof (rank 3): `.
 inline constexpr std::string_view kVerdictWarning = "tbprof: verdict: ";
 inline constexpr std::string_view kNoStepsWarning = "tbprof: steps unknown";
+// The parts of the verdict's warning behind its place, each with its separator.
+inline constexpr std::string_view kSplitPart = "; split: ", kNextPart = "; next: ", kChangePart = "; step length: ",
+                                  kMemoryPart = "; memory: ";
 inline constexpr std::string_view kNoCause = "what bounds the program is not known: ";
 
 // What such warnings report, for whoever has the profile without its summary. Empty: no such warning.

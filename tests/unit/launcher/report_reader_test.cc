@@ -307,6 +307,10 @@ TEST(ReadNotes, AnyTexts_AreTakenAsTheyAre) {
   EXPECT_EQ(ReadNotes({"tbprof: verdict: one", "tbprof: verdict: two"}).verdict, "one");
   EXPECT_EQ(ReadNotes({"tbprof: verdict: a; blocker: b; where: c; split: d"}).where, "b; where: c");
   EXPECT_TRUE(ReadNotes({"tbprof: verdict: a; blocker: b; where: c; split: d"}).is_waited_for);
+  EXPECT_EQ(ReadNotes({"tbprof: verdict: a; where: b; next: c; memory: d"}).where, "b");
+  EXPECT_EQ(ReadNotes({"tbprof (rank 12): verdict: a; where: b; memory: d"}).verdict, "a");
+  EXPECT_EQ(ReadNotes({"tbprof (rank 3): steps unknown: none"}).no_steps_because, "none");
+  EXPECT_EQ(ReadNotes({"tbprof (rank 3"}).verdict, "");
   EXPECT_FALSE(ReadNotes({"tbprof: verdict: a; where: b; blocker: c"}).is_waited_for);
   EXPECT_EQ(ReadNotes({"tbprof: verdict: what bounds the program is not known: 80 % is left; where: not known"})
                 .unknown_because,
