@@ -41,6 +41,15 @@ bool IsInstalled(std::string_view file) {
                              [&](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
 }
 
+// Code that a library makes and executes has no file: `<attrs generated init A>`, `<eval_with_key>.87`. A program's
+// text has, in `python -c`, interactive use, notebooks and doctests, one of a few names.
+bool IsGenerated(std::string_view file) {
+  constexpr std::string_view kOfProgram[] = {"<string>",       "<stdin>", "<input>",  "<console>",
+                                             "<ipython-input", "<timed ", "<doctest "};
+  return file.starts_with('<') &&
+         std::ranges::none_of(kOfProgram, [&](std::string_view known) { return file.starts_with(known); });
+}
+
 // `_worker`, `Thread._bootstrap`, but not `my_run`.
 bool IsNamed(std::string_view name, std::string_view last) {
   if (!name.ends_with(last)) return false;
@@ -62,6 +71,7 @@ bool Imports(std::string_view name) {
 
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name) {
   const bool frozen = file.starts_with("<frozen ");
+  if (!frozen && IsGenerated(file)) return PythonOrigin::kLibrary;
   if (!frozen && !IsInstalled(file)) return PythonOrigin::kProgram;
   if (IsFileOfImportlib(file)) return Imports(name) ? PythonOrigin::kImport : PythonOrigin::kImportTool;
   for (const StarterRow& row : kStarters) {

@@ -48,7 +48,7 @@ std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<siz
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause, Advice advice) {
-  if (advice == Advice::kOwnProcesses) return "waits for its worker processes";
+  if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
   if (advice == Advice::kServes) return "waits for clients";
   return advice == Advice::kStdin ? "waits for its standard input" : TextOf(cause).title;
 }
@@ -83,6 +83,10 @@ std::string_view NextStep(const Verdict& verdict) {
       return "let that code compute less, or use more CPUs or a GPU; look at what the split's waits are for";
     case Advice::kOwnProcesses:
       return "make the blocker faster; start more of them if CPUs are idle";
+    case Advice::kOwnUnseen:
+      return "look at what these processes do (their rows are in the profile); more of them help only if CPUs are idle";
+    case Advice::kStartedAgain:
+      return "start the workers once: DataLoader(persistent_workers=True); let the script import less";
     case Advice::kStdin:
       return "make the program that writes to it faster, or read ahead in another thread";
     case Advice::kReduced:

@@ -67,7 +67,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
     case Cause::kSlowLoader: {
       const bool any =
           std::ranges::any_of(inputs.rows, [](const AccountRow& r) { return r.tag == PythonTag::kLoader; });
-      return any ? Advice::kOfCause : Advice::kOwnProcesses;
+      if (any) return inputs.workers_start ? Advice::kStartedAgain : Advice::kOfCause;
+      return inputs.has_blocker ? Advice::kOwnProcesses : Advice::kOwnUnseen;
     }
     case Cause::kCollectives:
       return IsReducedByLibrary(timeline) ? Advice::kReduced : Advice::kOfCause;

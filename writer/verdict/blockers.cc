@@ -25,6 +25,10 @@ constexpr int64_t kJustBeforePs = 3'000'000'000, kJustBehindPs = 500'000'000;
 // subtracted.
 constexpr double kMoreThanChance = 0.3;
 constexpr double kWithoutLink = 0.2;
+// Share of the waits less that of the time between them in which a thread reads or sleeps: from it on it does so for
+// the thread that waits. The time between them must have this length.
+constexpr double kLeastContrast = 0.4;
+constexpr int64_t kLeastBetweenPs = 20'000'000'000;
 // kBehindReaders: a thread that mostly reads may read what another process of the job sends. If one computes for this
 // share of the time, that one is the more likely blocker. Of threads other than the main one it is not known what they
 // read.
@@ -34,7 +38,9 @@ constexpr size_t kMostRows = 4;
 
 bool IsOfOneProcess(BlockerScope scope) { return scope == BlockerScope::kThreads || scope == BlockerScope::kPool; }
 
-bool IsIdle(const WaitSlice& wait) {
+bool IsIdle(const WaitClasses& classes, const WaitSlice& wait) {
+  // Nobody has come that it could serve.
+  if (classes.IsAccept(wait.type)) return true;
   switch (wait.kind) {
     case WaitClass::kLock:
     case WaitClass::kBarrier:
@@ -73,25 +79,62 @@ bool IsCourier(const PythonTags& tags, const WaitSlice& wait) {
          tags.TagOf(wait.stack) == PythonTag::kProcessGet;
 }
 
-// Share of the waits that end together with a call of the candidate (kJustBeforePs, kJustBehindPs), minus the share
-// that is expected by chance.
-double EndsTogether(const std::vector<WaitSlice>& waits, const std::vector<WaitSlice>& theirs, int64_t total_ps) {
+// Share of the waits in the candidate's life that end together with a call of it (kJustBeforePs, kJustBehindPs), minus
+// the share that is expected by chance.
+double EndsTogether(const WaitClasses& classes, const Thread& candidate, const std::vector<WaitSlice>& waits,
+                    const std::vector<WaitSlice>& theirs) {
   if (waits.empty() || theirs.empty()) return 0;
   std::vector<int64_t> ends;
   for (const WaitSlice& slice : theirs) {
-    if (!IsIdle(slice) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
+    if (!IsIdle(classes, slice) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
   }
   std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
   if (ends.empty()) return 0;
-  size_t together = 0;
+  size_t together = 0, all = 0;
+  int64_t total_ps = 0;
   for (const WaitSlice& wait : waits) {
+    if (wait.end_ps < candidate.start_ps || (candidate.end_ps > 0 && wait.end_ps > candidate.end_ps)) continue;
+    ++all;
+    total_ps += wait.end_ps - std::max(wait.start_ps, candidate.start_ps);
     const auto end = std::ranges::lower_bound(ends, wait.end_ps - kJustBeforePs);
     together += end != ends.end() && *end <= wait.end_ps + kJustBehindPs;
   }
   const double by_chance = std::min(1.0, static_cast<double>(ends.size()) * (kJustBeforePs + kJustBehindPs) /
                                              static_cast<double>(std::max<int64_t>(total_ps, 1)));
-  return static_cast<double>(together) / static_cast<double>(waits.size()) - by_chance;
+  return all == 0 ? 0 : static_cast<double>(together) / static_cast<double>(all) - by_chance;
+}
+
+// The time of the thread between the first wait and the last that is not in them.
+std::vector<TimeSpan> Between(const Thread& thread, const std::vector<TimeSpan>& waits) {
+  std::vector<TimeSpan> between;
+  for (size_t i = 1; i < waits.size(); ++i) {
+    const int64_t from_ps = std::max(waits[i - 1].end_ps, thread.start_ps);
+    const int64_t to_ps = thread.end_ps > 0 ? std::min(waits[i].start_ps, thread.end_ps) : waits[i].start_ps;
+    if (from_ps < to_ps) between.push_back({from_ps, to_ps});
+  }
+  return between;
+}
+
+// Time in calls that keep the thread busy.
+int64_t BusyWaiting(const PythonTags& tags, const WaitClasses& classes, const ThreadTime& time) {
+  int64_t busy = 0;
+  for (const WaitSlice& slice : time.waits()) {
+    if (IsIdle(classes, slice) || IsCourier(tags, slice) || slice.kind == WaitClass::kGil) continue;
+    busy += slice.end_ps - slice.start_ps;
+  }
+  return busy;
+}
+
+// Whether the thread sleeps or reads in the waits, and not between them.
+bool AnswersWaits(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
+                  const std::vector<TimeSpan>& waits, double share_of_waits) {
+  if (share_of_waits < kLeastContrast) return false;
+  const std::vector<TimeSpan> between = Between(timeline.threads[thread], waits);
+  const int64_t length = LengthOf(between);
+  if (length < kLeastBetweenPs) return false;
+  const int64_t busy = BusyWaiting(tags, classes, ThreadTime(timeline, classes, thread, between));
+  return share_of_waits - static_cast<double>(busy) / static_cast<double>(length) >= kLeastContrast;
 }
 
 bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
@@ -193,7 +236,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   Account account(tags);
   int64_t waiting = 0, for_gil = 0, working = 0, reading = 0, polling = 0;
   for (const WaitSlice& slice : time.waits()) {
-    if (IsIdle(slice) || IsCourier(tags, slice)) continue;
+    if (IsIdle(classes, slice) || IsCourier(tags, slice)) continue;
     if (scope == BlockerScope::kDescendants && PassesOn(slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
@@ -220,14 +263,22 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   candidate.reads = static_cast<double>(reading) / static_cast<double>(total);
   candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
   const bool linked =
-      EndsTogether(waits, time.waits(), total) >= kMoreThanChance || FillsQueues(timeline, tags, thread);
+      EndsTogether(classes, timeline.threads[thread], waits, time.waits()) >= kMoreThanChance ||
+      FillsQueues(timeline, tags, thread) ||
+      AnswersWaits(timeline, tags, classes, thread, spans, static_cast<double>(waiting) / static_cast<double>(total));
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
   // A wait for the GIL counts little: whoever has the GIL meanwhile computes.
   candidate.score = (static_cast<double>(working) + static_cast<double>(for_gil) * kWithoutLink +
                      static_cast<double>(waiting) * (linked ? 1.5 : kWithoutLink)) /
                     static_cast<double>(total);
   candidate.rows = account.RowsOf([](const AccountRow&) { return true; });
-  if (TakesTurns(scope)) candidate.work = WorkOfThread(timeline, tags, natives, thread, time.gaps(), scope);
+  if (!TakesTurns(scope)) return candidate;
+  candidate.work = WorkOfThread(timeline, tags, natives, thread, time.gaps(), scope);
+  if (!linked || scope != BlockerScope::kDescendants) return candidate;
+  for (const WaitSlice& slice : time.waits()) {
+    const bool passes = IsIdle(classes, slice) || IsCourier(tags, slice) || PassesOn(slice);
+    if (!passes && slice.kind != WaitClass::kGil) candidate.work.push_back({slice.start_ps, slice.end_ps});
+  }
   return candidate;
 }
 

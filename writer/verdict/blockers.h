@@ -4,8 +4,8 @@
 // where.
 //
 // The records do not contain which thread ends a wait. The blocker is the thread that is busy for most of the wait. A
-// thread that only sleeps must also return from its calls just before the waits end, more often than by chance, or fill
-// a queue. A heartbeat thread does neither.
+// thread that only sleeps must also return from its calls just before the waits end, more often than by chance, or
+// sleep in the waits and not between them, or fill a queue. A heartbeat thread does none of these.
 //
 // Process: converter.
 #ifndef TBPROF_WRITER_VERDICT_BLOCKERS_H_

@@ -53,6 +53,8 @@ constexpr double kMostlyHeld = 0.5;
 // Share of the waits for the GIL from which on they come before the thread's own Python code: two threads that compute
 // in Python have half of it each.
 constexpr double kGilBeforePython = 0.25;
+// Share of the waits for processes in which one of these starts.
+constexpr double kMostlyStarts = 0.5;
 // Smaller shares of the workers' time in waits for the GIL and for locks are not named.
 constexpr double kLeastOfWorkers = 0.2;
 
@@ -95,9 +97,10 @@ class Chooser {
     AddWhere(*best);
     AddFacts(*best);
     verdict_.advice = ChooseAdvice(
-        timeline_, {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process,
-                    verdict_.steps, has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil,
-                    ShareOf(LargestWaitPs()) >= kLeastShare, IsOfStdin(WaitsOf(best->rows)), WaitsOf(best->rows)});
+        timeline_,
+        {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process, verdict_.steps,
+         has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare,
+         AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)), WaitsOf(best->rows)});
   }
 
  private:
@@ -277,24 +280,10 @@ class Chooser {
     return is_native_ && !in_.classes.IsOwned(type) && std::ranges::find(locks_, type) == locks_.end();
   }
 
-  // A semaphore or a futex for which another thread waits, too, is a lock.
-  void FindLocks() {
-    std::map<uint16_t, std::map<uint64_t, int64_t>> objects;  // by type
-    for (const WaitSlice& wait : in_.time.waits()) {
-      if (wait.kind == WaitClass::kLock && in_.classes.MayBeOwned(wait.type)) {
-        objects[wait.type][wait.object] += wait.end_ps - wait.start_ps;
-      }
-    }
-    for (const auto& [type, of_type] : objects) {
-      const auto most = std::ranges::max_element(of_type, {}, [](const auto& entry) { return entry.second; });
-      if (OthersThatWaitFor(timeline_, in_.classes, in_.span.thread, most->first) > 0) locks_.push_back(type);
-    }
-  }
-
   // Adds waits of a program without Python during which its threads work for most of the time.
   void AddNativeWaits() {
     if (!is_native_) return;
-    FindLocks();
+    locks_ = LocksAmong(timeline_, in_.classes, in_.span.thread, in_.time.waits());
     const Wanted waits = [this](const AccountRow& row) { return row.part == StepPart::kLocks && IsForWork(row); };
     const int64_t ps = Sum(waits);
     if (ShareOf(ps) < kLeastShare) return;
@@ -364,7 +353,9 @@ class Chooser {
     if (ShareOf(Sum(waits)) < kLeastShare) return;
     if (others == 0 && !BlockerOf(waits, BlockerScope::kThreads).found) return;
     convoy_threads_ = others == 0 ? 0 : others + 1;
-    Add(Cause::kLockConvoy, StepPart::kLocks, waits);
+    // A library's condition for which nobody else waits: its threads work for this one.
+    const bool for_work = others == 0 && !AreForLocks(in_.classes, WaitsOf(waits));
+    Add(for_work ? Cause::kWorkers : Cause::kLockConvoy, StepPart::kLocks, waits);
   }
 
   void AddPages() {
@@ -522,6 +513,7 @@ class Chooser {
       if (best.cause != Cause::kGil && !take_turns_) blocker = {};
     }
     if (!blocker.found) blocker = BlockerOf(best.rows, scope);
+    if (!blocker.found && anybody && !best.scope) blocker = ThoseInTurn(best.rows);
     if (!blocker.found) return;
     blocked_by_process_ = blocker.other_process;
     if (best.cause == Cause::kPrefetchThread && blocker.other_process) {
@@ -540,6 +532,19 @@ class Chooser {
     if (!is_named) return;
     has_blocker_ = true;
     verdict_.facts.push_back(FactOfBlocker(blocker));
+  }
+
+  bool AreOfStarts(const std::vector<WaitSlice>& waits) const {
+    return ShareOfStarts(timeline_, in_.tags, in_.span.thread, SpansOf(waits)) >= kMostlyStarts;
+  }
+
+  // Threads or processes that work one after the other, none of them for long.
+  Blocker ThoseInTurn(const Wanted& rows) const {
+    for (const BlockerScope scope : {BlockerScope::kPool, BlockerScope::kDescendants}) {
+      Blocker blocker = BlockerOf(rows, scope);
+      if (blocker.found && blocker.busy >= kBusyInPolls) return blocker;
+    }
+    return {};
   }
 
   void AddFacts(const CauseCandidate& best) {

@@ -79,6 +79,9 @@ constexpr Known kKnown[] = {
     {"/torch/utils/tensorboard/", "", PythonTag::kLogging},
     {"/tensorboardX/", "", PythonTag::kLogging},
     {"/wandb/", "", PythonTag::kLogging},
+    {"/mlflow/tracking/", "", PythonTag::kLogging},
+    {"/neptune/", "", PythonTag::kLogging},
+    {"/aim/sdk/", "", PythonTag::kLogging},
     {"/loguru/", "", PythonTag::kLogging},
     {"/rich/progress.py", "track", PythonTag::kNone},
     {"/rich/", "", PythonTag::kLogging},
@@ -213,14 +216,17 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const bool known = stack.function < of_function.size();
     const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
     const PythonTag outer = stack.parent < i ? tags_[stack.parent] : PythonTag::kNone;
-    is_own_[i] = known && own_function[stack.function];
+    const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
+    // `exec` of a text, which a library made, is part of the line that called it; the text of `python -c` is not.
+    const bool made =
+        known && text[stack.function] && below != 0 && is_own_[below] && !text[python.stacks[below].function];
+    is_own_[i] = known && own_function[stack.function] && !made;
     // The outermost tag decides: a barrier waits on a condition, and a loader on a queue. But the module that
     // DistributedDataParallel.forward calls is the program's work.
     const bool leaves = outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
-    const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
     const bool begins = known && bootstrap[stack.function] && below != 0 && text[python.stacks[below].function];
     of_worker_[i] = (known && worker[stack.function]) || (stack.parent < i && of_worker_[stack.parent]);
     own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;

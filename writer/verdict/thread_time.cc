@@ -96,6 +96,7 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
     of_type_.push_back(ClassOf(type));
     are_owned_.push_back(StartsWithAny(type.name, {"pthread_mutex_", "pthread_rwlock_", "pthread_spin_"}));
     may_be_owned_.push_back(StartsWithAny(type.name, {"sem_", "futex"}));
+    are_accept_.push_back(type.name.starts_with("accept"));
   }
   has_backward_threads_ = std::ranges::any_of(
       timeline.threads, [](const Thread& thread) { return thread.name.starts_with("pt_autograd"); });
@@ -132,6 +133,15 @@ bool WaitClasses::IsForGroup(const Event& event, uint32_t process) const {
   const uint32_t function = timeline_.python.stacks[event.python].function;
   return function < may_wait_for_group_.size() && may_wait_for_group_[function] &&
          ContainsAny(timeline_.strings.Get(event.call_site), {"libstdc++"});
+}
+
+bool WaitClasses::IsForLock(const WaitSlice& wait) const {
+  if (IsOwned(wait.type)) return true;
+  // Conditions of C++ name the mutex that they release.
+  const std::string_view site = timeline_.strings.Get(wait.call_site);
+  if (!MayBeOwned(wait.type) || ContainsAny(site, {"ondvar", "ondition"})) return false;
+  if (timeline_.types[wait.type].name.starts_with("sem_")) return true;
+  return ContainsAny(site, {"lock_contended", "lock_slow", "LockSlow", "Mutex", "mutex", "RwLock"});
 }
 
 bool WaitClasses::Classify(const Event& event, WaitClass* kind) const {

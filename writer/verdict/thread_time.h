@@ -77,13 +77,17 @@ class WaitClasses {
   // Whether calls of the type wait for a lock that one thread holds at a time, or may do so.
   bool IsOwned(uint16_t type) const { return type < are_owned_.size() && are_owned_[type]; }
   bool MayBeOwned(uint16_t type) const { return type < may_be_owned_.size() && may_be_owned_[type]; }
+  bool IsAccept(uint16_t type) const { return type < are_accept_.size() && are_accept_[type]; }
+  // Whether a wait of kLock is for a lock that another thread holds, not for what it makes: by the call, or, of a
+  // library that waits on a futex or a condition, by the function that does.
+  bool IsForLock(const WaitSlice& wait) const;
 
  private:
   const Timeline& timeline_;
   bool IsInBackward(uint32_t stack) const;
 
-  std::vector<int> of_type_;                    // WaitClass; -1: none
-  std::vector<bool> are_owned_, may_be_owned_;  // by type
+  std::vector<int> of_type_;                                 // WaitClass; -1: none
+  std::vector<bool> are_owned_, may_be_owned_, are_accept_;  // by type
   bool has_backward_threads_ = false;
   bool has_peers_ = false;
   std::vector<StringId> pools_;           // sorted

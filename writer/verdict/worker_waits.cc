@@ -2,9 +2,11 @@
 #include "writer/verdict/worker_waits.h"
 
 #include <algorithm>
+#include <map>
 
 #include "writer/verdict/account.h"
 #include "writer/verdict/place_of_row.h"
+#include "writer/verdict/step_span.h"
 
 namespace tbprof {
 
@@ -60,6 +62,54 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
   std::optional<Where> where = PlaceOfRow(timeline, tags, WhereRole::kWaitedFor, first, rows.front(), all_ps);
   if (where.has_value()) where->alike = threads - 1;
   return where;
+}
+
+double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                     const std::vector<TimeSpan>& spans) {
+  std::vector<TimeSpan> starts;
+  for (const PythonThread& python : timeline.python.threads) {
+    if (python.thread >= timeline.threads.size()) continue;
+    const Thread& of = timeline.threads[python.thread];
+    const Process& process = timeline.processes[of.process];
+    if (!of.is_main || process.parent != static_cast<int>(timeline.threads[thread].process)) continue;
+    const auto begun =
+        std::ranges::find_if(python.runs, [&](const PythonRun& run) { return tags.IsOfWorker(run.stack); });
+    if (begun != python.runs.end()) starts.push_back({process.start_ps, begun->from_ps});
+  }
+  std::erase_if(starts, [](const TimeSpan& start) { return start.end_ps <= start.start_ps; });
+  starts = Merged(std::move(starts));
+  int64_t common = 0;
+  size_t at = 0;
+  for (const TimeSpan& wait : spans) {
+    ForCommon(starts, &at, wait.start_ps, wait.end_ps, [&](int64_t from, int64_t to) { common += to - from; });
+  }
+  const int64_t all = LengthOf(spans);
+  return all > 0 ? static_cast<double>(common) / static_cast<double>(all) : 0;
+}
+
+std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
+                                 const std::vector<WaitSlice>& waits) {
+  std::map<uint16_t, std::map<uint64_t, int64_t>> objects;  // by type
+  for (const WaitSlice& wait : waits) {
+    if (wait.kind == WaitClass::kLock && classes.MayBeOwned(wait.type)) {
+      objects[wait.type][wait.object] += wait.end_ps - wait.start_ps;
+    }
+  }
+  std::vector<uint16_t> types;
+  for (const auto& [type, of_type] : objects) {
+    const auto most = std::ranges::max_element(of_type, {}, [](const auto& entry) { return entry.second; });
+    if (OthersThatWaitFor(timeline, classes, thread, most->first) > 0) types.push_back(type);
+  }
+  return types;
+}
+
+bool AreForLocks(const WaitClasses& classes, const std::vector<WaitSlice>& waits) {
+  int64_t all = 0, for_locks = 0;
+  for (const WaitSlice& wait : waits) {
+    all += wait.end_ps - wait.start_ps;
+    if (classes.IsForLock(wait)) for_locks += wait.end_ps - wait.start_ps;
+  }
+  return for_locks * 2 >= all;
 }
 
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {

@@ -31,8 +31,20 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes,
 std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                                     uint32_t thread, const std::vector<TimeSpan>& spans);
 
+// The share of the waits in which a process of multiprocessing that the thread's process started had not begun with its
+// function: it imports modules, and loads what it was given.
+double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                     const std::vector<TimeSpan>& spans);
+
 // The number of other threads of the process that often wait for the same lock.
 size_t OthersThatWaitFor(const Timeline& timeline, const WaitClasses& classes, uint32_t thread, uint64_t object);
+
+// The types of calls that wait for a semaphore or a futex for which another thread waits, too: a lock.
+std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
+                                 const std::vector<WaitSlice>& waits);
+
+// Whether most of the time of the waits is for locks that other threads hold.
+bool AreForLocks(const WaitClasses& classes, const std::vector<WaitSlice>& waits);
 
 // Whether it is in a process of multiprocessing, not of a program that was started.
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread);

@@ -14,6 +14,15 @@ TEST(PythonOrigin, FilesOfTheProgram_AreItsOwn) {
   EXPECT_EQ(PythonOriginOf("/home/u/threading.py", "Thread.run"), PythonOrigin::kProgram);
 }
 
+TEST(PythonOrigin, CodeThatALibraryMakes_IsALibrarys) {
+  EXPECT_EQ(PythonOriginOf("<sqlalchemy generated _go() wrapper>", "commit"), PythonOrigin::kLibrary);
+  EXPECT_EQ(PythonOriginOf("<eval_with_key>.87", "forward"), PythonOrigin::kLibrary);
+  EXPECT_EQ(PythonOriginOf("<__array_function__ internals>", "dot"), PythonOrigin::kLibrary);
+  for (const char* const own : {"<stdin>", "<ipython-input-5-0f3a>", "<timed exec>", "<doctest m.f[0]>"}) {
+    EXPECT_EQ(PythonOriginOf(own, "<module>"), PythonOrigin::kProgram) << own;
+  }
+}
+
 TEST(PythonOrigin, WhatStartsProgramsAndThreads_IsAStarter) {
   EXPECT_EQ(PythonOriginOf("<frozen runpy>", "_run_code"), PythonOrigin::kStarter);
   EXPECT_EQ(PythonOriginOf("/usr/lib/python3.8/runpy.py", "_run_code"), PythonOrigin::kStarter);

@@ -1421,7 +1421,7 @@ TEST(Verdict, WaitInALibraryBesideAnotherThread_IsNativeCode) {
         maker.Run(beside, at, 80 * kMs, push, maker.library);
         maker.Work(GpuEventKind::kKernel, at, 90 * kMs);
       } else {
-        maker.Wait(beside, kNap, at, 90 * kMs, push);
+        maker.Wait(beside, kNap, at, 99 * kMs, push);
       }
     });
     SCOPED_TRACE(on_gpu);
