@@ -466,8 +466,11 @@ class Runs {
     if (dropped.is_object()) {
       for (const auto& [cause, count] : dropped.items()) {
         if (!count.is_number_unsigned() || count.get<uint64_t>() == 0) continue;
-        state_.Warn("profile-drops", path, StrCat(count.get<uint64_t>(), " records were lost: ", cause),
-                    "larger --buffer-size");
+        // The summaries of a launcher's ranks all have the counts of its records.
+        std::string what = StrCat(count.get<uint64_t>(), " records were lost: ", cause);
+        if (drops_.insert(StrCat(ParentOf(path), what)).second) {
+          state_.Warn("profile-drops", path, std::move(what), "larger --buffer-size");
+        }
       }
     }
     const auto number = [&](const char* name) {
@@ -483,6 +486,7 @@ class Runs {
   }
 
   CheckState& state_;
+  std::set<std::string> drops_;  // run and text
 };
 
 }  // namespace

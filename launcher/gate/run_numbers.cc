@@ -135,6 +135,7 @@ RunNumbers NumbersOf(const Fields& root) {
 }
 
 struct RankNumbers {
+  bool is_main = false;
   std::optional<int64_t> rank;
   RunNumbers numbers;
 };
@@ -147,7 +148,7 @@ absl::StatusOr<RankNumbers> ReadOne(const std::string& path) {
   if (!ranks.ok()) return ranks.status();
   std::string fault;
   const Fields root(*json, "$", &fault);
-  RankNumbers out{root.Integer("rank"), NumbersOf(root)};
+  RankNumbers out{IsMainSummary(path), root.Integer("rank"), NumbersOf(root)};
   if (!fault.empty()) return absl::DataLossError(StrCat(PrintableUtf8(path), ": ", fault));
   out.numbers.files = {PrintableUtf8(path)};
   return out;
@@ -179,6 +180,7 @@ RunNumbers Choose(const ReportSource& source, std::optional<int64_t> rank) {
   std::ranges::stable_sort(ranks, {}, [](const RankNumbers& of) { return of.rank.value_or(INT64_MAX); });
   RankNumbers* chosen = nullptr;
   for (RankNumbers& of : ranks) {
+    if (of.is_main) return std::move(of.numbers);
     if (chosen == nullptr || IsSlowerRank(of.numbers.median_step_s, chosen->numbers.median_step_s)) chosen = &of;
   }
   if (chosen != nullptr) return std::move(chosen->numbers);

@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -24,6 +25,9 @@ absl::Status ReadAnswers(const nlohmann::json& summary, const std::string& path,
 
 // The ranks in a summary, the summary's own rank first. That rank has no number if the summary has none.
 absl::StatusOr<std::vector<RankAnswer>> ReadRanks(const nlohmann::json& summary, const std::string& path);
+
+// Whether it is the summary of a launcher that has the run for itself, whatever its ranks.
+inline bool IsMainSummary(std::string_view path) { return path.substr(path.rfind('/') + 1) == "summary.json"; }
 
 // The process that makes the steps, as far as the verdict has it.
 std::optional<int64_t> StepsPid(const Fields& root);

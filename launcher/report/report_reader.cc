@@ -106,14 +106,16 @@ void AddRanks(std::vector<RankAnswer> found, std::vector<RankAnswer>* ranks) {
       *ranks, {}, [](const RankAnswer& answer) { return std::pair(answer.rank.value_or(INT64_MAX), answer.host); });
 }
 
-// The first of the slowest ranks: those that work in step differ by noise.
-const RankAnswer* Slowest(const std::vector<RankAnswer>& ranks) {
-  const RankAnswer* slowest = nullptr;
+// The rank that the terminal showed. Where each launcher has a summary of its own, the first of the slowest: ranks that
+// work in step differ by noise.
+const RankAnswer* ShownRank(const std::vector<RankAnswer>& ranks) {
+  const RankAnswer* shown = nullptr;
   for (const RankAnswer& rank : ranks) {
     if (rank.summary.empty()) continue;
-    if (slowest == nullptr || IsSlowerRank(rank.median_s.value_or(-1), slowest->median_s.value_or(-1))) slowest = &rank;
+    if (IsMainSummary(rank.summary)) return &rank;
+    if (shown == nullptr || IsSlowerRank(rank.median_s.value_or(0), shown->median_s.value_or(0))) shown = &rank;
   }
-  return slowest;
+  return shown;
 }
 
 absl::StatusOr<Report> ReportOfProfile(const std::string& path) {
@@ -219,7 +221,7 @@ void Finish(const ReportSource& source, Overview overview, Report* report) {
 
 absl::StatusOr<Report> ReadReport(const ReportSource& source, std::optional<int64_t> rank) {
   Overview overview = ReadOverview(source);
-  const RankAnswer* chosen = Slowest(overview.ranks);
+  const RankAnswer* chosen = ShownRank(overview.ranks);
   if (source.kind == SourceKind::kProfile) {
     chosen = RankOfProfile(overview, source.profiles[0]);
     // A renamed profile belongs to the summary with the same stem.

@@ -153,7 +153,7 @@ def capture(check):
     )
     expect(ran.status == 0, ran.tail())
     expect(len(ran.runs) == 1, f"{len(ran.runs)} captures were written; {ran.tail()}")
-    summaries = sorted(ran.runs[0].glob("*summary.json"))
+    summaries = sorted(ran.runs[0].glob("*summary.json"), key=lambda path: (path.name != "summary.json", path.name))
     expect(summaries, "the capture has no summary")
     ran.summary = json.loads(summaries[0].read_text())
     check.note(ran)

@@ -46,7 +46,7 @@ def captures(check):
     per_second = ran.fact("kernels") / (ran.fact("elapsed_ns") / 1e9)
     rows = []
     for run in ran.runs:
-        ran.summary = json.loads(next(run.glob("*summary.json")).read_text())
+        ran.summary = json.loads(min(run.glob("*summary.json"), key=lambda path: len(path.name)).read_text())
         check.note(ran)
         wall_s = ran.summary["wall_s"]
         expected = per_second * wall_s

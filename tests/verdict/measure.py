@@ -263,8 +263,9 @@ def measure(program, options):
         return dict(row, status="error", reason=failure(profiled))
     if profiled["out"] != bare["out"] or own_messages_removed(profiled["err"]) != own_messages_removed(bare["err"]):
         return dict(row, status="error", reason="output differs from the bare run's")
-    # With several ranks in a launcher there is one file; `*` leaves none out.
-    summaries = sorted(glob.glob(os.path.join(logs, "plugins", "profile", "*", "*summary.json")))
+    summaries = glob.glob(os.path.join(logs, "plugins", "profile", "*", "*summary.json"))
+    # Of a launcher with several ranks, summary.json has the verdict that the terminal shows.
+    summaries.sort(key=lambda path: (os.path.basename(path) != "summary.json", path))
     if not summaries:
         return dict(row, status="error", reason="no summary.json")
     with open(summaries[0], encoding="utf-8") as file:

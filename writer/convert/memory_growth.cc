@@ -64,12 +64,14 @@ std::vector<int64_t> EndsOfParts(const GrowthSpan& span) {
   return ends;
 }
 
-bool IsBelowImport(const Timeline& timeline, uint32_t stack) {
+// A module of the program that is imported and works is its work: `python -c 'import train'`.
+bool IsOfImport(const Timeline& timeline, uint32_t stack) {
   for (; stack != 0; stack = timeline.python.stacks[stack].parent) {
     const PythonFunction& function = timeline.python.functions[timeline.python.stacks[stack].function];
-    if (IsOfImportlib(PythonOriginOf(timeline.strings.Get(function.file), timeline.strings.Get(function.name)))) {
-      return true;
-    }
+    const PythonOrigin origin =
+        PythonOriginOf(timeline.strings.Get(function.file), timeline.strings.Get(function.name));
+    if (IsOfImportlib(origin)) return true;
+    if (origin == PythonOrigin::kProgram) return false;
   }
   return false;
 }
@@ -119,7 +121,7 @@ GrowthAnswer FindGrowth(const Timeline& timeline, uint32_t process, const std::v
 bool IsOfImports(const Timeline& timeline, const MemoryGrowth& growth) {
   int64_t imported = 0;
   for (const HeldBytes& row : growth.rows) {
-    if (IsBelowImport(timeline, row.python_stack)) AddSaturating(&imported, row.bytes);
+    if (IsOfImport(timeline, row.python_stack)) AddSaturating(&imported, row.bytes);
   }
   return imported > 0 && imported >= growth.bytes / 2;
 }

@@ -166,13 +166,18 @@ uint64_t NativeSpans::Finish() {
   return kept_ * kNativeSpanBytes;
 }
 
-uint64_t CutSpansAtWaits(Timeline* timeline) {
+uint64_t CutSpansAtWaits(Timeline* timeline, uint64_t most_bytes) {
+  const uint64_t most = most_bytes / kNativeSpanBytes;
   uint64_t added = 0;
   for (NativeThread& thread : timeline->native.threads) {
     const std::vector<TimeSpan> waits = LongWaits(*timeline, timeline->threads[thread.thread], thread.points);
     if (waits.empty()) continue;
     std::vector<NativeSpan> spans;
-    for (const NativeSpan& span : thread.spans) AddPieces(span, waits, thread.points, &spans);
+    const uint64_t room = thread.spans.size() + most - added;
+    for (size_t i = 0; i < thread.spans.size() && spans.size() <= room; ++i) {
+      AddPieces(thread.spans[i], waits, thread.points, &spans);
+    }
+    if (spans.size() > room) continue;
     std::ranges::sort(spans, StartsBefore);
     if (spans.size() > thread.spans.size()) added += spans.size() - thread.spans.size();
     thread.spans = std::move(spans);

@@ -54,9 +54,10 @@ class NativeSpans {
 };
 
 // Takes the waits that the thread's exact events show out of the spans of all threads: a sample of CPU time stands for
-// the time around it, in which the thread may have waited. Call after the events are known. Returns the bytes in the
-// file that the spans have more than before.
-uint64_t CutSpansAtWaits(Timeline* timeline);
+// the time around it, in which the thread may have waited. Call after the events are known. Threads whose pieces take
+// more than is left of `most_bytes` keep their spans. Returns the bytes in the file that the spans have more than
+// before.
+uint64_t CutSpansAtWaits(Timeline* timeline, uint64_t most_bytes);
 
 }  // namespace tbprof
 

@@ -194,6 +194,15 @@ HeldBytes ProcessMemories::PlaceOfExact(const Identity& identity, const HeapBloc
   return place;
 }
 
+// Without steps, a program that imports what it needs neither leaks in the heap nor beyond it, where Python has its
+// objects.
+void ProcessMemories::LeaveOutImports(Process* process) {
+  HeldMemory& memory = process->memory;
+  if (memory.growth->steps > 0 || !IsOfImports(timeline_, *memory.growth)) return;
+  memory.grows.reset();
+  process->resident.beyond_growth.reset();
+}
+
 void ProcessMemories::AddExact(const Identity& identity, const HeapBlocks& blocks, const Span& span, Process* process) {
   HeldMemory& memory = process->memory;
   const ExactHeap& heap = process->exact_heap;
@@ -235,7 +244,7 @@ void ProcessMemories::AddExact(const Identity& identity, const HeapBlocks& block
   memory.growth->to_ps = At(to).ps;
   if (span.steps > 0) memory.growth->steps = StepsBetween(timeline_, memory.growth->from_ps, memory.growth->to_ps);
   memory.growth->rows = Sorted(grown);
-  if (span.steps == 0 && IsOfImports(timeline_, *memory.growth)) memory.grows.reset();
+  LeaveOutImports(process);
 }
 
 void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, const Span& span, Process* process) {
@@ -268,7 +277,7 @@ void ProcessMemories::AddSampled(const Identity& identity, uint64_t peak_ticks, 
     grown[site].blocks -= held.blocks;
   }
   memory.growth->rows = RowsOf(grown);
-  if (span.steps == 0 && IsOfImports(timeline_, *memory.growth)) memory.grows.reset();
+  LeaveOutImports(process);
 }
 
 // The peak is counted, not estimated: the estimates are scaled to it.

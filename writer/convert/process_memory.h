@@ -55,6 +55,7 @@ class ProcessMemories {
   void AddProcess(const Identity& identity, uint32_t index);
   // `heap`: its live bytes, in order of time.
   void AddBeyond(uint32_t index, const std::vector<MemoryLevel>& heap);
+  void LeaveOutImports(Process* process);
   void AddExact(const Identity& identity, const HeapBlocks& blocks, const Span& span, Process* process);
   void AddSampled(const Identity& identity, uint64_t peak_ticks, const Span& span, Process* process);
   Moment PeakMoment(const Identity& identity, const std::vector<SampledHeap::Level>& levels, int64_t peak) const;

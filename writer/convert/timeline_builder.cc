@@ -85,7 +85,7 @@ class Builder {
     timeline_.expected_bytes = events_.Bytes();
     AddSampled();
     events_.Finish(totals_.NameSites(&python_exact_));
-    timeline_.expected_bytes += CutSpansAtWaits(&timeline_);
+    timeline_.expected_bytes += CutSpansAtWaits(&timeline_, BytesLeft());
     python_exact_.Finish();
     allocation_sites_.Finish(&timeline_);
     heap_.AddAllocatorTotals(&types_, &totals_);
@@ -426,12 +426,18 @@ class Builder {
     });
   }
 
+  // Of the budget.
+  uint64_t BytesLeft() const {
+    const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
+    return most - std::min(most, timeline_.expected_bytes);
+  }
+
   // Samples get the bytes that exact events left of the budget, and at least a small part of it: exact events are never
   // removed for samples.
   void AddSampled() {
     constexpr uint64_t kLeastShare = 16, kLeastShareOfGil = 64;
     const uint64_t most = MostEvents(request_.max_profile_size) * kBytesPerEvent;
-    const uint64_t left = most - std::min(most, timeline_.expected_bytes);
+    const uint64_t left = BytesLeft();
     // Before python_.Finish: exact stacks replace the last samples.
     AddCores(window_, facts_, {&python_stacks_, native_.stacks(), &modules_}, &model_, &timeline_);
     const uint64_t gil = holders_.Finish(most / kLeastShareOfGil);

@@ -18,7 +18,8 @@ namespace tbprof {
 namespace {
 
 constexpr int64_t kLeastPeak = 1 << 20;
-constexpr double kLeastShare = 0.05;  // least share of the peak for the largest place to be named
+constexpr double kLeastShare = 0.05;     // least share of the peak for the largest place to be named
+constexpr double kLeastOfGrowth = 0.25;  // below it the largest place is no explanation
 constexpr size_t kNameColumns = 24;
 // What is resident beyond the heap is named from this size and share of the resident memory on: an interpreter with its
 // libraries has some MiB, with PyTorch 120.
@@ -110,8 +111,13 @@ std::string GrowthSentence(const Timeline& timeline, const Process& process, boo
   const std::string text = StrCat("grows by ", RateText(*memory.growth), InProcess(process, several));
   const std::vector<HeldBytes> lines = HeldByLine(timeline, memory.growth->rows);
   if (lines.empty()) return text;
+  const double share = ShareOfPeak(lines[0].bytes, memory.growth->bytes);
+  if (share < kLeastOfGrowth) {
+    return StrCat(text, ", spread over many places: the largest, ", PlaceText(timeline, lines[0]), ", has ",
+                  memory.samples > 0 ? "about " : "", HumanPercent(share));
+  }
   return StrCat(text, ", by ", PlaceText(timeline, lines[0]), ": ", memory.samples > 0 ? "about " : "",
-                HumanPercent(ShareOfPeak(lines[0].bytes, memory.growth->bytes)));
+                HumanPercent(share));
 }
 
 bool HasPython(const Timeline& timeline, const Process& process) {

@@ -13,6 +13,16 @@ namespace {
 constexpr size_t kExpectedSampleBytes = 26;
 constexpr int64_t kLeastRepeatPs = 100'000'000'000;
 constexpr int64_t kMostRepeats = 300;  // of a track
+// Of all tracks together; if events were left out, a tenth of the file.
+constexpr uint64_t kMostOfAll = 20'000;
+constexpr uint64_t kEventBytesOfARepeat = 10 * kExpectedSampleBytes;
+
+int64_t RepeatsOfATrack(const Timeline& timeline) {
+  const uint64_t by_size = timeline.expected_bytes / kEventBytesOfARepeat;
+  const uint64_t all = timeline.events_over_budget > 0 ? std::min(by_size, kMostOfAll) : kMostOfAll;
+  return std::clamp(static_cast<int64_t>(all / std::max<size_t>(timeline.counters.size(), 1)), int64_t{1},
+                    kMostRepeats);
+}
 
 }  // namespace
 
@@ -29,7 +39,7 @@ std::string SeriesName(const CounterTrack& track) {
 }
 
 std::vector<CounterSample> ShownSamples(const Timeline& timeline, const CounterTrack& track) {
-  const int64_t every = std::max(kLeastRepeatPs, timeline.duration_ps / kMostRepeats);
+  const int64_t every = std::max(kLeastRepeatPs, timeline.duration_ps / RepeatsOfATrack(timeline));
   std::vector<CounterSample> shown;
   for (const CounterSample& sample : track.samples) {
     while (!shown.empty() && sample.time_ps - shown.back().time_ps > every) {

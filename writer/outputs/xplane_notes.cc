@@ -37,7 +37,7 @@ class Notes {
     }
     open_ = false;
     std::string printable = PrintableUtf8(text);
-    if (!rank_.empty() && text.starts_with(kOwn)) printable.replace(0, kOwn.size(), rank_);
+    if (!rank_.empty()) printable.replace(0, text.starts_with(kOwn) ? kOwn.size() : 0, rank_);
     if (printable.size() > most_bytes) printable = StrCat(TruncateUtf8(printable, most_bytes - 3), "…");
     texts_.push_back(std::move(printable));
   }
@@ -54,7 +54,7 @@ class Notes {
     open_ = texts_.size() > before;
   }
   std::vector<std::string> Take() {
-    if (left_out_ > 0) texts_.push_back(StrCat(kOwn, left_out_, " more are in summary.json"));
+    if (left_out_ > 0) texts_.push_back(StrCat(rank_.empty() ? kOwn : rank_, left_out_, " more are in summary.json"));
     return std::move(texts_);
   }
 

@@ -17,10 +17,10 @@ namespace {
 constexpr size_t kMarkersBeforeTrimming = 6;
 constexpr int64_t kShortestPs = 1000;
 
-// Limits of the pieces of all steps, without the markers. A piece has 20 to 30 bytes: all pieces are at most a fourth
-// of the file.
+// Limits of the pieces of all steps, without the markers. A piece has 20 to 30 bytes: if events were left out, all
+// pieces are at most a fourth of the file.
 constexpr uint64_t kEventBytesOfAPiece = 100;
-constexpr uint64_t kFewestPieces = 20'000, kMostPieces = 600'000;
+constexpr uint64_t kFewestPieces = 2'000, kMostPieces = 600'000, kPiecesOfASmallFile = 20'000;
 
 bool IsUsable(const Timeline& timeline, const Step& step) {
   return step.thread < timeline.threads.size() && step.start_ps >= 0 && step.end_ps > step.start_ps;
@@ -85,7 +85,7 @@ class StepWriter {
     const size_t first = out_.size();
     const Thread& thread = timeline_.threads[step.thread];
     int64_t at = std::max(step.start_ps, thread.start_ps);
-    const int64_t end = thread.end_ps > at ? std::min(step.end_ps, thread.end_ps) : step.end_ps;
+    const int64_t end = thread.end_ps > 0 ? std::min(step.end_ps, thread.end_ps) : step.end_ps;
     while (next_wait_ < waits_.size() && waits_[next_wait_].end_ps <= at) ++next_wait_;
     for (; next_wait_ < waits_.size() && waits_[next_wait_].start_ps < end; ++next_wait_) {
       const StepWait& wait = waits_[next_wait_];
@@ -218,7 +218,8 @@ std::vector<StepEvent> StepEvents(const Timeline& timeline) {
       MeasureInputWait(timeline).state == InputWaitState::kUnknown) {
     return WithoutRunning(events);
   }
-  const uint64_t most = std::clamp(timeline.expected_bytes / kEventBytesOfAPiece, kFewestPieces, kMostPieces);
+  const uint64_t fewest = timeline.events_over_budget > 0 ? kFewestPieces : kPiecesOfASmallFile;
+  const uint64_t most = std::clamp(timeline.expected_bytes / kEventBytesOfAPiece, fewest, kMostPieces);
   return writer.pieces() > most ? Summed(events) : std::move(events);
 }
 

@@ -89,6 +89,12 @@ class Counter {
     return Fields([&](uint32_t tag) { return tag == BytesTag(xfield::kMapValue) ? Message(value) : Skip(tag); });
   }
 
+  // The second form is that of earlier versions.
+  static bool IsSampled(std::string_view line) {
+    return ((line.starts_with(kPythonLine) || line.starts_with(kNativeLine)) && line.ends_with(kSampledLine)) ||
+           line.ends_with(" python (sampled)") || line.ends_with(" native (sampled)");
+  }
+
   bool Line(PlaneContent* plane) {
     std::string name;
     absl::flat_hash_map<uint64_t, uint64_t> events;
@@ -105,8 +111,7 @@ class Counter {
       return tag == BytesTag(xfield::kLineEvents) ? Message(event) : Skip(tag);
     });
     // Sampled functions may have the same names as calls.
-    const bool is_sampled = name.starts_with(kPythonLine) || name.starts_with(kNativeLine);
-    if (!good || (is_sampled && name.ends_with(kSampledLine))) return good;
+    if (!good || IsSampled(name)) return good;
     for (const std::string_view other :
          {kStepsLine, kPhasesLine, kMemoryLine, kEstimatesLine, kCountersLine, kGilLine}) {
       if (name == other) return true;

@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kMaxFields = 1 << 20;
 constexpr uint64_t kMaxMarkerFields = 8 << 20;  // for events, until a step marker is found
 constexpr size_t kMaxTexts = 16;
-constexpr size_t kMaxTextBytes = 1024;
+constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxNameBytes = 256;
 // Roots of TensorFlow's executor that xprof never takes for a step.
 constexpr std::string_view kImplicitRoots[] = {"FunctionRun", "SessionRun", "RunGraph", "ExecutorState::Process"};

@@ -44,8 +44,9 @@ bool IsInstalled(std::string_view file) {
 // Code that a library makes and executes has no file: `<attrs generated init A>`, `<eval_with_key>.87`. A program's
 // text has, in `python -c`, interactive use, notebooks and doctests, one of a few names.
 bool IsGenerated(std::string_view file) {
-  constexpr std::string_view kOfProgram[] = {"<string>",       "<stdin>", "<input>",  "<console>",
-                                             "<ipython-input", "<timed ", "<doctest "};
+  constexpr std::string_view kOfProgram[] = {"<string>",       "<stdin>",   "<input>",      "<console>",
+                                             "<ipython-input", "<timed ",   "<timeit-src>", "<magic-timeit>",
+                                             "<pyshell#",      "<command-", "<doctest "};
   return file.starts_with('<') &&
          std::ranges::none_of(kOfProgram, [&](std::string_view known) { return file.starts_with(known); });
 }

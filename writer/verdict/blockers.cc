@@ -94,7 +94,8 @@ double EndsTogether(const WaitClasses& classes, const Thread& candidate, const s
   size_t together = 0, all = 0;
   int64_t total_ps = 0;
   for (const WaitSlice& wait : waits) {
-    if (wait.end_ps < candidate.start_ps || (candidate.end_ps > 0 && wait.end_ps > candidate.end_ps)) continue;
+    const bool is_over = candidate.end_ps > 0 && wait.end_ps - kJustBehindPs > candidate.end_ps;
+    if (wait.end_ps < candidate.start_ps || is_over) continue;
     ++all;
     total_ps += wait.end_ps - std::max(wait.start_ps, candidate.start_ps);
     const auto end = std::ranges::lower_bound(ends, wait.end_ps - kJustBeforePs);
@@ -116,24 +117,20 @@ std::vector<TimeSpan> Between(const Thread& thread, const std::vector<TimeSpan>&
   return between;
 }
 
-// Time in calls that keep the thread busy.
-int64_t BusyWaiting(const PythonTags& tags, const WaitClasses& classes, const ThreadTime& time) {
-  int64_t busy = 0;
-  for (const WaitSlice& slice : time.waits()) {
-    if (IsIdle(classes, slice) || IsCourier(tags, slice) || slice.kind == WaitClass::kGil) continue;
-    busy += slice.end_ps - slice.start_ps;
-  }
-  return busy;
-}
-
 // Whether the thread sleeps or reads in the waits, and not between them.
 bool AnswersWaits(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
                   const std::vector<TimeSpan>& waits, double share_of_waits) {
   if (share_of_waits < kLeastContrast) return false;
   const std::vector<TimeSpan> between = Between(timeline.threads[thread], waits);
-  const int64_t length = LengthOf(between);
+  const ThreadTime time(timeline, classes, thread, between);
+  int64_t length = LengthOf(between), busy = 0;
+  for (const WaitSlice& slice : time.waits()) {
+    // The GIL, which the waiting thread has by now, holds up a heartbeat, too.
+    if (slice.kind == WaitClass::kGil) length -= slice.end_ps - slice.start_ps;
+    if (IsIdle(classes, slice) || IsCourier(tags, slice) || slice.kind == WaitClass::kGil) continue;
+    busy += slice.end_ps - slice.start_ps;
+  }
   if (length < kLeastBetweenPs) return false;
-  const int64_t busy = BusyWaiting(tags, classes, ThreadTime(timeline, classes, thread, between));
   return share_of_waits - static_cast<double>(busy) / static_cast<double>(length) >= kLeastContrast;
 }
 
@@ -357,7 +354,7 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
       ++group.at_work;
       group.processes.insert(timeline.threads[i].process);
       group.work.insert(group.work.end(), candidate.work.begin(), candidate.work.end());
-      if (candidate.works > group.busiest_works) {
+      if (!group.busiest.found || candidate.works > group.busiest_works) {
         group.busiest_works = candidate.works;
         group.busiest = BlockerOf(i, !same, candidate);
       }

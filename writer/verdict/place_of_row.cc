@@ -20,10 +20,16 @@ std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags
     where.line = frame.line;
     where.function = function.name;
     uint32_t caller = tags.OwnCallerOf(row.frame);
+    StringId file = where.file;
+    int32_t line = where.line;
     for (; caller != 0 && where.callers.size() < kMostCallers; caller = tags.OwnCallerOf(caller)) {
       const PythonStack& called = timeline.python.stacks[caller];
       const PythonFunction& of = timeline.python.functions[called.function];
+      // A comprehension is a function that its own line calls.
+      if (of.file == file && called.line == line) continue;
       where.callers.push_back({of.file, called.line, of.name});
+      file = of.file;
+      line = called.line;
     }
   } else {
     where.function = row.call_site;

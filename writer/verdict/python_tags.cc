@@ -190,7 +190,8 @@ PythonTags::PythonTags(const Timeline& timeline) {
   const PythonTimeline& python = timeline.python;
   std::vector<PythonTag> of_function(python.functions.size());
   std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size()),
-      worker(python.functions.size()), text(python.functions.size()), calls_module(python.functions.size());
+      worker(python.functions.size()), text(python.functions.size()), is_module(python.functions.size()),
+      calls_module(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
     const std::string& path = timeline.strings.Get(python.functions[i].file);
     const std::string_view name = timeline.strings.Get(python.functions[i].name);
@@ -202,6 +203,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
     bootstrap[i] = IsBootstrap(file);
     worker[i] = BeginsWorker(file, name);
     text[i] = file == "<string>";
+    is_module[i] = name == "<module>";
     calls_module[i] = file.ends_with("/torch/nn/modules/module.py");
   }
   tags_.resize(python.stacks.size());
@@ -217,9 +219,11 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
     const PythonTag outer = stack.parent < i ? tags_[stack.parent] : PythonTag::kNone;
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
-    // `exec` of a text, which a library made, is part of the line that called it; the text of `python -c` is not.
-    const bool made =
-        known && text[stack.function] && below != 0 && is_own_[below] && !text[python.stacks[below].function];
+    // A function of a text that a library made is part of the line that called it. The text of `python -c`, and what
+    // the program itself executes, are its own.
+    const bool executed = stack.parent == below && known && is_module[stack.function];
+    const bool made = !executed && known && text[stack.function] && below != 0 && is_own_[below] &&
+                      !text[python.stacks[below].function];
     is_own_[i] = known && own_function[stack.function] && !made;
     // The outermost tag decides: a barrier waits on a condition, and a loader on a queue. But the module that
     // DistributedDataParallel.forward calls is the program's work.

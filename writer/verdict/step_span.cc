@@ -203,12 +203,13 @@ class LoopFinder {
   LoopFinder(const Timeline& timeline, const PythonTags& tags, const PythonThread& thread)
       : python_(timeline.python), tags_(tags), thread_(thread) {}
 
-  bool Find(TimeSpan* span, LoopLines* lines) const {
+  bool Find(TimeSpan* span, LoopLines* lines) {
     uint64_t all = 0;
     for (const PythonRun& run : thread_.runs) {
       if (run.stack != 0 && tags_.TagOf(run.stack) != PythonTag::kImport) all += run.samples;
     }
     if (all < kFewestSamples) return false;
+    FindRoot();
     // Searches from the outermost function inwards for the first function with a loop.
     for (uint32_t depth = 0; depth < kMostDepth; ++depth) {
       TimeSpan loop{};
@@ -242,6 +243,21 @@ class LoopFinder {
     return samples;
   }
 
+  // The outermost function of most samples. Deep stacks lack their outer frames, and some samples have none.
+  void FindRoot() {
+    std::map<uint32_t, uint64_t> functions;
+    for (const PythonRun& run : thread_.runs) {
+      if (const std::vector<uint32_t> frames = OwnFrames(run.stack); !frames.empty()) {
+        functions[python_.stacks[frames[0]].function] += run.samples;
+      }
+    }
+    const auto most = std::ranges::max_element(functions, {}, [](const auto& entry) { return entry.second; });
+    if (most != functions.end()) root_ = most->first;
+  }
+  bool IsWhole(const std::vector<uint32_t>& frames) const {
+    return !frames.empty() && python_.stacks[frames[0]].function == root_;
+  }
+
   // Returns false if no function at this depth has most of the samples.
   bool LoopAt(uint32_t depth, uint64_t all, TimeSpan* loop, LoopLines* loop_lines) const {
     std::map<uint32_t, uint64_t> functions;
@@ -260,6 +276,7 @@ class LoopFinder {
     int32_t before = -2;
     for (const PythonRun& run : thread_.runs) {
       const std::vector<uint32_t> frames = OwnFrames(run.stack);
+      if (!IsWhole(frames)) continue;  // whether the line was left is not known
       const bool in = frames.size() > depth && python_.stacks[frames[depth]].function == most->first;
       const int32_t line = in ? python_.stacks[frames[depth]].line : -2;
       if (in) {
@@ -286,6 +303,7 @@ class LoopFinder {
   const PythonTimeline& python_;
   const PythonTags& tags_;
   const PythonThread& thread_;
+  uint32_t root_ = 0;
 };
 
 // A program that is the interpreter runs no Python before its first module and after its last: the interpreter starts,

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "writer/verdict/account.h"
+#include "writer/verdict/blockers.h"
 #include "writer/verdict/place_of_row.h"
 #include "writer/verdict/step_span.h"
 
@@ -67,15 +68,21 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
 double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                      const std::vector<TimeSpan>& spans) {
   std::vector<TimeSpan> starts;
+  const uint32_t own = timeline.threads[thread].process;
+  int64_t first_end_ps = INT64_MAX, last_start_ps = 0;
   for (const PythonThread& python : timeline.python.threads) {
     if (python.thread >= timeline.threads.size()) continue;
     const Thread& of = timeline.threads[python.thread];
     const Process& process = timeline.processes[of.process];
-    if (!of.is_main || process.parent != static_cast<int>(timeline.threads[thread].process)) continue;
+    if (!of.is_main || of.process == own || !IsWithin(timeline, of.process, own)) continue;
     const auto begun =
         std::ranges::find_if(python.runs, [&](const PythonRun& run) { return tags.IsOfWorker(run.stack); });
-    if (begun != python.runs.end()) starts.push_back({process.start_ps, begun->from_ps});
+    if (begun == python.runs.end()) continue;
+    starts.push_back({process.start_ps, begun->from_ps});
+    last_start_ps = std::max(last_start_ps, process.start_ps);
+    if (process.end_ps > process.start_ps) first_end_ps = std::min(first_end_ps, process.end_ps);
   }
+  if (last_start_ps < first_end_ps) return 0;
   std::erase_if(starts, [](const TimeSpan& start) { return start.end_ps <= start.start_ps; });
   starts = Merged(std::move(starts));
   int64_t common = 0;

@@ -31,8 +31,8 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes,
 std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                                     uint32_t thread, const std::vector<TimeSpan>& spans);
 
-// The share of the waits in which a process of multiprocessing that the thread's process started had not begun with its
-// function: it imports modules, and loads what it was given.
+// The share of the waits in which a process of multiprocessing below the thread's process had not begun with its
+// function: it imports modules, and loads what it was given. 0 if none of them was started after another's end.
 double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                      const std::vector<TimeSpan>& spans);
 

@@ -217,6 +217,31 @@ std::string OneRank(int rank, double median, const std::string& verdict) {
   return summary.dump();
 }
 
+TEST(ReportSource, RanksOfOneLauncher_ShowsTheOneOfTheTerminal) {
+  const Directory directory;
+  directory.Write("plugins/profile/r/summary.json", OneRank(0, 0.01, "verdict of rank 0"));
+  directory.Write("plugins/profile/r/vm_r1.summary.json", OneRank(1, 0.09, "verdict of rank 1"));
+  const absl::StatusOr<ReportSource> source = FindSource("", directory.path(), "");
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(ReadReport(*source, std::nullopt)->verdict.text, "verdict of rank 0");
+  const absl::StatusOr<Report> other = ReadReport(*source, 1);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->verdict.text, "verdict of rank 1");
+  EXPECT_FALSE(other->verdict.parts.empty()) << "its own split";
+}
+
+TEST(ReportSource, RanksWithoutSteps_ShowsTheFirst) {
+  const Directory directory;
+  for (const int rank : {0, 1, 2}) {
+    nlohmann::json summary = nlohmann::json::parse(OneRank(rank, 0.01, StrCat("verdict of rank ", rank)));
+    summary["steps"]["median_s"] = nullptr;
+    directory.Write(StrCat("plugins/profile/r/vm_r", rank, ".summary.json"), summary.dump());
+  }
+  const absl::StatusOr<ReportSource> source = FindSource("", directory.path(), "");
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ(ReadReport(*source, std::nullopt)->rank, 0);
+}
+
 TEST(ReportSource, RunOfSeveralLaunchers_ShowsTheSlowestAndALineOfEach) {
   const Directory directory;
   directory.Write("plugins/profile/r/vm_r0.summary.json", OneRank(0, 0.01, "verdict of rank 0"));

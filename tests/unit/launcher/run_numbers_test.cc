@@ -190,6 +190,16 @@ TEST_F(RunNumbersTest, ReadRunNumbers_SeveralRanks_TakesTheSlowestOrTheNamedOne)
   EXPECT_THAT(ReadRunNumbers(directory_ + "/run", 7)->unfit, HasSubstr("no summary of rank 7"));
 }
 
+TEST_F(RunNumbersTest, ReadRunNumbers_RanksOfOneLauncher_TakesTheOneThatTheTerminalShows) {
+  for (const int rank : {0, 1, 2}) {
+    Json summary = MakeRun(60, rank == 1 ? 0.08 : 0.05);
+    summary["rank"] = rank;
+    Write(rank == 0 ? "one/summary.json" : "one/vm_r" + std::to_string(rank) + ".summary.json", summary);
+  }
+  EXPECT_EQ(ReadRunNumbers(directory_ + "/one", std::nullopt)->median_step_s, 0.05);
+  EXPECT_EQ(ReadRunNumbers(directory_ + "/one", 1)->median_step_s, 0.08);
+}
+
 TEST_F(RunNumbersTest, ReadSide_LogDirectory_HasAllWholeRunsThatEnded) {
   const auto add = [&](const std::string& name, int64_t start, const std::function<void(Json*)>& change) {
     Json summary = MakeRun();

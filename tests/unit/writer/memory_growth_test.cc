@@ -56,6 +56,11 @@ TEST(GrowthOfImports, ProgramThatKeepsMoreThanItImportsIsNone) {
   EXPECT_FALSE(Growth().Add(4 * kMiB, {kProgram, kImport}).Add(6 * kMiB, {kProgram}).IsOfImports());
 }
 
+TEST(GrowthOfImports, ImportedModuleOfTheProgramThatWorks_IsNone) {
+  EXPECT_FALSE(Growth().Add(60 * kMiB, {"<string>", kImport, kProgram}).IsOfImports());
+  EXPECT_TRUE(Growth().Add(60 * kMiB, {"<string>", kImport, kProgram, kImport}).IsOfImports());
+}
+
 TEST(GrowthOfImports, MemoryWithoutAPythonLineIsNone) {
   EXPECT_FALSE(Growth().Add(60 * kMiB, {}).IsOfImports());
   EXPECT_FALSE(Growth().IsOfImports());

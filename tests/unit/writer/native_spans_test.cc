@@ -45,7 +45,7 @@ class NativeSpansTest : public testing::Test {
     NativeSpans spans(timeline_.strings, &timeline_.native, 1000 * kMs, 1'000'000);
     spans.Add(0);
     const uint64_t bytes = spans.Finish();
-    added_ = CutSpansAtWaits(&timeline_);
+    added_ = CutSpansAtWaits(&timeline_, 1'000'000);
     const std::vector<NativeSpan>& all = timeline_.native.threads[0].spans;
     EXPECT_EQ(bytes + added_, all.size() * kNativeSpanBytes);
     std::vector<std::string> out;

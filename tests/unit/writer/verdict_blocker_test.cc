@@ -127,6 +127,7 @@ TEST(VerdictBlocker, WorkersThatStartAgain_AreToBeKept) {
       if (!again && i > 0) break;
       const uint32_t process = maker.Process(300 + i, 0);
       maker.timeline.processes[process].start_ps = i * kStep;
+      maker.timeline.processes[process].end_ps = (i + 1) * kStep;
       maker.Thread("", true, process);
     }
     maker.EachStep(80 * kMs, [&](int64_t at) {
@@ -156,6 +157,12 @@ TEST(VerdictBlocker, CodeThatALibraryMade_IsPartOfTheLineThatCalledIt) {
     ASSERT_FALSE(verdict.where.empty());
     EXPECT_EQ(maker.PlaceOf(verdict.where[0]), "train.py:10") << made;
   }
+  // What the program executes itself.
+  Maker harness;
+  const uint32_t executed = harness.Stack(harness.in_main, "<string>", "<module>", 12);
+  harness.EachStep(90 * kMs,
+                   [&](int64_t at) { harness.Run(harness.main, at, 90 * kMs, executed, harness.interpreter); });
+  EXPECT_EQ(harness.PlaceOf(harness.Make().where[0]), "<string>:12");
   // `python -c` itself.
   Maker maker;
   const uint32_t module = maker.Stack(0, "<string>", "<module>", 3), function = maker.Stack(module, "<string>", "f", 1);

@@ -1043,6 +1043,25 @@ TEST(Verdict, WithoutSteps_IsAboutTheLoop) {
   EXPECT_EQ(verdict.loop.last, 11);
 }
 
+// Deep stacks lack their outer frames: the line that called them was not left.
+TEST(Verdict, CallWhoseDeepStacksAreCut_IsNoLoop) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t work = maker.Stack(maker.in_main, kOwn, "work", 5),
+                 other = maker.Stack(maker.in_main, kOwn, "work", 6);
+  maker.timeline.python.stacks[other].function = maker.timeline.python.stacks[work].function;
+  const uint32_t cut = maker.Stack(0, "/home/me/deep.py", "recurse", 3);
+  for (int64_t at = 0; at < maker.timeline.duration_ps; at += 100 * kMs) {
+    maker.Run(maker.main, at, 40 * kMs, work, maker.interpreter);
+    maker.Run(maker.main, at + 40 * kMs, 20 * kMs, cut, maker.interpreter);
+    maker.Run(maker.main, at + 60 * kMs, 40 * kMs, other, maker.interpreter);
+  }
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kLoop);
+  EXPECT_EQ(maker.timeline.strings.Get(verdict.loop.function), "work");
+}
+
 // A pool of processes in a program without steps: what it makes need not be data of a training.
 TEST(Verdict, PoolOfProcessesWithoutSteps_IsNoDataLoader) {
   Maker maker;

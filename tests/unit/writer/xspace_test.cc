@@ -279,6 +279,10 @@ TEST(Xspace, ThreadThatStartsLate_DoesNotRunBefore) {
   ASSERT_EQ(running.size(), 8u);
   EXPECT_EQ(running.front(), (std::pair<int64_t, int64_t>(300, 400)));
   EXPECT_EQ(running.back(), (std::pair<int64_t, int64_t>(940, 950)));
+  // A thread that ends with its last step does not run after it: 1 ns makes the marker a step for the reader.
+  timeline.duration_ps = 100'000;
+  timeline.threads[0].end_ps = 940;
+  EXPECT_EQ(StepEvents(timeline).back().end_ps, 1940);
 }
 
 TEST(Xspace, StepsThatTheReaderLeavesOut_HaveOuterMarkers) {
