@@ -2,6 +2,7 @@
 #include "writer/convert/python_spans.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "writer/timeline/python_origin.h"
 
@@ -49,8 +50,20 @@ void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs) {
 PythonSpans::PythonSpans(const StringTable& strings, PythonTimeline* python, uint64_t most_bytes)
     : python_(*python), most_spans_(most_bytes / kPythonSpanBytes) {
   for (const PythonFunction& function : python->functions) {
-    are_of_importlib_.push_back(IsOfImportlib(PythonOriginOf(strings.Get(function.file), strings.Get(function.name))));
+    const std::string_view file = strings.Get(function.file), name = strings.Get(function.name);
+    are_of_importlib_.push_back(IsOfImportlib(PythonOriginOf(file, name)));
+    begin_workers_.push_back(file.ends_with("/multiprocessing/process.py") && name.ends_with("_bootstrap"));
   }
+}
+
+void PythonSpans::FramesOf(uint32_t stack, std::vector<uint32_t>* frames) const {
+  frames->clear();
+  for (; stack != 0; stack = python_.stacks[stack].parent) {
+    const uint32_t function = python_.stacks[stack].function;
+    if (frames->empty() || !are_of_importlib_[function]) frames->push_back(stack);
+    if (begin_workers_[function]) break;
+  }
+  std::reverse(frames->begin(), frames->end());
 }
 
 void PythonSpans::Add(size_t index) {
@@ -60,11 +73,7 @@ void PythonSpans::Add(size_t index) {
     const PythonRun& run = thread.runs[i];
     const int64_t before_ps = i > 0 ? thread.runs[i - 1].to_ps : 0;
     if (i > 0 && IsGap(thread.runs[i - 1], run)) CloseDownTo(0, before_ps, &thread.spans);
-    frames.clear();
-    for (uint32_t stack = run.stack; stack != 0; stack = python_.stacks[stack].parent) {
-      if (frames.empty() || !are_of_importlib_[python_.stacks[stack].function]) frames.push_back(stack);
-    }
-    std::reverse(frames.begin(), frames.end());
+    FramesOf(run.stack, &frames);
     size_t common = 0;
     while (common < std::min(depth_, frames.size()) &&
            open_[common].function == python_.stacks[frames[common]].function) {

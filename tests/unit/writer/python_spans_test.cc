@@ -74,6 +74,13 @@ TEST_F(PythonSpansTest, FramesOfAnImport_AreLeftOutUnlessTheyAreTheInnermost) {
   EXPECT_THAT(Spans(), ElementsAre("a 95+30 x3:1", "b 95+20 x2:1", "i 115+10 x1:1"));
 }
 
+TEST_F(PythonSpansTest, FramesOfTheParent_AreNotTheWorkers) {
+  python_.functions['w' - 'a'].file = strings_.Intern("/usr/lib/python3.11/multiprocessing/process.py");
+  python_.functions['w' - 'a'].name = strings_.Intern("BaseProcess._bootstrap");
+  Run(100, 110, 2, "abcwd");
+  EXPECT_THAT(Spans(), ElementsAre("w 95+20 x2:1", "d 95+20 x2:1"));
+}
+
 TEST_F(PythonSpansTest, SameFunctionUnderAnotherCaller_IsAnotherSpan) {
   Run(100, 100, 1, "ac");
   Run(110, 110, 1, "bc");
