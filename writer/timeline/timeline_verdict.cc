@@ -77,6 +77,9 @@ std::string_view NextStep(const Verdict& verdict) {
     case Advice::kNoSteps:
       return "run longer, as compiled code is used again, or keep a compilation cache; if it compiles again and again, "
              "keep shapes and types the same";
+    case Advice::kCompilesAgain:
+      return "it compiles up to the end: keep shapes, types and static arguments the same, and make compiled functions "
+             "once, outside of the loop";
     case Advice::kTakeTurns:
       return "use processes: its threads take turns with the GIL";
     case Advice::kBesideAWait:

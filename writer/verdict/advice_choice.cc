@@ -83,8 +83,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
       return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
     case Cause::kRecompilation:
-      // Whether it compiles once or in each step is not known without steps.
-      return inputs.steps > 0 ? Advice::kOfCause : Advice::kNoSteps;
+      if (inputs.steps > 0) return Advice::kOfCause;
+      return inputs.compiles_to_the_end ? Advice::kCompilesAgain : Advice::kNoSteps;
     default:
       return Advice::kOfCause;
   }

@@ -21,7 +21,8 @@ struct AdviceInputs {
   uint64_t steps = 0;            // 0: not known
   bool has_blocker = false;      // and it has a place
   bool workers_want_gil = false;
-  bool has_large_wait = false;   // of any cause
+  bool has_large_wait = false;  // of any cause
+  bool compiles_to_the_end = false;
   bool workers_start = false;    // most of the wait is the start of the processes that are waited for
   bool of_stdin = false;         // most of the time is in reads of standard input
   std::vector<WaitSlice> waits;  // of the rows

@@ -14,6 +14,7 @@
 #include "writer/verdict/advice_choice.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cause_candidate.h"
+#include "writer/verdict/compile_time.h"
 #include "writer/verdict/gil_holders.h"
 #include "writer/verdict/gpu_causes.h"
 #include "writer/verdict/job_crowd.h"
@@ -100,7 +101,8 @@ class Chooser {
         timeline_,
         {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process, verdict_.steps,
          has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare,
-         AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)), WaitsOf(best->rows)});
+         CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans), AreOfStarts(WaitsOf(best->rows)),
+         IsOfStdin(WaitsOf(best->rows)), WaitsOf(best->rows)});
   }
 
  private:

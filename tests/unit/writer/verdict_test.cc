@@ -602,21 +602,29 @@ TEST(Verdict, Files_AdviceDependsOnTheCall) {
   }
 }
 
-TEST(Verdict, CompilationWithoutSteps_IsNotCalledRepeated) {
-  for (const bool has_steps : {true, false}) {
+TEST(Verdict, CompilationWithoutSteps_IsRepeatedIfItGoesOnToTheEnd) {
+  enum class Program { kSteps, kToTheEnd, kAtFirst };
+  const std::pair<Program, Advice> kAdvice[] = {{Program::kSteps, Advice::kOfCause},
+                                                {Program::kToTheEnd, Advice::kCompilesAgain},
+                                                {Program::kAtFirst, Advice::kNoSteps}};
+  for (const auto& [which, advice] : kAdvice) {
+    const Program program = which;
     Maker maker;
     const uint32_t stack = maker.Stack(maker.in_main, "/x/site-packages/jax/_src/compiler.py", "compile", 3);
     maker.EachStep(60 * kMs, [&](int64_t at) {
+      if (program == Program::kAtFirst && at >= maker.timeline.duration_ps * 2 / 3) {
+        return maker.Run(maker.main, at, 60 * kMs, maker.in_main, maker.library);
+      }
       maker.Wait(maker.main, kSemaphore, at, 60 * kMs, stack);
       maker.Run(maker.main, at, 60 * kMs, stack, 0);
     });
-    if (!has_steps) {
+    if (program != Program::kSteps) {
       maker.timeline.steps.clear();
       maker.timeline.step_source = StepSource::kWholeCapture;
     }
     const Verdict verdict = maker.Make();
     EXPECT_EQ(CauseName(verdict.cause), "recompilation") << verdict.reason;
-    EXPECT_EQ(verdict.advice, has_steps ? Advice::kOfCause : Advice::kNoSteps);
+    EXPECT_EQ(verdict.advice, advice);
   }
 }
 
