@@ -30,6 +30,7 @@
 #include "launcher/cli/terminal.h"
 #include "launcher/service/profiler_request.h"
 #include "launcher/service/tls.h"
+#include "launcher/target/command_python.h"
 #include "wire/clock.h"
 #include "writer/base/arguments.h"
 #include "writer/base/file_ops.h"
@@ -474,7 +475,8 @@ class CaptureCommand {
         return kExitNone;
       }
       for (const RunDirectory::File& file : *files) PrintFile(file);
-      terminal_.Print(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir_)));
+      terminal_.Print(
+          StrCat("view: ", ShellQuoted(ViewerCommand(CurrentEnvironment())), " --logdir ", ShellQuoted(logdir_)));
       terminal_.Print(StrCat("      then http://localhost:6006/#profile, run ", PrintableUtf8(directory_->run())));
     }
     if (!silent_.empty()) {

@@ -17,6 +17,7 @@
 #include "launcher/base/text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
+#include "launcher/target/command_python.h"
 #include "wire/ranks.h"
 #include "writer/base/file_ops.h"
 #include "writer/base/summary_format.h"
@@ -227,7 +228,8 @@ class MergeCommand {
     absl::StatusOr<std::vector<RunDirectory::File>> files = (*directory)->Publish();
     if (!files.ok()) return files.status();
     terminal_.Print(StrCat(PrintableUtf8((*directory)->path()), "  ", files->size(), " profiles"));
-    terminal_.Print(StrCat("view: tensorboard --logdir ", ShellQuoted(logdir.path)));
+    terminal_.Print(
+        StrCat("view: ", ShellQuoted(ViewerCommand(CurrentEnvironment())), " --logdir ", ShellQuoted(logdir.path)));
     return absl::OkStatus();
   }
 

@@ -22,6 +22,7 @@
 #include "launcher/base/version.h"
 #include "launcher/convert/conversion.h"
 #include "launcher/convert/conversion_messages.h"
+#include "launcher/target/command_python.h"
 #include "launcher/target/preflight.h"
 #include "wire/clock.h"
 #include "writer/base/arguments.h"
@@ -421,6 +422,7 @@ class Job {
     SummaryOptions options;
     options.logdir = logdir_->path;
     options.version = Version();
+    options.viewer = ViewerCommand(CurrentEnvironment());
     options.color = request_.color;
     options.width = request_.width;
     AddShare(request_, &options);

@@ -31,7 +31,8 @@ struct SpoolFate {
 };
 void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate);
 
-// Prints how to install a viewer if the Python of the command has none: without it the printed viewing command fails.
+// Prints how to install a viewer if neither the Python of the command nor that beside tbprof has one: without it the
+// printed viewing command fails.
 void NameMissingViewer(Terminal* terminal, const std::vector<std::string>& command);
 
 struct RunFacts {

@@ -329,4 +329,32 @@ Viewer ViewerIn(const std::map<std::string, std::string>& packages) {
   return xprof ? Viewer::kXprofAlone : Viewer::kNone;
 }
 
+namespace {
+
+constexpr const char* kTensorBoardProgram = "tensorboard";
+
+// Of a file in the directory of tbprof's own executable; empty: there is none.
+std::string BesideTbprof(std::string_view name) {
+  char buffer[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
+  if (size <= 0) return "";
+  const std::string_view own(buffer, static_cast<size_t>(size));
+  std::string path = StrCat(own.substr(0, own.rfind('/') + 1), name);
+  return access(path.c_str(), X_OK) == 0 ? path : "";
+}
+
+}  // namespace
+
+bool HasViewerBesideTbprof(const Environment& environment) {
+  const std::string python = BesideTbprof("python3");
+  if (python.empty() || BesideTbprof(kTensorBoardProgram).empty()) return false;
+  return ViewerIn(PackagesOf(python, environment)) == Viewer::kTensorBoard;
+}
+
+std::string ViewerCommand(const Environment& environment) {
+  if (!ResolveCommand(kTensorBoardProgram, environment).path.empty()) return kTensorBoardProgram;
+  const std::string beside = BesideTbprof(kTensorBoardProgram);
+  return beside.empty() ? kTensorBoardProgram : beside;
+}
+
 }  // namespace tbprof

@@ -35,6 +35,11 @@ enum class Viewer {
 };
 Viewer ViewerIn(const std::map<std::string, std::string>& packages);
 
+// Whether the environment that tbprof itself is installed in (`env/bin/tbprof`) has TensorBoard with the plugin.
+bool HasViewerBesideTbprof(const Environment& environment);
+// How a shell of this environment starts TensorBoard: by its name, or by its path beside tbprof if PATH has none.
+std::string ViewerCommand(const Environment& environment);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_LAUNCHER_TARGET_COMMAND_PYTHON_H_

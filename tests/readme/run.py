@@ -24,10 +24,9 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 USER = 1234
 
 FIRST_TRACE = [
-    "python3 -m venv env && . env/bin/activate",
-    "pip install ./dist/tbprof-*.whl tensorboard xprof",
-    "tbprof run -- python train.py",
-    "tensorboard --logdir ./tbprof-logs",
+    "python3 -m venv env && ./env/bin/pip install ./dist/tbprof-*.whl tensorboard xprof",
+    "./env/bin/tbprof run -- python train.py",
+    "./env/bin/tensorboard --logdir ./tbprof-logs",
 ]
 BLOCKS = [["tbprof run -- python train.py"], FIRST_TRACE]
 IN_TEXT = {
@@ -38,7 +37,7 @@ IN_TEXT = {
     "tbprof doctor -- COMMAND",
     "tbprof check LOGDIR",
     "tbprof report",
-    FIRST_TRACE[1].removesuffix(" tensorboard xprof"),
+    "pip install ./dist/tbprof-*.whl",
 }
 COMPILES = {
     "./scripts/build_wheel.sh": "packages_build",
@@ -99,14 +98,17 @@ class Root:
         subprocess.run(["mount", "--bind", wheels, self.path / "wheels"], check=True)
         subprocess.run(["chown", "-R", f"{USER}:{USER}", home], check=True)
         self.home = home
+        # The environment of the reader's program is another one than that of tbprof.
+        made = self.start("python3 -m venv program && program/bin/pip install --quiet numpy")
+        assert made.wait() == 0
 
     def start(self, script, **options):
         return subprocess.Popen(
-            ["chroot", f"--userspec={USER}:{USER}", self.path, "env", "-i", "HOME=/home/reader", "PATH=/usr/bin:/bin",
+            ["chroot", f"--userspec={USER}:{USER}", self.path, "env", "-i", "HOME=/home/reader", "PATH=/home/reader/program/bin:/usr/bin:/bin",
              "PIP_NO_INDEX=1", "PIP_FIND_LINKS=/wheels", "bash", "-e", "-c", f"cd; {script}"], **options)
 
-    def run(self, command):
-        script = f". env/bin/activate; {command}"
+    def run(self, command, on_path=True):
+        script = f"PATH=$PATH:$HOME/env/bin; {command}" if on_path else command
         done = self.start(script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         output = done.communicate()[0]
         assert done.returncode == 0, f"{command}: exit status {done.returncode}\n{output}"
@@ -126,7 +128,7 @@ class Job:
         started = root.home / "training"
         started.unlink(missing_ok=True)
         self.command = command
-        self.process = root.start(f". env/bin/activate; {command}", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.process = root.start(f"PATH=$PATH:$HOME/env/bin; {command}", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.pid = self.wait_for(r"kill -USR1 (\d+)").group(1)
         # The line comes before the program: a capture of nothing would be reported as one.
         while not started.exists():
@@ -176,6 +178,9 @@ def first_trace(root):
 
 
 def in_text(root):
+    # TensorBoard is in tbprof's environment, which a shell does not know.
+    output = root.run(FIRST_TRACE[1], on_path=False)
+    assert "view: /home/reader/env/bin/tensorboard --logdir" in output and "view needs" not in output, output
     # Of the run that the first trace left: what a client of the port writes has no summary.
     assert "verdict: " in root.run("tbprof report")
     assert "FAIL" not in root.run("tbprof doctor -- COMMAND".replace("COMMAND", "python train.py"))

@@ -474,7 +474,8 @@ Section ViewSection(const Timeline& timeline, const std::vector<PublishedFile>& 
                                        [](const PublishedFile& file) { return file.path.ends_with(".xplane.pb"); });
   if (!has_profile) return {};
   const std::string run = PrintableUtf8(timeline.run);
-  return {{StrCat("view: tensorboard --logdir ", ShellQuoted(options.logdir)), Style::kHeading, /*whole=*/true},
+  return {{StrCat("view: ", ShellQuoted(PrintableUtf8(options.viewer)), " --logdir ", ShellQuoted(options.logdir)),
+           Style::kHeading, /*whole=*/true},
           {StrCat("      then http://localhost:6006/#profile", run.empty() ? "" : StrCat(", run ", run),
                   ", tool trace_viewer"),
            Style::kPlain, /*whole=*/true}};

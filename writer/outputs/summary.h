@@ -14,8 +14,9 @@
 namespace tbprof {
 
 struct SummaryOptions {
-  std::string logdir;   // absolute
-  std::string version;  // tbprof's version; empty: unknown
+  std::string logdir;                  // absolute
+  std::string version;                 // tbprof's version; empty: unknown
+  std::string viewer = "tensorboard";  // as a shell starts it
   bool color = false;
   int width = 100;
   int max_lines = 30;
