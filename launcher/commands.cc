@@ -95,8 +95,8 @@ Exit status: 0 nothing in the way, 1 warnings, 2 something is not shown, 125 wro
   LOGDIR   its newest run, or that of --run; without an operand, --logdir
   RUN      a run directory, or the name of a run below --logdir
 
-Of several ranks: a line for each, and the details of the one that the terminal showed, or of --rank. A profile that has no summary.json
-beside it is shown as far as its own structure goes. docs/report.md has the fields of --json and --csv.
+Of several ranks: a line for each, and the details of the one that the terminal showed, or of --rank. A profile that
+has no summary.json beside it is shown as far as its own structure goes. docs/report.md describes --json and --csv.
 
 Exit status: 0 answered, 1 in part (a line names what is missing), 2 no answer, 125 wrong usage.
 )",

@@ -560,7 +560,7 @@ constexpr OptionRow kRows[] = {
      SetSwitch<&Options::markdown>},
     {"tokens", "N", "2000", "--md: most tokens, counted as 3 bytes each", kForReport,
      SetNumber<&Options::tokens, 100, 1'000'000>},
-    {"rank", "N", "", "The rank whose details are shown; without it, the one of the terminal",
+    {"rank", "N", "", "The rank whose details are shown; without it, the one that the terminal shows",
      kForReport | kForCompare | kForBaseline, SetRank},
     {"config", "FILE", "", "Read options from this file (TOML) before ./tbprof.toml",
      kForAll | kForCheck | kForDoctor | kForCapture | kForStatus | kForMerge | kForReport | kForCompare | kForBaseline,

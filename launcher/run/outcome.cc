@@ -41,8 +41,8 @@ void SettleSpool(Terminal* terminal, Session* session, const SpoolFate& fate) {
 void NameMissingViewer(Terminal* terminal, const std::vector<std::string>& command) {
   const Environment environment = CurrentEnvironment();
   const absl::Status missing = WithinDeadline(absl::Seconds(2), [&] {
-    const std::string python = PythonOfCommand(command, environment, WorkingDirectory());
     if (HasViewerBesideTbprof(environment)) return absl::OkStatus();
+    const std::string python = PythonOfCommand(command, environment, WorkingDirectory());
     const Viewer viewer = python.empty() ? Viewer::kTensorBoard : ViewerIn(PackagesOf(python, environment));
     if (viewer == Viewer::kTensorBoard) return absl::OkStatus();
     return viewer == Viewer::kNone ? absl::NotFoundError(python) : absl::UnavailableError(python);

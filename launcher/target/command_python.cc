@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "launcher/base/text.h"
+#include "launcher/target/libraries.h"
 #include "launcher/target/preflight.h"
 #include "writer/base/scoped.h"
 
@@ -335,11 +336,7 @@ constexpr const char* kTensorBoardProgram = "tensorboard";
 
 // Of a file in the directory of tbprof's own executable; empty: there is none.
 std::string BesideTbprof(std::string_view name) {
-  char buffer[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
-  if (size <= 0) return "";
-  const std::string_view own(buffer, static_cast<size_t>(size));
-  std::string path = StrCat(own.substr(0, own.rfind('/') + 1), name);
+  std::string path = StrCat(OwnDirectory(), "/", name);
   return access(path.c_str(), X_OK) == 0 ? path : "";
 }
 

@@ -21,17 +21,6 @@
 namespace tbprof {
 namespace {
 
-// After an upgrade during a run the link is `... (deleted)`: the directory then contains the new program and the
-// libraries that belong to it.
-std::string OwnDirectory() {
-  char buffer[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
-  if (size <= 0) return "";
-  const std::string path(buffer, static_cast<size_t>(size));
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "" : path.substr(0, slash);
-}
-
 // Packages contain a second set of the libraries for glibc before 2.34. There, threads and the dynamic linker's
 // functions are in separate libraries, which this set must name as needed: with a newer glibc each program would load
 // them without need.
@@ -41,6 +30,15 @@ bool IsBefore234(const char* version) {
 }
 
 }  // namespace
+
+std::string OwnDirectory() {
+  char buffer[PATH_MAX];
+  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
+  if (size <= 0) return "";
+  const std::string path(buffer, static_cast<size_t>(size));
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
 
 absl::StatusOr<Libraries> FindLibraries(const Environment& environment) {
   const std::string_view named = Lookup(environment, "TBPROF_LIBRARY_DIR").value_or("");

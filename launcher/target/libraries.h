@@ -24,6 +24,10 @@ struct Libraries {
   bool for_older_glibc = false;  // a package's set for glibc before 2.34
 };
 
+// The directory of tbprof's executable; empty: not known. After an upgrade during a run its link is `... (deleted)`:
+// the directory then contains the new program and the libraries that belong to it.
+std::string OwnDirectory();
+
 absl::StatusOr<Libraries> FindLibraries(const Environment& environment);
 
 }  // namespace tbprof

@@ -2,49 +2,37 @@
 #include "writer/convert/cpu_delay.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
+
+#include "writer/timeline/time_span.h"
+#include "writer/verdict/cpu_split.h"
+#include "writer/verdict/step_span.h"
 
 namespace tbprof {
 namespace {
 
 constexpr int64_t kLeastIntervalPs = 100'000'000'000;
 
-const ThreadUsage* UsageOfSteps(const Timeline& timeline) {
-  if (timeline.steps.empty()) return nullptr;
-  const auto found = std::ranges::lower_bound(timeline.usage, timeline.steps[0].thread, {}, &ThreadUsage::thread);
-  const bool is_there = found != timeline.usage.end() && found->thread == timeline.steps[0].thread;
-  return is_there && found->points.size() >= 2 ? &*found : nullptr;
-}
-
-// The count at a moment: it grows evenly between two points.
-double DelayAt(const std::vector<UsagePoint>& points, int64_t at_ps) {
-  const auto after = std::ranges::lower_bound(points, at_ps, {}, &UsagePoint::at_ps);
-  if (after == points.begin()) return static_cast<double>(points.front().run_delay_ps);
-  if (after == points.end()) return static_cast<double>(points.back().run_delay_ps);
-  const UsagePoint& before = *(after - 1);
-  const double part = static_cast<double>(at_ps - before.at_ps) / static_cast<double>(after->at_ps - before.at_ps);
-  return std::lerp(static_cast<double>(before.run_delay_ps), static_cast<double>(after->run_delay_ps), part);
-}
-
 }  // namespace
 
 double DelayShareOfSteps(const Timeline& timeline) {
-  const ThreadUsage* const usage = UsageOfSteps(timeline);
-  if (usage == nullptr) return 0;
-  double delay = 0, whole = 0;
+  if (timeline.steps.empty()) return 0;
+  const uint32_t thread = timeline.steps[0].thread;
+  std::vector<TimeSpan> spans;
   for (const Step& step : timeline.steps) {
-    if (!step.is_regular || step.thread != usage->thread) continue;
-    delay += DelayAt(usage->points, step.end_ps) - DelayAt(usage->points, step.start_ps);
-    whole += static_cast<double>(step.end_ps - step.start_ps);
+    if (step.is_regular && step.thread == thread) spans.push_back({step.start_ps, step.end_ps});
   }
-  return whole > 0 ? std::clamp(delay / whole, 0.0, 1.0) : 0;
+  spans = Merged(std::move(spans));
+  const int64_t whole_ps = LengthOf(spans);
+  if (whole_ps <= 0) return 0;
+  const int64_t delay_ps = UsageOf(timeline, thread, spans).run_delay_ps;
+  return std::clamp(static_cast<double>(delay_ps) / static_cast<double>(whole_ps), 0.0, 1.0);
 }
 
 void AddCpuDelayTrack(Timeline* timeline) {
   if (DelayShareOfSteps(*timeline) < kMuchDelay) return;
-  const ThreadUsage& usage = *UsageOfSteps(*timeline);
+  const ThreadUsage& usage = *timeline->UsageOfThread(timeline->steps[0].thread);
   CounterTrack track;
   track.name =
       timeline->threads[usage.thread].is_main ? "main thread waits for a CPU" : "thread of the steps waits for a CPU";

@@ -75,31 +75,32 @@ void AddPieces(const NativeSpan& span, const std::vector<TimeSpan>& waits, const
 }  // namespace
 
 NativeSpans::NativeSpans(const StringTable& strings, NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes)
-    : strings_(strings), native_(*native), duration_ps_(duration_ps), most_spans_(most_bytes / kNativeSpanBytes) {}
+    : native_(*native), duration_ps_(duration_ps), most_spans_(most_bytes / kNativeSpanBytes) {
+  std::vector<bool> are_interpreter;
+  for (const NativeStack& stack : native->stacks) {
+    are_interpreter.push_back(!are_interpreter.empty() && IsInterpreter(strings.Get(stack.module)));
+    are_inner_.push_back(are_interpreter.back() && are_interpreter[stack.parent]);
+  }
+}
 
 bool NativeSpans::IsSameFunction(uint32_t a, uint32_t b) const {
   const NativeStack &x = native_.stacks[a], &y = native_.stacks[b];
   return x.function == y.function && x.module == y.module;
 }
 
-// The stacks of the shown frames, the outermost first.
-std::vector<uint32_t> NativeSpans::FramesOf(uint32_t stack) const {
-  std::vector<uint32_t> frames;
-  const auto is_interpreter = [&](uint32_t frame) {
-    return frame != 0 && IsInterpreter(strings_.Get(native_.stacks[frame].module));
-  };
+void NativeSpans::FramesOf(uint32_t stack, std::vector<uint32_t>* frames) const {
+  frames->clear();
   for (uint32_t frame = stack; frame != 0; frame = native_.stacks[frame].parent) {
-    const bool is_inner = is_interpreter(frame) && is_interpreter(native_.stacks[frame].parent);
-    if (frame == stack || !is_inner) frames.push_back(frame);
+    if (frame == stack || !are_inner_[frame]) frames->push_back(frame);
   }
-  std::ranges::reverse(frames);
-  return frames;
+  std::ranges::reverse(*frames);
 }
 
 void NativeSpans::Add(size_t index) {
   const std::vector<NativePoint>& points = native_.threads[index].points;
   std::vector<NativeSpan>& spans = native_.threads[index].spans;
-  int64_t end_ps = 0;  // of the previous point
+  std::vector<uint32_t> frames;  // stacks, the outermost first
+  int64_t end_ps = 0;            // of the previous point
   for (size_t i = 0; i < points.size(); ++i) {
     const NativePoint& point = points[i];
     int64_t from_ps = std::max<int64_t>(point.at_ps - PeriodPs(point) / 2, 0);
@@ -109,7 +110,7 @@ void NativeSpans::Add(size_t index) {
       from_ps = std::max(from_ps, middle_ps);
       if (IsGap(points[i - 1], point)) CloseDownTo(0, end_ps, &spans);
     }
-    const std::vector<uint32_t> frames = FramesOf(point.stack);
+    FramesOf(point.stack, &frames);
     size_t common = 0;
     while (common < std::min(open_.size(), frames.size()) && IsSameFunction(open_[common].stack, frames[common])) {
       ++common;

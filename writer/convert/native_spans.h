@@ -23,7 +23,7 @@ inline constexpr uint64_t kNativeSpanBytes = 32;
 
 class NativeSpans {
  public:
-  // `strings` and `native` must outlive this.
+  // `native` must outlive this, and has all its stacks.
   NativeSpans(const StringTable& strings, NativeTimeline* native, int64_t duration_ps, uint64_t most_bytes);
 
   // Fills NativeTimeline::threads[index].spans from its points, which lie in [0, duration_ps]. Call once per index.
@@ -39,13 +39,14 @@ class NativeSpans {
   };
 
   bool IsSameFunction(uint32_t a, uint32_t b) const;
-  std::vector<uint32_t> FramesOf(uint32_t stack) const;
+  // The stacks of the shown frames, the outermost first.
+  void FramesOf(uint32_t stack, std::vector<uint32_t>* frames) const;
   void CloseDownTo(size_t depth, int64_t at_ps, std::vector<NativeSpan>* spans);
   void Keep(const NativeSpan& span, std::vector<NativeSpan>* spans);
   void Trim();
 
-  const StringTable& strings_;
   NativeTimeline& native_;
+  std::vector<bool> are_inner_;  // by stack: a frame of the interpreter that another one called
   int64_t duration_ps_;
   uint64_t most_spans_;
   uint64_t kept_ = 0;

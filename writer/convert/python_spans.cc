@@ -52,7 +52,7 @@ PythonSpans::PythonSpans(const StringTable& strings, PythonTimeline* python, uin
   for (const PythonFunction& function : python->functions) {
     const std::string_view file = strings.Get(function.file), name = strings.Get(function.name);
     are_of_importlib_.push_back(IsOfImportlib(PythonOriginOf(file, name)));
-    begin_workers_.push_back(file.ends_with("/multiprocessing/process.py") && name.ends_with("_bootstrap"));
+    begin_workers_.push_back(BeginsWorker(file, name));
   }
 }
 

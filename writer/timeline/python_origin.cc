@@ -70,6 +70,11 @@ bool Imports(std::string_view name) {
 
 }  // namespace
 
+bool BeginsWorker(std::string_view file, std::string_view name) {
+  return (file.ends_with("/multiprocessing/process.py") || file.ends_with("/multiprocess/process.py")) &&
+         IsNamed(name, "_bootstrap");
+}
+
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name) {
   const bool frozen = file.starts_with("<frozen ");
   if (!frozen && IsGenerated(file)) return PythonOrigin::kLibrary;

@@ -24,6 +24,10 @@ inline bool IsOfImportlib(PythonOrigin origin) {
   return origin == PythonOrigin::kImport || origin == PythonOrigin::kImportTool;
 }
 
+// Whether the function is the outermost of a process of multiprocessing, or of its copy that pathos and Hugging Face's
+// datasets have.
+bool BeginsWorker(std::string_view file, std::string_view name);
+
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name);
 
 }  // namespace tbprof

@@ -101,8 +101,9 @@ class Chooser {
         timeline_,
         {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process, verdict_.steps,
          has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare,
-         CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans), AreOfStarts(WaitsOf(best->rows)),
-         IsOfStdin(WaitsOf(best->rows)), WaitsOf(best->rows)});
+         best->cause == Cause::kRecompilation && CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans),
+         best->cause == Cause::kSlowLoader && AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)),
+         WaitsOf(best->rows)});
   }
 
  private:

@@ -171,11 +171,6 @@ bool IsBootstrap(std::string_view file) {
   return std::ranges::any_of(kFiles, [&](std::string_view end) { return file.ends_with(end); });
 }
 
-// Where a process of multiprocessing begins.
-bool BeginsWorker(std::string_view file, std::string_view name) {
-  return file.ends_with("/multiprocessing/process.py") && name.ends_with("_bootstrap");
-}
-
 PythonTag TagOfFunction(std::string_view file, std::string_view name, PythonOrigin origin) {
   if (origin == PythonOrigin::kImport) return PythonTag::kImport;
   for (const Known& known : kKnown) {
