@@ -68,6 +68,20 @@ Without an operand: the one `tbprof run` of this machine.
 Exit status: 0 all workers have answered, 1 some, 2 none, 125 wrong usage.
 )",
      CommandCapture},
+    {"attach", "tbprof attach [options] PID...", "Sample a job that was started without tbprof",
+     R"(Samples processes that run already, and their descendants, for --duration: the Python line and the native function
+of each thread, its CPU time, the system call in which it is blocked, and the memory. Then a profile is written, as
+after `run`. The processes are neither stopped nor changed, and go on. Ctrl-C ends the sampling sooner.
+
+Waits, files, allocations, steps by PyTorch and GPUs need tbprof's library in the process: restart the job under
+`tbprof run` for these.
+
+It needs the right to read the memory of the processes, as a debugger does: same user and kernel.yama.ptrace_scope=0,
+or root; in a container --cap-add=SYS_PTRACE.
+
+Exit status: 0 a profile was written, 125 wrong usage, no such process, no right to read it, or no profile.
+)",
+     CommandAttach},
     {"status", "tbprof status [--json]", "List the running jobs of this machine",
      R"(A block for each `tbprof run` of this user: what it does, its command and log directory, how many processes and
 records, what was dropped (of threads that live), and how to take a capture.

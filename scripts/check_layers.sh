@@ -14,7 +14,7 @@
 # Within writer/ and launcher/ a folder may include itself and those before it:
 #
 #   writer    base symbols spool timeline steps verdict convert outputs logdir
-#   launcher  base cli target sampling session service convert check report gate capture run doctor
+#   launcher  base cli target sampling session service convert check report gate capture run attach doctor
 #
 # Nobody but itself and the tests includes anything from preload/ or launcher/.
 
@@ -57,7 +57,7 @@ awk '
     own["writer"] = "^(wire|writer)/"
     own["launcher"] = "^(wire|cupti|writer|launcher)/"
     order["writer"] = "base symbols spool timeline steps verdict convert outputs logdir"
-    order["launcher"] = "base cli target sampling session service convert check report gate capture run doctor"
+    order["launcher"] = "base cli target sampling session service convert check report gate capture run attach doctor"
     for (top in order) {
       count = split(order[top], names, " ")
       for (i = 1; i <= count; ++i) place[top "/" names[i]] = i

@@ -189,6 +189,7 @@ enum ProcessFlag : uint32_t {
   kProcessSizesUnknown = 1u << 4,  // the real allocator does not return the size of a block
   kProcessPlainPython = 1u << 5,   // PYTHONMALLOC makes Python call malloc for every object
   kProcessSanitized = 1u << 6,     // AddressSanitizer or LeakSanitizer: its allocator is not recorded
+  kProcessAttached = 1u << 7,      // started without the library: the launcher made the segment, and only samples it
 };
 // Family bits, from this bit on, of families whose functions the program finds in another module.
 inline constexpr uint32_t kProcessMissedShift = 8;

@@ -237,7 +237,8 @@ absl::StatusOr<CaptureTargets> FindCaptureTargets(const std::vector<std::string>
     return InvalidArgument(
         StrCat("`", PrintableUtf8(word), "` is no HOST:PORT, and no `tbprof run` of this user on this machine ",
                number ? "has that process" : "has that run",
-               sessions.empty() ? "; none is running here" : StrCat("; there is ", SessionList(sessions))));
+               sessions.empty() ? "; none is running here" : StrCat("; there is ", SessionList(sessions)),
+               number && kill(*number, 0) == 0 ? StrCat("; tbprof attach ", *number, " samples it nevertheless") : ""));
   }
   std::stable_sort(targets.all.begin(), targets.all.end(),
                    [](const CaptureTarget& a, const CaptureTarget& b) { return a.rank < b.rank; });

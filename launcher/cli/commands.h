@@ -37,6 +37,7 @@ int CommandBaseline(const Options& options);  // cmd_baseline.cc
 int CommandAb(const Options& options);        // cmd_ab.cc
 int CommandCompare(const Options& options);   // cmd_compare.cc
 int CommandCapture(const Options& options);   // cmd_capture.cc
+int CommandAttach(const Options& options);    // cmd_attach.cc
 int CommandStatus(const Options& options);    // cmd_status.cc
 int CommandMerge(const Options& options);     // cmd_merge.cc
 int CommandConfig(const Options& options);    // commands.cc

@@ -395,7 +395,7 @@ bool SamplesStacks(const Options& options) { return options.sample_rate >= kDefa
 absl::Status SetConfig(Options&, std::string_view) { return absl::OkStatus(); }
 
 constexpr uint64_t kNoLimit = uint64_t{1} << 62;
-constexpr uint32_t kForOutput = kForRun | kForConvert | kForRecover;
+constexpr uint32_t kForOutput = kForRun | kForConvert | kForRecover | kForAttach;
 constexpr uint32_t kForAll = kForOutput | kForConfig;
 
 constexpr OptionRow kRows[] = {
@@ -416,7 +416,7 @@ constexpr OptionRow kRows[] = {
     {"publish-timeout", "TIME", "30s",
      "If a file server does not answer for this long, the profile goes to a local log directory; a local disk has ten "
      "times as long",
-     kForRun | kForConfig, SetPublishTimeout},
+     kForRun | kForAttach | kForConfig, SetPublishTimeout},
     {"window", "WHEN", "auto",
      "What is recorded: auto (all; the first 30 s and the 20 s from 2 minutes on get profiles of their own; of "
      "a run too large for one profile the last 30 s follow at its end), all, none, last=TIME (last=30s), "
@@ -426,7 +426,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetWindow, InProject::kOnlyMore, RecordsWholeRun},
     {"window-duration", "TIME", "3s", "Length of a capture that a signal starts", kForRun | kForConfig,
      SetWindowLength<&Options::window_duration>},
-    {"duration", "TIME", "2s", "Length of the capture", kForCapture, SetWindowLength<&Options::capture_duration>},
+    {"duration", "TIME", "2s", "Length of the capture; attach: how long it samples, 10s without it",
+     kForCapture | kForAttach, SetWindowLength<&Options::capture_duration>},
     {"delay", "TIME", "0", "From now to the start of the window, the same for all workers", kForCapture, SetDelay},
     {"retries", "N", "3", "Further attempts if a worker is unreachable or busy", kForCapture,
      SetNumber<&Options::retries, 0, 100>},
@@ -460,8 +461,8 @@ constexpr OptionRow kRows[] = {
      kForRun | kForConfig, SetNumber<&Options::malloc_stamp_every, 1, OptionMaximum::malloc_stamp_every>},
     {"sample-rate", "HZ", "100",
      "Python stack samples per thread and second, and native stack samples per second of CPU time; 0, or "
-     "--trace=none: none; at most 1000",
-     kForRun | kForConfig, SetNumber<&Options::sample_rate, 0, 1000>, InProject::kOnlyMore, SamplesStacks},
+     "--trace=none: none; at most 1000; attach: 250 without it",
+     kForRun | kForAttach | kForConfig, SetNumber<&Options::sample_rate, 0, 1000>, InProject::kOnlyMore, SamplesStacks},
     {"wait-threshold", "TIME", "1us", "Waits and calls shorter than this are counted but not drawn",
      kForRun | kForConfig, SetWaitThreshold},
     {"max-profile-size", "SIZE", "64MiB",
@@ -472,11 +473,11 @@ constexpr OptionRow kRows[] = {
      "(train.py:42); by default annotations like `step 12`",
      kForOutput | kForConfig, SetStepMarker, InProject::kAllowed},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; by default, tbprof chooses",
-     kForRun | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
+     kForRun | kForAttach | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
     {"spool-limit", "SIZE", "",
      "Largest spool, all parts together; by default half of the free space, at most 2 GiB with --window=auto, at most "
      "256 MiB in memory",
-     kForRun | kForConfig, SetSpoolLimit},
+     kForRun | kForAttach | kForConfig, SetSpoolLimit},
     {"spool-rate", "SIZE", "100MiB",
      "Spool per minute to aim at: beyond it the allocator is sampled less often (totals stay exact); 0: no limit",
      kForRun | kForConfig, SetSize<&Options::spool_rate, 0, kNoLimit>},
@@ -484,7 +485,7 @@ constexpr OptionRow kRows[] = {
     {"summary-json", "PATH", "", "Write summary.json (docs/summary.md) there too; fd:N for an open descriptor", kForAll,
      SetSummaryJson},
     {"follow", "WHICH", "children", "Processes recorded: children, all (daemons too) or none (the command alone)",
-     kForRun | kForConfig, SetFollow},
+     kForRun | kForAttach | kForConfig, SetFollow},
     {"summary", "WHAT", "short", "Lines at the end: short (verdict first, at most 16) or full (all tables)", kForAll,
      SetSummary},
     {"quiet", "", "false", "Print errors only",
@@ -515,7 +516,7 @@ constexpr OptionRow kRows[] = {
      SetPath<&Options::tls_ca>},
     {"also", "LIST", "", "Further outputs: perfetto; of sampled Python stacks: folded, speedscope", kForAll, SetAlso,
      InProject::kAllowed},
-    {"no-argv", "", "false", "Keep command lines out of the profile", kForRun | kForConfig,
+    {"no-argv", "", "false", "Keep command lines out of the profile", kForRun | kForAttach | kForConfig,
      SetInverseSwitch<&Options::record_argv>, InProject::kOnlyOn},
     {"strict", "", "false",
      "Exit 125 when the profile could not be written though the command succeeded; doctor: 1 for a note or a warning",

@@ -38,6 +38,7 @@ uint32_t CommandBit(std::string_view subcommand) {
   if (subcommand == "status") return kForStatus;
   if (subcommand == "merge") return kForMerge;
   if (subcommand == "baseline") return kForBaseline;
+  if (subcommand == "attach") return kForAttach;
   return 0;
 }
 

@@ -19,13 +19,11 @@
 namespace tbprof {
 namespace {
 
-constexpr Subcommand kSubcommands[] = {{"run", kForRun},           {"convert", kForConvert},
-                                       {"recover", kForRecover},   {"capture", kForCapture},
-                                       {"status", kForStatus},     {"merge", kForMerge},
-                                       {"check", kForCheck},       {"report", kForReport},
-                                       {"compare", kForCompare},   {"ab", kForAb},
-                                       {"baseline", kForBaseline}, {"config", kForConfig},
-                                       {"doctor", kForDoctor},     {"help", 0}};
+constexpr Subcommand kSubcommands[] = {{"run", kForRun},         {"convert", kForConvert}, {"recover", kForRecover},
+                                       {"attach", kForAttach},   {"capture", kForCapture}, {"status", kForStatus},
+                                       {"merge", kForMerge},     {"check", kForCheck},     {"report", kForReport},
+                                       {"compare", kForCompare}, {"ab", kForAb},           {"baseline", kForBaseline},
+                                       {"config", kForConfig},   {"doctor", kForDoctor},   {"help", 0}};
 
 // Variables that are not options.
 constexpr std::string_view kInternalVariables[] = {kSessionVariable, kRunOfSession,    kRanksOfSession,

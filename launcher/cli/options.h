@@ -193,6 +193,7 @@ inline constexpr uint32_t kForReport = 1u << 9;
 inline constexpr uint32_t kForCompare = 1u << 10;
 inline constexpr uint32_t kForAb = 1u << 11;
 inline constexpr uint32_t kForBaseline = 1u << 12;
+inline constexpr uint32_t kForAttach = 1u << 13;
 
 absl::Span<const OptionRow> OptionRows();
 // `TBPROF_SPOOL_DIR` for `spool-dir`.

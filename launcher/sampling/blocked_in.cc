@@ -17,7 +17,9 @@ enum class CallKind {
   kFile,
   kSocket,
   kFutex,
-  kPoll,
+  kPoll,    // the number of descriptors is the second argument
+  kSelect,  // it is the first
+  kEpoll,
   kChild,
   kSleep,
   kFileLock,
@@ -82,12 +84,12 @@ constexpr KnownCall kCalls[] = {
     {SYS_futex, CallKind::kFutex},
 #ifdef SYS_poll
     {SYS_poll, CallKind::kPoll},
-    {SYS_select, CallKind::kPoll},
-    {SYS_epoll_wait, CallKind::kPoll},
+    {SYS_select, CallKind::kSelect},
+    {SYS_epoll_wait, CallKind::kEpoll},
 #endif
     {SYS_ppoll, CallKind::kPoll},
-    {SYS_pselect6, CallKind::kPoll},
-    {SYS_epoll_pwait, CallKind::kPoll},
+    {SYS_pselect6, CallKind::kSelect},
+    {SYS_epoll_pwait, CallKind::kEpoll},
     {SYS_wait4, CallKind::kChild},
     {SYS_waitid, CallKind::kChild},
     {SYS_nanosleep, CallKind::kSleep},
@@ -103,6 +105,8 @@ BlockedIn KindOf(CallKind kind) {
     case CallKind::kFutex:
       return BlockedIn::kFutex;
     case CallKind::kPoll:
+    case CallKind::kSelect:
+    case CallKind::kEpoll:
       return BlockedIn::kPoll;
     case CallKind::kChild:
       return BlockedIn::kChild;
@@ -116,6 +120,14 @@ BlockedIn KindOf(CallKind kind) {
   return BlockedIn::kOther;
 }
 
+// The hexadecimal word at this place from the end, -1 being the last; 0: there is none.
+uint64_t Word(std::string_view text, int from_end) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+  for (; from_end < -1 && !text.empty(); ++from_end) text = text.substr(0, text.rfind(' '));
+  const size_t space = text.rfind(' ');
+  return space == std::string_view::npos ? 0 : strtoull(std::string(text.substr(space + 1)).c_str(), nullptr, 16);
+}
+
 }  // namespace
 
 std::string SyscallPath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/syscall"); }
@@ -127,13 +139,26 @@ std::optional<Blocked> ParseSyscall(std::string_view text) {
   char* end = nullptr;
   const int64_t number = strtoll(at, &end, 10);
   if (end == at) return std::nullopt;
-  if (number < 0) return Blocked{BlockedIn::kPageFault, -1};
+  Blocked blocked;
+  blocked.stack_pointer = Word(text, -2);
+  blocked.program_counter = Word(text, -1);
+  blocked.kind = number < 0 ? BlockedIn::kPageFault : BlockedIn::kOther;
+  if (number < 0) return blocked;
+  if (number < UINT16_MAX) blocked.call = static_cast<uint16_t>(number + 1);
   for (const KnownCall& call : kCalls) {
     if (call.number != number) continue;
-    if (call.kind != CallKind::kDescriptor) return Blocked{KindOf(call.kind), -1};
-    return Blocked{BlockedIn::kOther, static_cast<int32_t>(strtoull(end, nullptr, 16))};
+    blocked.kind = KindOf(call.kind);
+    char* rest = nullptr;
+    const uint64_t first = strtoull(end, &rest, 16), second = strtoull(rest, nullptr, 16);
+    // A wait for none of no descriptors is a sleep: `select` was Python's.
+    const bool is_empty = (call.kind == CallKind::kSelect && static_cast<int32_t>(first) == 0) ||
+                          (call.kind == CallKind::kPoll && second == 0);
+    if (is_empty) blocked.kind = BlockedIn::kSleep;
+    if (call.kind == CallKind::kDescriptor) blocked.fd = static_cast<int32_t>(first);
+    if (call.kind == CallKind::kFutex) blocked.futex = first;
+    break;
   }
-  return Blocked{};
+  return blocked;
 }
 
 BlockedIn KindOfDescriptor(std::string_view link) {
@@ -159,18 +184,43 @@ std::optional<Blocked> ReadBlocked(pid_t pid, int syscall_fd) {
 }
 
 void BlockedTrack::Take(const std::optional<Blocked>& blocked, int32_t tid, uint64_t ticks,
-                        std::vector<ThreadBlockedRow>* rows) {
-  const bool same = blocked && row_.samples != 0 && row_.kind == blocked->kind && row_.fd == blocked->fd;
-  if (!same) Finish(rows);
-  if (!blocked) return;
-  if (!same) row_ = {ticks, ticks, tid, 0, blocked->fd, blocked->kind, 0};
+                        std::vector<BlockedCallRow>* rows, bool is_new) {
+  const bool same = !is_new && blocked && row_.samples != 0 && row_.kind == blocked->kind && row_.fd == blocked->fd &&
+                    row_.call == blocked->call && row_.futex == blocked->futex && row_.site == blocked->site &&
+                    row_.function == blocked->function && row_.holder == blocked->holder;
+  if (!same && row_.samples != 0) Finish(rows);
+  if (!blocked) {
+    cut_ = false;
+    return;
+  }
+  if (!same)
+    row_ = {ticks,
+            ticks,
+            tid,
+            0,
+            blocked->fd,
+            blocked->kind,
+            blocked->call,
+            blocked->futex,
+            blocked->site,
+            blocked->function,
+            blocked->holder,
+            !is_new && cut_ ? 1u : 0u};
+  cut_ = false;
   row_.last_ticks = ticks;
   ++row_.samples;
 }
 
-void BlockedTrack::Finish(std::vector<ThreadBlockedRow>* rows) {
+void BlockedTrack::Finish(std::vector<BlockedCallRow>* rows) {
+  cut_ = false;
   if (row_.samples != 0) rows->push_back(row_);
   row_ = {};
+}
+
+void BlockedTrack::Cut(std::vector<BlockedCallRow>* rows) {
+  const bool is_open = row_.samples != 0;
+  Finish(rows);
+  cut_ = is_open;
 }
 
 }  // namespace tbprof

@@ -26,6 +26,13 @@ namespace tbprof {
 struct Blocked {
   BlockedIn kind = BlockedIn::kOther;
   int32_t fd = -1;
+  uint16_t call = 0;   // number of the system call + 1; 0: none
+  uint64_t futex = 0;  // address; 0: none
+  // Of the thread, as the kernel reports them; 0: not known.
+  uint64_t stack_pointer = 0, program_counter = 0;
+  uint64_t site = 0;      // return address of the call in the code that made it; 0: not known
+  uint64_t function = 0;  // an address in the C library's function that was called; 0: not known
+  int32_t holder = 0;     // thread that holds the mutex, by its id in its own pid namespace; 0: not known
   bool operator==(const Blocked&) const = default;
 };
 
@@ -41,11 +48,16 @@ BlockedIn KindOfDescriptor(std::string_view link);
 
 class BlockedTrack {
  public:
-  void Take(const std::optional<Blocked>& blocked, int32_t tid, uint64_t ticks, std::vector<ThreadBlockedRow>* rows);
-  void Finish(std::vector<ThreadBlockedRow>* rows);
+  // `is_new`: the thread ran since the last sample, so that the call is another one.
+  void Take(const std::optional<Blocked>& blocked, int32_t tid, uint64_t ticks, std::vector<BlockedCallRow>* rows,
+            bool is_new = false);
+  void Finish(std::vector<BlockedCallRow>* rows);
+  // Like Finish; the next row goes on with the same call.
+  void Cut(std::vector<BlockedCallRow>* rows);
 
  private:
-  ThreadBlockedRow row_ = {};  // samples == 0: no open row
+  BlockedCallRow row_ = {};  // samples == 0: no open row
+  bool cut_ = false;         // the last row was cut
 };
 
 }  // namespace tbprof

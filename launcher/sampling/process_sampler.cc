@@ -44,16 +44,17 @@ constexpr uint32_t kMaxFailedLists = 50;
 
 }  // namespace
 
-ProcessSampler::ProcessSampler(const SampledProcess& process, ClockKind clock, const EmitFrame& emit)
+ProcessSampler::ProcessSampler(const SampledProcess& process, const SamplerOptions& options, const EmitFrame& emit)
     : process_(process),
       pidfd_(process.pidfd),
-      clock_(clock),
+      clock_(options.clock),
       emit_(emit),
       read_(ProcessMemory(process.pid)),
       ids_(process.pid, read_),
       resident_(process.pid),
       limits_(process.pid) {
   status_.process_serial = process.serial;
+  if (options.all_blocked) all_blocked_.emplace(process.pid);
 }
 
 bool ProcessSampler::FindRuntime(Time now) {
@@ -125,6 +126,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   ended_ = ended_ || HasEnded();
   if (ended_) return;
   if (now >= resident_.next()) TakeResident(now, /*whole=*/false);
+  if (all_blocked_) TakeAllBlocked(now);
   if (refused_) return;
   status_.interval_us = static_cast<uint32_t>(interval.count());
   if (!limits_read_) EmitLimits(/*whole=*/true);
@@ -205,7 +207,7 @@ bool ProcessSampler::Identify(const PythonReader::Thread& state, Thread* thread,
   if (!ids) return false;
   thread->tid = ids->inner;
   thread->outer_tid = ids->outer;
-  if (state.main) {
+  if (state.main && !all_blocked_) {
     thread->syscall.Reset(open(SyscallPath(process_.pid, ids->outer).c_str(), O_RDONLY | O_CLOEXEC));
   }
   if (threads_.size() <= kMaxOpenSchedules) {
@@ -226,6 +228,14 @@ void ProcessSampler::TakeUsage(const PythonReader::Thread& state, Thread* thread
 void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
   if (!thread->syscall.valid() || thread->second) return;
   thread->blocked.Take(ReadBlocked(process_.pid, thread->syscall.get()), thread->tid, ticks, &blocked_);
+}
+
+void ProcessSampler::TakeAllBlocked(Time now) {
+  const auto is_gil = [this](uint64_t futex) { return gil_ && gil_->IsFutexOf(futex); };
+  all_blocked_->Sample(now, ReadTicks(clock_), is_gil, &blocked_);
+  if (reader_ || (now < next_emit_ && blocked_.size() < kMaxPending)) return;
+  Emit();
+  next_emit_ = now + kEmitInterval;
 }
 
 // Nobody waits for the GIL of a thread that is alone.
@@ -358,12 +368,13 @@ void ProcessSampler::Emit() {
     CloseRun(&thread);
     thread.blocked.Finish(&blocked_);
   }
+  if (all_blocked_) all_blocked_->Cut(&blocked_);
   if (reader_) EmitPythonCodes(emit_, process_, runtime_.minor, reader_->TakeNewCodes());
   EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonCollecting, process_, std::exchange(collecting_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadUsage, process_, std::exchange(usage_, {}));
-  EmitRows<ThreadUsageFact>(emit_, FrameType::kThreadBlocked, process_, std::exchange(blocked_, {}));
+  EmitRows<ThreadUsageFact>(emit_, FrameType::kBlockedCalls, process_, std::exchange(blocked_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kGilHolders, process_, std::exchange(holders_, {}));
   EmitResident();
   if (limits_read_ && limits_.has_quota()) EmitLimits(/*whole=*/false);
@@ -399,6 +410,7 @@ void ProcessSampler::Forget() {
   ended_ = ended_ || HasEnded();
   if (!ended_) TakeResident(std::chrono::steady_clock::now(), /*whole=*/true);
   for (auto& [address, thread] : threads_) FinishUsage(&thread);
+  if (all_blocked_) all_blocked_->Finish(&blocked_);
   Emit();
   if (limits_read_) EmitLimits(/*whole=*/!ended_);
   limits_read_ = false;

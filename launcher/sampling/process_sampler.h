@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "launcher/sampling/blocked_in.h"
+#include "launcher/sampling/blocked_threads.h"
 #include "launcher/sampling/cpu_limits.h"
 #include "launcher/sampling/python_gil.h"
 #include "launcher/sampling/python_reader.h"
@@ -35,7 +36,7 @@ class ProcessSampler {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  ProcessSampler(const SampledProcess& process, ClockKind clock, const EmitFrame& emit);
+  ProcessSampler(const SampledProcess& process, const SamplerOptions& options, const EmitFrame& emit);
 
   // Takes one sample of each thread.
   void Sample(Time now, std::chrono::microseconds interval);
@@ -46,7 +47,7 @@ class ProcessSampler {
   bool ended() const { return ended_; }
   // The time from which on Sample has work to do.
   Time Due(Time now) const {
-    if (reader_) return now;
+    if (reader_ || all_blocked_) return now;
     return refused_ ? resident_.next() : std::min(next_lookup_, resident_.next());
   }
   const SampledProcess& process() const { return process_; }
@@ -84,6 +85,7 @@ class ProcessSampler {
   bool Identify(const PythonReader::Thread& state, Thread* thread, Time now);
   bool IsSecondState(const Thread& thread, uint32_t node) const;
   void TakeBlocked(Thread* thread, uint64_t ticks);
+  void TakeAllBlocked(Time now);
   void TakeHolder(uint64_t state, const Thread& thread, uint32_t node, uint64_t ticks);
   void TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now);
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
@@ -115,7 +117,8 @@ class ProcessSampler {
   std::vector<PythonReader::Frame> frames_;
   std::vector<PythonSample> pending_, collecting_;  // `collecting_`: samples of garbage collection
   std::vector<ThreadUsageRow> usage_;
-  std::vector<ThreadBlockedRow> blocked_;
+  std::vector<BlockedCallRow> blocked_;
+  std::optional<BlockedThreads> all_blocked_;  // of all threads; none: only of the main thread, if it runs Python
   std::vector<GilHolderRow> holders_;
   ResidentReader resident_;
   std::vector<ResidentRow> resident_rows_;

@@ -53,6 +53,13 @@ bool PythonGil::IsHeldBy(uint64_t thread_state) const {
   return gil != gils_.end() && gil->locked == 1;
 }
 
+// The GIL's conditions and mutexes follow the holder: 208 bytes in all with glibc.
+bool PythonGil::IsFutexOf(uint64_t futex) const {
+  constexpr uint64_t kGilBytes = 224;
+  return std::ranges::any_of(addresses_,
+                             [&](uint64_t address) { return futex >= address && futex - address < kGilBytes; });
+}
+
 bool PythonGil::IsStillHeldBy(uint64_t thread_state) const {
   const auto known = std::ranges::find(gils_, thread_state, &Gil::last_holder);
   if (known == gils_.end()) return false;

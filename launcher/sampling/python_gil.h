@@ -34,6 +34,8 @@ class PythonGil {
   bool IsCollecting(uint64_t interpreter, uint64_t thread_state) const;
   // Whether a GIL was locked by this thread at the last Read.
   bool IsHeldBy(uint64_t thread_state) const;
+  // Whether a thread that is blocked on this futex waits for a GIL.
+  bool IsFutexOf(uint64_t futex) const;
   // Whether it is locked by that thread now.
   bool IsStillHeldBy(uint64_t thread_state) const;
 

@@ -38,7 +38,7 @@ class PythonSet final : public SampledSet {
   void Begin() override { pthread_setname_np(pthread_self(), "tbprof-python"); }
   bool empty() const override { return processes_.empty(); }
   bool Add(const SampledProcess& process) override {
-    processes_.push_back(std::make_unique<ProcessSampler>(process, options_.clock, emit_));
+    processes_.push_back(std::make_unique<ProcessSampler>(process, options_, emit_));
     return true;
   }
   void Remove(uint32_t segment, uint32_t serial) override {

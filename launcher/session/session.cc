@@ -92,7 +92,7 @@ absl::Status Session::MakeSpool() {
   };
   cores_ = std::make_unique<CrashCores>(clock_, ticks_per_ns_, emit, &notes_);
   if (config_.sample_rate != 0) {
-    const SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate};
+    const SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate, .all_blocked = config_.attached};
     sampler_ = std::make_unique<StackSampler>(options, emit);
     native_sampler_ = std::make_unique<NativeSampler>(options, emit);
     if (!sampler_->started().ok()) return sampler_->started();
@@ -132,6 +132,7 @@ void Session::RecordStart(const ClockFact& first) {
   facts.rank = config_.rank;
   facts.scheduler = config_.scheduler;
   facts.only_command = config_.only_command;
+  facts.attached = config_.attached;
   facts.start_unix_ns = first.realtime_ns;
   facts.start_ticks = first.ticks;
   if (config_.record_arguments) {

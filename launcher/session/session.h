@@ -62,6 +62,9 @@ class Session {
   // Appends descriptors; if one of them is readable, call LookSoon before the next Handle.
   void AppendWatched(std::vector<pollfd>* fds) const;
   void LookSoon() { next_look_ns_ = 0; }
+  // Takes a process into the session, as if it had called at the rendezvous: `tbprof attach`.
+  void Introduce(Introduction introduction) { TakeIntroduction(std::move(introduction)); }
+  uint64_t nonce() const { return nonce_; }
   // Accepts hellos, registers new and ended processes, records clock pairs. Never waits.
   void Handle();
   // Milliseconds until Handle has to be called again.

@@ -34,6 +34,7 @@ struct SessionConfig : SessionOptions {
   bool armed_at_start = true;
   bool record_arguments = true;
   bool only_command = false;  // --follow=none
+  bool attached = false;      // `tbprof attach`
   int capture_signal = 0;     // handled in targets that leave it at its default; 0: none
   uint32_t gpu_options = 0;   // GpuOption
   TriggerKind trigger = TriggerKind::kNone;

@@ -38,6 +38,8 @@ class WindowFinder {
     if (facts_.ended) {
       timeline_.exit_code = facts_.end.exit_code;
       timeline_.exit_signal = facts_.end.exit_signal;
+      // The launcher has no status or usage of processes that it has not started.
+      if (session_.attached) return window_;
       timeline_.user_cpu_seconds = static_cast<double>(facts_.end.user_cpu_us) / 1e6;
       timeline_.system_cpu_seconds = static_cast<double>(facts_.end.system_cpu_us) / 1e6;
     }

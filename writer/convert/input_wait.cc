@@ -356,7 +356,7 @@ std::string InputWaitText(const InputWait& input) {
     case InputUnknown::kNoSteps:
       return "";
     case InputUnknown::kNotRecorded:
-      return "input wait unknown: waits were not recorded (--trace)";
+      return "input wait unknown: waits were not recorded (--trace, or `tbprof attach`)";
     case InputUnknown::kNotDrawn:
       return "input wait unknown: many waits are too short to be drawn";
     case InputUnknown::kInFunction:

@@ -2,20 +2,39 @@
 #include "writer/convert/thread_blocked.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "writer/convert/thread_rows.h"
 
 namespace tbprof {
 
-void BlockedLines::Take(const Frame& frame) {
-  if (frame.type != FrameType::kThreadBlocked) return;
-  ForEachThreadRow<ThreadBlockedRow>(
-      frame, &model_, &corrupt_, [this](uint32_t owner, const ThreadBlockedRow& row) { TakeRow(owner, row); },
-      [](const Identity&, const ThreadBlockedRow&) {});
+namespace {
+
+BlockedCallRow WithoutCall(const ThreadBlockedRow& row) {
+  BlockedCallRow with = {};
+  memcpy(&with, &row, sizeof(row));
+  with.call = 0;
+  return with;
 }
 
-void BlockedLines::TakeRow(uint32_t owner, const ThreadBlockedRow& row) {
+}  // namespace
+
+void BlockedLines::Take(const Frame& frame) {
+  if (frame.type != FrameType::kThreadBlocked && frame.type != FrameType::kBlockedCalls) return;
+  ThreadUsageFact fact = {};
+  frame.Read(&fact);
+  const Identity process{frame.segment, fact.process_serial};
+  const auto others = [](const Identity&, const auto&) {};
+  if (frame.type == FrameType::kThreadBlocked) {
+    const auto take = [&](uint32_t owner, const ThreadBlockedRow& row) { TakeRow(process, owner, WithoutCall(row)); };
+    return ForEachThreadRow<ThreadBlockedRow>(frame, &model_, &corrupt_, take, others);
+  }
+  const auto take = [&](uint32_t owner, const BlockedCallRow& row) { TakeRow(process, owner, row); };
+  ForEachThreadRow<BlockedCallRow>(frame, &model_, &corrupt_, take, others);
+}
+
+void BlockedLines::TakeRow(const Identity& process, uint32_t owner, const BlockedCallRow& row) {
   if (row.tid <= 0 || row.first_ticks == 0 || row.last_ticks < row.first_ticks || row.last_ticks >= kLatestTicks ||
       row.samples == 0 || static_cast<size_t>(row.kind) >= kBlockedKinds) {
     ++corrupt_;
@@ -32,8 +51,21 @@ void BlockedLines::TakeRow(uint32_t owner, const ThreadBlockedRow& row) {
                            ? 1
                            : static_cast<double>(last - first) / static_cast<double>(row.last_ticks - row.first_ticks);
   const auto samples = static_cast<uint32_t>(std::max(1.0, static_cast<double>(row.samples) * share));
-  runs_[thread].push_back(
-      {PsInWindow(facts_, timeline_, first), PsInWindow(facts_, timeline_, last), samples, row.fd, row.kind});
+  BlockedRun run;
+  run.first_ps = PsInWindow(facts_, timeline_, first);
+  run.last_ps = PsInWindow(facts_, timeline_, last);
+  run.samples = samples;
+  run.fd = row.fd;
+  run.kind = row.kind;
+  run.call = row.call;
+  run.futex = row.futex;
+  run.goes_on = row.goes_on != 0;
+  if (row.site != 0) run.site = modules_.NameOfCall(process, row.site);
+  if (row.function != 0) {
+    run.function = timeline_.strings.Intern(modules_.SymbolOfCall(process, row.function).function);
+  }
+  if (row.holder > 0) run.holder = model_.LineOfThread(owner, row.holder, row.first_ticks);
+  runs_[thread].push_back(run);
 }
 
 void BlockedLines::Finish() {

@@ -36,6 +36,7 @@
 #include "writer/convert/resident_memory.h"
 #include "writer/convert/sample_cpu.h"
 #include "writer/convert/sampled_heap.h"
+#include "writer/convert/sampled_waits.h"
 #include "writer/convert/session_facts.h"
 #include "writer/convert/step_amounts.h"
 #include "writer/convert/step_choice.h"
@@ -72,7 +73,8 @@ class Builder {
     if (absl::Status status = ReadFacts(pass_over); !status.ok()) return status;
     model_.AddProcesses(request_.rank, &ranks_);
     model_.AddThreads(&events_);
-    AddThreadStarts(facts_, window_, host_);
+    // Threads of a process that tbprof attached to had begun before.
+    if (!session_.attached) AddThreadStarts(facts_, window_, host_);
     AddUnrecordedCommand(facts_, window_, CommandName(), request_.warnings, host_, &timeline_);
     if (absl::Status status = ReadRecords(); !status.ok()) return status;
     annotations_->Finish();
@@ -94,6 +96,8 @@ class Builder {
     if ((families_ & kFamilyMalloc) != 0) heap_.AddCounters();
     conservation_.Finish({request_.window == 0, HasBlocks(), allocation_sites_.samples()}, &timeline_);
     AddSteps();
+    // Behind the steps, which need exact times.
+    if (session_.attached) timeline_.expected_bytes += AddSampledWaits(BytesLeft(), &types_, &timeline_);
     AddCpuDelayTrack(&timeline_);
     AddMemory();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);
@@ -151,6 +155,7 @@ class Builder {
     timeline_.counts_allocator = (families_ & kFamilyMalloc) != 0;
     constexpr uint32_t kFamiliesOfWaits = kFamilyLock | kFamilySleep | kFamilyIo | kFamilyProcess | kFamilyAnnotation;
     timeline_.waits_recorded = (families_ & kFamiliesOfWaits) == kFamiliesOfWaits;
+    timeline_.attached = session_.attached;
     facts_.only_command = session_.only_command;
     timeline_.command_line = CommandLine(session_.command);
   }
@@ -536,7 +541,7 @@ class Builder {
   PythonSamples python_{&window_, &facts_, &model_, &python_stacks_, &conservation_, &timeline_};
   NativeSamples native_{&window_, &facts_, &model_, &modules_, &conservation_, &timeline_};
   UsageLines usage_{&window_, &facts_, &model_, &timeline_};
-  BlockedLines blocked_{&window_, &facts_, &model_, &timeline_};
+  BlockedLines blocked_{&window_, &facts_, &model_, &modules_, &timeline_};
   GilHolders holders_{&window_, &facts_, &model_, &python_stacks_, &timeline_};
   ResidentLines resident_{&window_, &facts_, &model_, &timeline_};
   std::optional<AnnotationLines> annotations_;  // from the second pass on

@@ -66,8 +66,8 @@ std::string Counts(const Timeline& timeline) {
   }
   return StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
                 Plural(timeline.ThreadCount(), "thread", "threads"),
-                idle > 0 ? StrCat(" (", idle, " of them only ", idle == 1 ? "waits)" : "wait)") : "", ", ",
-                Plural(timeline.records, "record", "records"));
+                idle > 0 ? StrCat(" (", idle, " of them only ", idle == 1 ? "waits)" : "wait)") : "",
+                timeline.attached ? "" : StrCat(", ", Plural(timeline.records, "record", "records")));
 }
 
 Line MemoryLine(const std::string& text, size_t columns) {

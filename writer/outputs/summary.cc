@@ -67,7 +67,10 @@ std::string EndText(const Timeline& timeline) {
     return name != nullptr ? StrCat("killed by SIG", name) : StrCat("killed by signal ", timeline.exit_signal);
   }
   if (timeline.exit_code >= 0) return StrCat("exit status ", timeline.exit_code);
-  return "still running";
+  const bool ended = timeline.attached && std::ranges::all_of(timeline.processes, [&](const Process& process) {
+                       return process.end_ps < timeline.duration_ps;
+                     });
+  return ended ? "ended while it was sampled" : "still running";
 }
 
 // The slowest and the fastest rank. Ranks that wait for each other in each step have equal steps: then the time in
@@ -180,7 +183,7 @@ double CpuOfThreads(const Timeline& timeline) {
     const Thread& thread = timeline.threads[usage.thread];
     const Process& process = timeline.processes[thread.process];
     // The counts of a main thread go on after an exec: those of the program before are in its own.
-    const bool goes_on = thread.is_main && replaced.contains(process.pid);
+    const bool goes_on = timeline.attached || (thread.is_main && replaced.contains(process.pid));
     if (thread.is_main && process.replaced) replaced.insert(process.pid);
     AddSaturating(&sum_ps, usage.points.back().cpu_ps - (goes_on ? usage.points.front().cpu_ps : 0));
   }
@@ -191,7 +194,9 @@ bool IsFarMore(double of_threads, double of_command) { return of_threads > 1.2 *
 Section HeadlineSection(const Timeline& timeline, size_t columns) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
-  text += timeline.totals_ps > 0
+  text += timeline.attached ? StrCat(HumanTime(timeline.duration_ps), " sampled, ",
+                                     HumanSeconds(CpuOfThreads(timeline)), " of CPU by all threads")
+          : timeline.totals_ps > 0
               ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
               : StrCat(HumanTime(timeline.duration_ps), " wall");
   if (timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0) {
@@ -207,9 +212,9 @@ Section HeadlineSection(const Timeline& timeline, size_t columns) {
   if (!timeline.complete) text += "; recovered from the spool";
   out.push_back({text, Style::kHeading});
   AddRanks(timeline, &out);
-  text =
-      StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
-             Plural(timeline.ThreadCount(), "thread", "threads"), ", ", Plural(timeline.records, "record", "records"));
+  text = StrCat(OfRank(timeline, "rank ", ": "), Plural(timeline.ProcessCount(), "process", "processes"), ", ",
+                Plural(timeline.ThreadCount(), "thread", "threads"),
+                timeline.attached ? "" : StrCat(", ", Plural(timeline.records, "record", "records")));
   const std::string steps = StepsText(timeline);
   // A narrow line would cut the steps, which come last.
   const bool fits = Utf8Columns(text) + 2 + Utf8Columns(steps) <= columns;

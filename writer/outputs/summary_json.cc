@@ -331,6 +331,7 @@ void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) 
   (*out)["command"] = {
       {"line", ValidUtf8(timeline.command_line)},
       {"running", !ended},
+      {"attached", timeline.attached},
       {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
       {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};
   (*out)["host"] = ValidUtf8(timeline.host);

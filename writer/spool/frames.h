@@ -73,10 +73,11 @@ enum class FrameType : uint16_t {
   kPythonCollecting = 33,  // PythonSamplesFact, PythonSample[]: samples in which the thread collected garbage
   kCallCounts = 34,        // CallCountsFact; the latest of each thread counts
   kNotKept = 35,           // NotKeptFact, NotKeptRow[]: kinds of the records in all GapFacts so far
-  kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]
+  kThreadBlocked = 36,     // ThreadUsageFact, ThreadBlockedRow[]: of older spools
   kGpuHeld = 37,           // GpuHeldFact: what CUPTI held when a process ended
   kGilHolders = 38,        // ThreadUsageFact, GilHolderRow[]
   kResidentMemory = 39,    // ThreadUsageFact, ResidentRow[]
+  kBlockedCalls = 40,      // ThreadUsageFact, BlockedCallRow[]
 };
 
 enum FrameFlag : uint16_t {

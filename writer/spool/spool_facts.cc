@@ -290,7 +290,8 @@ class FactReader {
   // Frames that the second pass reads.
   static bool IsOfThreadLines(const Frame& frame) {
     return frame.type == FrameType::kThreadUsage || frame.type == FrameType::kThreadBlocked ||
-           frame.type == FrameType::kGilHolders || frame.type == FrameType::kResidentMemory;
+           frame.type == FrameType::kBlockedCalls || frame.type == FrameType::kGilHolders ||
+           frame.type == FrameType::kResidentMemory;
   }
 
   bool TakeCounts(const Frame& frame) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Payloads of the spool's frames kThreadUsage, kThreadBlocked, kGilHolders, kResidentMemory and
+// Payloads of the spool's frames kThreadUsage, kThreadBlocked, kBlockedCalls, kGilHolders, kResidentMemory and
 // kCpuLimits.
 //
 // Process: the launcher writes, the converter reads and does not trust the values.
@@ -41,10 +41,11 @@ enum class BlockedIn : uint16_t {
   kChild = 8,
   kSleep = 9,
   kFileLock = 10,  // a lock that another process may hold
+  kGil = 11,       // Python's global interpreter lock
 };
-inline constexpr size_t kBlockedKinds = 11;
+inline constexpr size_t kBlockedKinds = 12;
 
-// Consecutive samples of a thread that was blocked in the same way.
+// Consecutive samples of a thread that was blocked in the same way: of older spools.
 struct ThreadBlockedRow {
   uint64_t first_ticks;
   uint64_t last_ticks;
@@ -55,6 +56,22 @@ struct ThreadBlockedRow {
   uint16_t reserved;
 };
 static_assert(sizeof(ThreadBlockedRow) == 32);
+// The same, with the call. It begins with the fields of ThreadBlockedRow.
+struct BlockedCallRow {
+  uint64_t first_ticks;
+  uint64_t last_ticks;
+  int32_t tid;
+  uint32_t samples;
+  int32_t fd;
+  BlockedIn kind;
+  uint16_t call;      // number of the system call + 1; 0: none
+  uint64_t futex;     // its address; 0: none
+  uint64_t site;      // return address of the call in the code that made it; 0: not known
+  uint64_t function;  // an address in the C library's function that was called; 0: not known
+  int32_t holder;     // tid of the thread that holds the mutex; 0: not known
+  uint32_t goes_on;   // 1: with the call of the row before
+};
+static_assert(sizeof(BlockedCallRow) == 64);
 // The thread that held the GIL when a sample of it was taken.
 struct GilHolderRow {
   uint64_t ticks;

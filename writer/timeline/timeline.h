@@ -511,6 +511,7 @@ struct Timeline {
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines
   uint64_t expected_bytes = 0;        // bytes that the events are expected to take in the xplane file
   bool waits_recorded = true;         // whether locks, sleeps, input and output calls and ranges are recorded
+  bool attached = false;              // the processes ran before, and were only sampled (`tbprof attach`)
   int64_t shortest_shown_ps = 0;      // threshold that the budget forced; 0 = everything is shown
   int64_t all_shown_from_ps = 0;      // if longer: of events with a length between the two, an even part is shown
   int64_t shortest_gpu_shown_ps = 0;  // the same for device events, which are cut last

@@ -34,6 +34,12 @@ struct BlockedRun {
   uint32_t samples = 0;
   int32_t fd = -1;  // descriptor of the call, if it has one
   BlockedIn kind = BlockedIn::kOther;
+  uint16_t call = 0;     // number of the system call + 1; 0: not known
+  uint64_t futex = 0;    // its address; 0: none
+  bool goes_on = false;  // with the call of the run before
+  // The C library's function that waits, and the code that called it, as Event::call_site; empty: not known.
+  StringId function = 0, site = 0;
+  uint32_t holder = UINT32_MAX;  // the thread that holds the mutex: index into Timeline::threads; UINT32_MAX: not known
 };
 
 struct ThreadBlocked {

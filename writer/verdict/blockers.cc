@@ -33,6 +33,8 @@ constexpr int64_t kLeastBetweenPs = 20'000'000'000;
 // share of the time, that one is the more likely blocker. Of threads other than the main one it is not known what they
 // read.
 constexpr double kMostlyReads = 0.5, kComputes = 0.5;
+// Least share of the samples of a wait that show who holds the lock, and that it is the same thread.
+constexpr double kLeastHeld = 0.3;
 constexpr size_t kMostCandidates = 512;
 constexpr size_t kMostRows = 4;
 
@@ -320,6 +322,30 @@ std::vector<uint32_t> ThreadsToJudge(const Timeline& timeline, uint32_t thread, 
   return threads;
 }
 
+// The thread that samples of the waits show as the holder of the lock, and the share of those samples.
+struct LockHolder {
+  uint32_t thread = 0;
+  double share = 0;
+};
+LockHolder FindLockHolder(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& waits) {
+  LockHolder holder;
+  const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
+  if (blocked == nullptr) return holder;
+  std::map<uint32_t, uint64_t> samples;
+  uint64_t all = 0;
+  size_t at = 0;
+  for (const BlockedRun& run : blocked->runs) {
+    bool within = false;
+    ForCommon(waits, &at, run.first_ps, run.last_ps + 1, [&](int64_t, int64_t) { within = true; });
+    if (!within) continue;
+    all += run.samples;
+    if (run.holder < timeline.threads.size() && run.holder != thread) samples[run.holder] += run.samples;
+  }
+  const auto most = std::ranges::max_element(samples, {}, [](const auto& entry) { return entry.second; });
+  if (most == samples.end() || all == 0) return holder;
+  return {most->first, static_cast<double>(most->second) / static_cast<double>(all)};
+}
+
 }  // namespace
 
 bool IsWithin(const Timeline& timeline, uint32_t process, uint32_t ancestor) {
@@ -338,6 +364,16 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
   const std::vector<TimeSpan> spans = SpansOf(waits);
   if (spans.empty()) return blocker;
   const uint32_t process = timeline.threads[thread].process;
+  if (const LockHolder holder = FindLockHolder(timeline, thread, spans);
+      holder.share >= kLeastHeld && scope != BlockerScope::kDescendants) {
+    Candidate candidate = Judge(timeline, tags, classes, natives, holder.thread, waits, spans, scope);
+    if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
+    if (!candidate.rows.empty()) {
+      blocker = BlockerOf(holder.thread, false, candidate);
+      blocker.holds_lock = holder.share;
+      return blocker;
+    }
+  }
   double best = 0, most_work = kComputes;
   bool mostly_reads = false;
   Blocker computes;  // the busiest of the other processes
@@ -384,6 +420,10 @@ std::string FactOfBlocker(const Blocker& blocker) {
     return absl::StrFormat("%s the GIL in %s of the samples that show who does",
                            more > 0 ? StrCat("these ", blocker.alike, " threads hold") : "that thread holds",
                            HumanPercent(blocker.busy));
+  }
+  if (blocker.holds_lock > 0) {
+    return absl::StrFormat("that thread holds the lock in %s of the samples of the wait",
+                           HumanPercent(blocker.holds_lock));
   }
   if (blocker.together && more > 0) {
     return absl::StrFormat("these %d %s work for %s of the wait", blocker.alike,

@@ -354,10 +354,12 @@ class Chooser {
              !IsTag(row, {PythonTag::kThread, PythonTag::kWorkers, PythonTag::kQueuePut});
     };
     if (ShareOf(Sum(waits)) < kLeastShare) return;
-    if (others == 0 && !BlockerOf(waits, BlockerScope::kThreads).found) return;
+    // Who waits in pthread_mutex_lock waits for a contended lock, whoever has it.
+    const std::vector<WaitSlice> all = WaitsOf(waits);
+    if (others == 0 && !AreOwned(in_.classes, all) && !BlockerOf(waits, BlockerScope::kThreads).found) return;
     convoy_threads_ = others == 0 ? 0 : others + 1;
     // A library's condition for which nobody else waits: its threads work for this one.
-    const bool for_work = others == 0 && !AreForLocks(in_.classes, WaitsOf(waits));
+    const bool for_work = others == 0 && !AreForLocks(in_.classes, all);
     Add(for_work ? Cause::kWorkers : Cause::kLockConvoy, StepPart::kLocks, waits);
   }
 

@@ -270,7 +270,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
 
   // Without recorded waits, a sample that is blocked on a lock may be blocked on a lock of the program itself.
   const BlockedSamples samples =
-      timeline.waits_recorded ? BlockedSamplesIn(timeline, thread, time.gaps()) : BlockedSamples();
+      timeline.waits_recorded || timeline.attached ? BlockedSamplesIn(timeline, thread, time.gaps()) : BlockedSamples();
   RunningRows into(natives, thread, time, account);
   SplitOffCpu(tags, rows, samples, starved, blocked, usage, &into, account);
   const double scale = on_sampled > 0 ? static_cast<double>(on) / static_cast<double>(on_sampled) : 0;

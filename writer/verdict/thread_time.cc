@@ -71,6 +71,7 @@ WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
     case BlockedIn::kChild:
     case BlockedIn::kSleep:
     case BlockedIn::kFileLock:
+    case BlockedIn::kGil:
       break;
   }
   return call;

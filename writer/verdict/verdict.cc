@@ -97,7 +97,11 @@ Verdict MakeVerdict(const Timeline& timeline) {
   if (std::string covered = CoveredPart(timeline, span, verdict.total_ps); !covered.empty()) {
     verdict.limits.push_back(std::move(covered));
   }
-  if (!timeline.waits_recorded) verdict.limits.push_back("waits: not recorded (--trace)");
+  if (timeline.attached) {
+    verdict.limits.push_back("waits and steps: by samples alone; `tbprof run` records each");
+  } else if (!timeline.waits_recorded) {
+    verdict.limits.push_back("waits: not recorded (--trace)");
+  }
   const uint32_t process = timeline.threads[span.thread].process;
   const GpuTime gpu(timeline, process, span.spans);
   WaitClasses classes(timeline);

@@ -91,6 +91,8 @@ StepPart PartOfBlockedKind(BlockedIn kind) {
       return StepPart::kSleep;
     case BlockedIn::kFileLock:
       return StepPart::kLocks;
+    case BlockedIn::kGil:
+      return StepPart::kGil;
     // pthread locks are recorded, so this lock belongs to native code with threads of its own.
     case BlockedIn::kFutex:
       return StepPart::kOperations;

@@ -110,6 +110,10 @@ std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& cl
   return types;
 }
 
+bool AreOwned(const WaitClasses& classes, const std::vector<WaitSlice>& waits) {
+  return std::ranges::all_of(waits, [&](const WaitSlice& wait) { return classes.IsOwned(wait.type); });
+}
+
 bool AreForLocks(const WaitClasses& classes, const std::vector<WaitSlice>& waits) {
   int64_t all = 0, for_locks = 0;
   for (const WaitSlice& wait : waits) {

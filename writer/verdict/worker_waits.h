@@ -43,6 +43,9 @@ size_t OthersThatWaitFor(const Timeline& timeline, const WaitClasses& classes, u
 std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                                  const std::vector<WaitSlice>& waits);
 
+// Whether all of the waits are for locks that one thread holds at a time.
+bool AreOwned(const WaitClasses& classes, const std::vector<WaitSlice>& waits);
+
 // Whether most of the time of the waits is for locks that other threads hold.
 bool AreForLocks(const WaitClasses& classes, const std::vector<WaitSlice>& waits);
 

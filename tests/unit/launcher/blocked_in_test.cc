@@ -9,8 +9,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -23,18 +26,64 @@ std::string Line(int64_t number, const char* first = "0x0") {
   return std::to_string(number) + " " + first + " 0x1 0x2 0x3 0x4 0x5 0x7ffe 0x7f12\n";
 }
 
+// Kind and descriptor.
+std::pair<BlockedIn, int32_t> KindAndDescriptor(const std::string& text) {
+  const std::optional<Blocked> blocked = ParseSyscall(text);
+  EXPECT_TRUE(blocked.has_value()) << text;
+  return blocked ? std::pair(blocked->kind, blocked->fd) : std::pair(BlockedIn::kOther, -2);
+}
+
 TEST(BlockedIn, Text_HasTheCallsKind) {
   EXPECT_FALSE(ParseSyscall("running\n"));
   EXPECT_FALSE(ParseSyscall(""));
-  EXPECT_EQ(ParseSyscall("-1 0x7ffe 0x7f12\n"), (Blocked{BlockedIn::kPageFault, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_fsync, "0x5")), (Blocked{BlockedIn::kFile, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_preadv, "0x2a")), (Blocked{BlockedIn::kOther, 42}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_futex, "0x7f00")), (Blocked{BlockedIn::kFutex, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_wait4)), (Blocked{BlockedIn::kChild, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_clock_nanosleep)), (Blocked{BlockedIn::kSleep, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_recvmsg, "0x3")), (Blocked{BlockedIn::kSocket, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_flock, "0x3")), (Blocked{BlockedIn::kFileLock, -1}));
-  EXPECT_EQ(ParseSyscall(Line(SYS_ioctl, "0x3")), Blocked{});
+  EXPECT_EQ(KindAndDescriptor("-1 0x7ffe 0x7f12\n"), std::pair(BlockedIn::kPageFault, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_fsync, "0x5")), std::pair(BlockedIn::kFile, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_preadv, "0x2a")), std::pair(BlockedIn::kOther, 42));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_futex, "0x7f00")), std::pair(BlockedIn::kFutex, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_wait4)), std::pair(BlockedIn::kChild, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_clock_nanosleep)), std::pair(BlockedIn::kSleep, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_recvmsg, "0x3")), std::pair(BlockedIn::kSocket, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_flock, "0x3")), std::pair(BlockedIn::kFileLock, -1));
+  EXPECT_EQ(KindAndDescriptor(Line(SYS_ioctl, "0x3")), std::pair(BlockedIn::kOther, -1));
+}
+
+TEST(BlockedIn, WaitForNoDescriptor_IsASleep) {
+  EXPECT_EQ(ParseSyscall(Line(SYS_pselect6, "0x0"))->kind, BlockedIn::kSleep);
+  EXPECT_EQ(ParseSyscall(Line(SYS_pselect6, "0x4"))->kind, BlockedIn::kPoll);
+  EXPECT_EQ(ParseSyscall(Line(SYS_poll, "0x7ffe"))->kind, BlockedIn::kPoll);
+  EXPECT_EQ(ParseSyscall(std::to_string(SYS_poll) + " 0x0 0x0 0x64 0x0 0x0 0x0 0x7ffe 0x7f12\n")->kind,
+            BlockedIn::kSleep);
+}
+
+TEST(BlockedIn, CutRows_SayWhetherTheyGoOn) {
+  BlockedTrack track;
+  std::vector<BlockedCallRow> rows;
+  const Blocked file = {BlockedIn::kFile, 3};
+  track.Take(file, 7, 10, &rows);
+  track.Cut(&rows);
+  track.Take(file, 7, 20, &rows);
+  track.Take(file, 7, 30, &rows, /*is_new=*/true);
+  track.Cut(&rows);
+  track.Take(std::nullopt, 7, 40, &rows);
+  track.Take(file, 7, 50, &rows);
+  track.Finish(&rows);
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].goes_on, 0u);
+  EXPECT_EQ(rows[1].goes_on, 1u);
+  EXPECT_EQ(rows[2].goes_on, 0u) << "another call";
+  EXPECT_EQ(rows[3].goes_on, 0u) << "it ran in between";
+}
+
+TEST(BlockedIn, Text_HasTheCallItsFutexAndTwoRegisters) {
+  const Blocked blocked = ParseSyscall(Line(SYS_futex, "0x7f00")).value();
+  EXPECT_EQ(blocked.call, SYS_futex + 1);
+  EXPECT_EQ(blocked.futex, 0x7f00u);
+  EXPECT_EQ(blocked.stack_pointer, 0x7ffeu);
+  EXPECT_EQ(blocked.program_counter, 0x7f12u);
+  const Blocked fault = ParseSyscall("-1 0x7ffe 0x7f12\n").value();
+  EXPECT_EQ(fault.call, 0);
+  EXPECT_EQ(fault.program_counter, 0x7f12u);
+  EXPECT_EQ(ParseSyscall("12")->stack_pointer, 0u) << "cut off";
 }
 
 TEST(BlockedIn, Link_HasTheDescriptorsKind) {
@@ -66,7 +115,10 @@ void ExpectKindOfRead(const int (&ends)[2], BlockedIn kind) {
     EXPECT_EQ(read(ends[0], &byte, 1), 1);
   });
   while (tid == 0) std::this_thread::yield();
-  EXPECT_EQ(BlockedOf(tid), (Blocked{kind, ends[0]}));
+  const Blocked blocked = BlockedOf(tid);
+  EXPECT_EQ(blocked.kind, kind);
+  EXPECT_EQ(blocked.fd, ends[0]);
+  EXPECT_EQ(blocked.call, SYS_read + 1);
   EXPECT_EQ(write(ends[1], "x", 1), 1);
   reader.join();
   close(ends[0]);
@@ -87,7 +139,7 @@ TEST(BlockedIn, ReaderOfASocket_IsFoundInIt) {
 
 TEST(BlockedIn, SamplesInTheSameState_AreOneRow) {
   BlockedTrack track;
-  std::vector<ThreadBlockedRow> rows;
+  std::vector<BlockedCallRow> rows;
   const Blocked file = {BlockedIn::kFile, 3}, other = {BlockedIn::kFile, 4};
   track.Take(file, 7, 10, &rows);
   track.Take(file, 7, 20, &rows);

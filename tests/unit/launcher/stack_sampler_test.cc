@@ -48,8 +48,8 @@ class Spool {
         case FrameType::kThreadUsage:
           TakeUsage(bytes, size);
           break;
-        case FrameType::kThreadBlocked:
-          EXPECT_EQ((size - sizeof(ThreadUsageFact)) % sizeof(ThreadBlockedRow), 0u);
+        case FrameType::kBlockedCalls:
+          EXPECT_EQ((size - sizeof(ThreadUsageFact)) % sizeof(BlockedCallRow), 0u);
           break;
         case FrameType::kGilHolders:
           TakeHolders(bytes, size);

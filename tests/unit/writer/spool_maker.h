@@ -447,6 +447,9 @@ class SpoolMaker {
   SpoolMaker& PythonCollecting(uint32_t segment, uint32_t process, const std::vector<PythonSample>& samples) {
     return PythonRows<PythonSamplesFact>(FrameType::kPythonCollecting, segment, process, samples);
   }
+  SpoolMaker& BlockedCalls(uint32_t segment, uint32_t process, const std::vector<BlockedCallRow>& rows) {
+    return PythonRows<ThreadUsageFact>(FrameType::kBlockedCalls, segment, process, rows);
+  }
   SpoolMaker& ThreadBlocked(uint32_t segment, uint32_t process, const std::vector<ThreadBlockedRow>& rows) {
     return PythonRows<ThreadUsageFact>(FrameType::kThreadBlocked, segment, process, rows);
   }

@@ -98,6 +98,30 @@ TEST(ThreadBlocked, Rows_AreCutToTheWindowAndInOrder) {
   EXPECT_EQ(timeline.corrupt_records, 3u);
 }
 
+TEST(BlockedCalls, Rows_HaveTheirCall) {
+  SpoolMaker spool = Program();
+  BlockedCallRow row = {};
+  row.first_ticks = 100 * kMs;
+  row.last_ticks = 200 * kMs;
+  row.tid = 100;
+  row.samples = 11;
+  row.fd = -1;
+  row.kind = BlockedIn::kFutex;
+  row.call = 203;
+  row.futex = 0x7f00;
+  row.holder = 100;
+  row.goes_on = 1;
+  spool.BlockedCalls(1, 1, {row});
+  const Timeline timeline = BuildGood(spool.End(1000 * kMs));
+  EXPECT_THAT(BlockedOf(timeline), ElementsAre("99+100: 6 11 -1"));
+  const BlockedRun& run = timeline.blocked.at(0).runs.at(0);
+  EXPECT_EQ(run.call, 203);
+  EXPECT_EQ(run.futex, 0x7f00u);
+  EXPECT_EQ(run.holder, timeline.blocked[0].thread);
+  EXPECT_TRUE(run.goes_on);
+  EXPECT_EQ(run.site, 0u);
+}
+
 TEST(ThreadUsage, RowsBeyondTheWindow_EndAtItsBorders) {
   SpoolMaker spool = Program();
   spool.Window(1, WindowEvent::kOpened, 200 * kMs).Window(1, WindowEvent::kClosed, 400 * kMs);

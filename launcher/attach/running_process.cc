@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/attach/running_process.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "launcher/base/deadline.h"
+#include "launcher/base/text.h"
+#include "launcher/sampling/read_denial.h"
+#include "launcher/sampling/target_memory.h"
+#include "launcher/sampling/thread_ids.h"
+#include "wire/ranks.h"
+#include "wire/rendezvous.h"
+#include "writer/base/scoped.h"
+#include "writer/base/text.h"
+#include "writer/base/utf8.h"
+
+namespace tbprof {
+namespace {
+
+constexpr size_t kMostTasks = 4096;
+
+std::string PathOf(pid_t pid, std::string_view name) { return StrCat("/proc/", pid, "/", name); }
+
+struct StatFields {
+  char state = '\0';
+  pid_t parent = 0;
+  uint64_t start_ticks = 0;
+};
+
+// The name in parentheses may contain anything; the fields follow the last one.
+bool ReadStat(pid_t pid, StatFields* fields) {
+  const std::string stat = ReadText(PathOf(pid, "stat"));
+  const size_t end = stat.rfind(')');
+  if (end == std::string::npos) return false;
+  const std::vector<std::string_view> words = Split(std::string_view(stat).substr(end + 1), ' ');
+  constexpr size_t kState = 1, kParent = 2, kStart = 20;
+  if (words.size() <= kStart || words[kState].empty()) return false;
+  fields->state = words[kState][0];
+  fields->parent = static_cast<pid_t>(strtol(words[kParent].data(), nullptr, 10));
+  fields->start_ticks = strtoull(words[kStart].data(), nullptr, 10);
+  return true;
+}
+
+// The strings of a file in which each ends in a NUL byte.
+std::vector<std::string> Strings(const std::string& text) {
+  std::vector<std::string> strings;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\0', at), text.size());
+    strings.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return strings;
+}
+
+std::string LinkOf(const std::string& path) {
+  char target[PATH_MAX];
+  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
+  return length <= 0 ? "" : std::string(target, static_cast<size_t>(length));
+}
+
+std::vector<std::string> RankVariablesOf(pid_t pid) {
+  std::vector<std::string> found;
+  const std::vector<std::string> environment = Strings(ReadText(PathOf(pid, "environ")));
+  for (const char* name : kRankVariables) {
+    const std::string start = StrCat(name, "=");
+    const auto entry =
+        std::ranges::find_if(environment, [&](const std::string& candidate) { return candidate.starts_with(start); });
+    if (entry != environment.end()) found.push_back(*entry);
+  }
+  return found;
+}
+
+// The children that the kernel lists for one thread; false: this kernel has no such list.
+bool AddChildrenOfThread(pid_t pid, pid_t tid, std::vector<pid_t>* children) {
+  const std::string path = StrCat("/proc/", pid, "/task/", tid, "/children");
+  const std::string text = ReadText(path);
+  if (text.empty()) return access(path.c_str(), F_OK) == 0 || access(PathOf(pid, "stat").c_str(), F_OK) != 0;
+  for (const std::string_view word : Split(text, ' ')) {
+    pid_t child = 0;
+    std::from_chars(word.data(), word.data() + word.size(), child);
+    if (child > 0) children->push_back(child);
+  }
+  return true;
+}
+
+void AddChildrenByParent(pid_t pid, std::vector<pid_t>* children) {
+  const ScopedDirectory listing(opendir("/proc"));
+  if (listing == nullptr) return;
+  while (const dirent* entry = readdir(listing.get())) {
+    const auto child = static_cast<pid_t>(atoi(entry->d_name));
+    StatFields fields;
+    if (child > 0 && ReadStat(child, &fields) && fields.parent == pid) children->push_back(child);
+  }
+}
+
+bool HasEnded(char state) { return state == 'Z' || state == 'X' || state == 'x'; }
+
+}  // namespace
+
+absl::StatusOr<RunningProcess> ReadRunningProcess(pid_t pid) {
+  StatFields fields;
+  if (pid <= 0 || !ReadStat(pid, &fields)) return InvalidArgument(StrCat("there is no process ", pid));
+  if (HasEnded(fields.state)) return InvalidArgument(StrCat("process ", pid, " has ended"));
+  RunningProcess process;
+  process.pid = pid;
+  process.parent = fields.parent;
+  process.start_ticks = fields.start_ticks;
+  bool nested = false;
+  process.inner_pid = InnermostId(PathOf(pid, "status"), &nested);
+  if (process.inner_pid <= 0) process.inner_pid = pid;
+  // The files of a process that allows no debugger belong to root; so does the status's directory then.
+  const std::string status = ReadText(PathOf(pid, "status"));
+  unsigned users[2] = {};
+  const size_t line = status.find("\nUid:");
+  if (line != std::string::npos && sscanf(status.c_str() + line, "\nUid: %u %u", &users[0], &users[1]) == 2) {
+    process.user = users[1];
+  }
+  process.executable = LinkOf(PathOf(pid, "exe"));
+  process.arguments = Strings(ReadText(PathOf(pid, "cmdline")));
+  process.rank_variables = RankVariablesOf(pid);
+  return process;
+}
+
+bool IsStill(const RunningProcess& process) {
+  StatFields fields;
+  return ReadStat(process.pid, &fields) && !HasEnded(fields.state) && fields.start_ticks == process.start_ticks &&
+         LinkOf(PathOf(process.pid, "exe")) == process.executable;
+}
+
+std::vector<pid_t> ChildrenOf(pid_t pid) {
+  std::vector<pid_t> children;
+  for (const pid_t tid : ThreadsOf(pid, kMostTasks)) {
+    if (AddChildrenOfThread(pid, tid, &children)) continue;
+    children.clear();
+    AddChildrenByParent(pid, &children);
+    break;
+  }
+  std::ranges::sort(children);
+  return children;
+}
+
+std::vector<pid_t> ThreadsOf(pid_t pid, size_t most) {
+  std::vector<pid_t> threads;
+  const ScopedDirectory listing(opendir(PathOf(pid, "task").c_str()));
+  if (listing == nullptr) return threads;
+  while (const dirent* entry = readdir(listing.get())) {
+    const auto tid = static_cast<pid_t>(atoi(entry->d_name));
+    if (tid > 0 && threads.size() < most) threads.push_back(tid);
+  }
+  std::ranges::sort(threads);
+  return threads;
+}
+
+bool HasTbprofLibrary(pid_t pid) {
+  int error = 0;
+  return ReadProcFile(PathOf(pid, "maps"), &error).find(StrCat("/", kPreloadFileName)) != std::string::npos;
+}
+
+absl::Status CheckMemoryAccess(const RunningProcess& process) {
+  int error = 0;
+  const std::string maps = ReadProcFile(PathOf(process.pid, "maps"), &error);
+  uint64_t address = 0;
+  if (error == 0 && maps.empty()) {
+    return InvalidArgument(StrCat("process ", process.pid, " has no memory of its own: a thread of the kernel"));
+  }
+  for (size_t at = 0; at < maps.size(); at = std::min(maps.find('\n', at), maps.size() - 1) + 1) {
+    uint64_t from = 0, to = 0;
+    char readable = '-';
+    if (sscanf(maps.c_str() + at, "%lx-%lx %c", &from, &to, &readable) == 3 && readable == 'r') {
+      address = from;
+      break;
+    }
+  }
+  if (error == 0) {
+    char byte = 0;
+    const iovec range = MemoryRange(address, sizeof(byte));
+    const int64_t got = ProcessMemory(process.pid)(&byte, {&range, 1});
+    if (got > 0 || !IsReadDenied(static_cast<int>(-got))) return absl::OkStatus();
+    error = static_cast<int>(-got);
+  }
+  if (error == ENOENT || error == ESRCH) return InvalidArgument(StrCat("process ", process.pid, " has ended"));
+  const Denial denial = ExplainDenial(LookUpDenial(process.pid, error));
+  return absl::PermissionDeniedError(
+      StrCat("process ", process.pid, " cannot be read: ", denial.cause, "; ", denial.remedy));
+}
+
+}  // namespace tbprof

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/blocked_threads.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "launcher/sampling/thread_ids.h"
+#include "writer/base/text.h"
+#include "writer/base/text_match.h"
+
+namespace tbprof {
+namespace {
+
+constexpr std::chrono::milliseconds kListingInterval(100);
+// The C library's frames above a system call, and the first one of its caller.
+constexpr int kMaxFrames = 12;
+constexpr size_t kStackBytes = 4096;
+constexpr uint64_t kPageBytes = 4096;
+
+bool IsLibc(std::string_view path) {
+  return StartsWithAny(BaseName(path), {"libc.so", "libc-2", "libpthread", "ld-linux", "linux-vdso"});
+}
+
+}  // namespace
+
+void BlockedThreads::ListThreads(Time now, std::vector<BlockedCallRow>* rows) {
+  if (now < next_listing_) return;
+  next_listing_ = now + kListingInterval;
+  for (auto& [tid, thread] : threads_) thread.seen = false;
+  const ScopedDirectory listing(opendir(StrCat("/proc/", pid_, "/task").c_str()));
+  if (listing == nullptr) return;
+  while (const dirent* entry = readdir(listing.get())) {
+    const int32_t tid = atoi(entry->d_name);
+    if (tid <= 0) continue;
+    const auto known = threads_.find(tid);
+    if (known != threads_.end()) {
+      known->second.seen = true;
+      continue;
+    }
+    if (threads_.size() >= kMaxThreads) continue;
+    Thread& thread = threads_[tid];
+    bool nested = false;
+    const int32_t inner = InnermostId(StrCat("/proc/", pid_, "/task/", tid, "/status"), &nested);
+    thread.inner = inner > 0 ? inner : tid;
+    thread.schedstat.Reset(open(SchedulePath(pid_, tid).c_str(), O_RDONLY | O_CLOEXEC));
+    thread.syscall.Reset(open(SyscallPath(pid_, tid).c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  for (auto at = threads_.begin(); at != threads_.end();) {
+    if (at->second.seen) {
+      ++at;
+      continue;
+    }
+    at->second.track.Finish(rows);
+    at = threads_.erase(at);
+  }
+}
+
+bool BlockedThreads::IsInLibc(uint64_t address) const {
+  const Module* const module = modules_.map().Find(address);
+  return module != nullptr && IsLibc(module->path);
+}
+
+BlockedThreads::Call BlockedThreads::CallOf(const Blocked& blocked, Time now) {
+  if (blocked.stack_pointer == 0) return {};
+  // Ends at a page's border: what follows may be no memory.
+  const uint64_t end = (blocked.stack_pointer + kStackBytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+  stack_.resize(end - blocked.stack_pointer);
+  const iovec range = MemoryRange(blocked.stack_pointer, stack_.size());
+  const int64_t got = read_(stack_.data(), {&range, 1});
+  if (got <= 0) return {};
+  if (modules_.map().Find(blocked.program_counter) == nullptr && !modules_.ReadForUnknown(now)) return {};
+  // Only these two registers are known of a thread that is blocked.
+  constexpr int kStackPointer = 6, kProgramCounter = 7, kRegisters = 8;
+  StackSnapshot snapshot;
+  snapshot.registers[kStackPointer] = blocked.stack_pointer;
+  snapshot.registers[kProgramCounter] = blocked.program_counter;
+  snapshot.register_count = kRegisters;
+  snapshot.stack_address = blocked.stack_pointer;
+  snapshot.stack = stack_.data();
+  snapshot.stack_size = static_cast<size_t>(got);
+  const std::vector<uint64_t> addresses = unwinder_.Unwind(modules_.map(), snapshot, kMaxFrames);
+  Call call;
+  for (const uint64_t address : addresses) {
+    if (!IsInLibc(address - 1)) {
+      call.site = address;
+      return call;
+    }
+    call.function = address;
+  }
+  return {};
+}
+
+// glibc's mutex begins with the futex word; its third word is the owner's thread id. Whatever else has this address,
+// the number is seldom that of a thread of this process.
+int32_t BlockedThreads::HolderOf(uint64_t futex) const {
+  constexpr uint64_t kOwner = 8;
+  int32_t owner = 0;
+  if (futex == 0 || !ReadAt(read_, futex + kOwner, &owner, sizeof(owner)) || owner <= 0) return 0;
+  const bool is_thread = std::ranges::any_of(threads_, [&](const auto& entry) { return entry.second.inner == owner; });
+  return is_thread ? owner : 0;
+}
+
+std::optional<Blocked> BlockedThreads::Look(Thread* thread, Time now, const IsGil& is_gil, bool* is_new) {
+  // Read before the call: if the thread runs in between, the next sample looks again.
+  const auto schedule = ReadSchedule(thread->schedstat.get());
+  const bool same = schedule && thread->schedule && *schedule == *thread->schedule;
+  *is_new = schedule && !same;
+  thread->schedule = schedule;
+  if (same && thread->last) return thread->last;
+  thread->last = ReadBlocked(pid_, thread->syscall.get());
+  if (!thread->last) return std::nullopt;
+  if (thread->last->futex != 0 && is_gil(thread->last->futex)) thread->last->kind = BlockedIn::kGil;
+  const Call call = CallOf(*thread->last, now);
+  const int32_t holder = thread->last->kind == BlockedIn::kFutex ? HolderOf(thread->last->futex) : 0;
+  // The stack is that of the call only if the thread is still in it.
+  const auto after = ReadSchedule(thread->schedstat.get());
+  if (after && schedule && *after == *schedule) {
+    thread->last->site = call.site;
+    thread->last->function = call.function;
+    thread->last->holder = holder;
+  }
+  return thread->last;
+}
+
+void BlockedThreads::Sample(Time now, uint64_t ticks, const IsGil& is_gil, std::vector<BlockedCallRow>* rows) {
+  ListThreads(now, rows);
+  for (auto& [tid, thread] : threads_) {
+    bool is_new = false;
+    const std::optional<Blocked> blocked = Look(&thread, now, is_gil, &is_new);
+    thread.track.Take(blocked, thread.inner, ticks, rows, is_new);
+  }
+}
+
+void BlockedThreads::Cut(std::vector<BlockedCallRow>* rows) {
+  for (auto& [tid, thread] : threads_) thread.track.Cut(rows);
+}
+
+void BlockedThreads::Finish(std::vector<BlockedCallRow>* rows) {
+  for (auto& [tid, thread] : threads_) {
+    thread.track.Finish(rows);
+    thread.last.reset();
+  }
+}
+
+}  // namespace tbprof

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/sampling/blocked_threads.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace tbprof {
+namespace {
+
+int32_t OwnTid() { return static_cast<int32_t>(syscall(SYS_gettid)); }
+
+// Samples this process until a row of the thread has what is wanted.
+BlockedCallRow SampleUntil(int32_t tid, const std::function<bool(const BlockedCallRow&)>& wanted,
+                           const BlockedThreads::IsGil& is_gil) {
+  BlockedThreads threads(getpid());
+  for (uint64_t ticks = 1;; ++ticks) {
+    std::vector<BlockedCallRow> rows;
+    threads.Sample(std::chrono::steady_clock::now(), ticks, is_gil, &rows);
+    threads.Finish(&rows);
+    const auto row = std::ranges::find_if(
+        rows, [&](const BlockedCallRow& candidate) { return candidate.tid == tid && wanted(candidate); });
+    if (row != rows.end()) return *row;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+bool IsNoGil(uint64_t) { return false; }
+
+TEST(BlockedThreads, ThreadInAContendedMutex_HasItsHolderAndItsCall) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  ASSERT_EQ(pthread_mutex_lock(&mutex), 0);
+  std::atomic<int32_t> tid = 0;
+  std::thread waits([&] {
+    tid = OwnTid();
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  });
+  while (tid == 0) std::this_thread::yield();
+  const BlockedCallRow row = SampleUntil(
+      tid, [](const BlockedCallRow& one) { return one.holder != 0 && one.site != 0; }, IsNoGil);
+  EXPECT_EQ(row.kind, BlockedIn::kFutex);
+  EXPECT_EQ(row.call, SYS_futex + 1);
+  EXPECT_EQ(row.futex, reinterpret_cast<uint64_t>(&mutex));
+  EXPECT_EQ(row.holder, OwnTid());
+  EXPECT_NE(row.function, 0u);
+  pthread_mutex_unlock(&mutex);
+  waits.join();
+}
+
+TEST(BlockedThreads, FutexOfTheGil_IsAWaitForIt) {
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  ASSERT_EQ(pthread_mutex_lock(&mutex), 0);
+  std::atomic<int32_t> tid = 0;
+  std::thread waits([&] {
+    tid = OwnTid();
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+  });
+  while (tid == 0) std::this_thread::yield();
+  const BlockedCallRow row = SampleUntil(
+      tid, [](const BlockedCallRow& one) { return one.kind == BlockedIn::kGil; },
+      [&](uint64_t futex) { return futex == reinterpret_cast<uint64_t>(&mutex); });
+  EXPECT_EQ(row.holder, 0);
+  pthread_mutex_unlock(&mutex);
+  waits.join();
+}
+
+TEST(BlockedThreads, WaitOverSeveralSamples_IsOneRow) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::atomic<int32_t> tid = 0;
+  std::thread reader([&] {
+    tid = OwnTid();
+    char byte;
+    EXPECT_EQ(read(ends[0], &byte, 1), 1);
+  });
+  while (tid == 0) std::this_thread::yield();
+  // The reader blocks at some time; from then on each sample sees it.
+  SampleUntil(
+      tid, [](const BlockedCallRow& one) { return one.kind == BlockedIn::kPipe; }, IsNoGil);
+  BlockedThreads threads(getpid());
+  std::vector<BlockedCallRow> rows;
+  for (uint64_t ticks = 1; ticks <= 5; ++ticks) {
+    threads.Sample(std::chrono::steady_clock::now(), ticks, IsNoGil, &rows);
+  }
+  threads.Finish(&rows);
+  const auto of_reader = [&](const BlockedCallRow& row) { return row.tid == tid; };
+  ASSERT_EQ(std::ranges::count_if(rows, of_reader), 1);
+  const BlockedCallRow row = *std::ranges::find_if(rows, of_reader);
+  EXPECT_EQ(row.samples, 5u);
+  EXPECT_EQ(row.fd, ends[0]);
+  EXPECT_EQ(row.first_ticks, 1u);
+  EXPECT_EQ(row.last_ticks, 5u);
+  EXPECT_EQ(write(ends[1], "x", 1), 1);
+  reader.join();
+  close(ends[0]);
+  close(ends[1]);
+}
+
+}  // namespace
+}  // namespace tbprof
