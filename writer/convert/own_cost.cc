@@ -2,11 +2,27 @@
 #include "writer/convert/own_cost.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "wire/layout.h"
 #include "writer/timeline/torch_names.h"
+#include "writer/verdict/native_habits.h"
 
 namespace tbprof {
+namespace {
+
+// Where samples of CPU time show how much of it was in tbprof's library, the cost is not far above that: a processor
+// that has other work does part of a hook's beside it. The factor stands for what a hook makes others do: cold caches,
+// `malloc_usable_size`.
+double MostBySamples(const Timeline& timeline) {
+  constexpr double kBeside = 1.2;
+  const OwnShare own = OwnShareOfSamples(timeline);
+  if (!own.known) return std::numeric_limits<double>::infinity();
+  const double cpu_ns = std::max(static_cast<double>(own.cpu_ps) / 1000, timeline.user_cpu_seconds * 1e9);
+  return kBeside * own.share * cpu_ns;
+}
+
+}  // namespace
 
 // The constants are the costs that tests/bench/own_cost.sh finds in addition to the measured costs.
 double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
@@ -51,6 +67,7 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
                    static_cast<double>(heap.allocations + heap.releases);
   }
   nanoseconds += kSampleNs * static_cast<double>(input.samples);
+  nanoseconds = std::min(nanoseconds, MostBySamples(timeline));
   for (const auto& [identity, index] : input.processes) {
     const ProcessFacts& process = facts.processes.at(identity);
     // A process that attached before the window paid its start cost before.

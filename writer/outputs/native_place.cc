@@ -1,19 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/native_place.h"
 
+#include <utility>
+
 #include "writer/base/text.h"
+#include "writer/base/text_match.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {
 
-// Frames of an allocator or container, not of the code that requested memory; and frames without a name.
+// `void std::vector<int>::push_back` of `void std::vector<int>::push_back(int const&) (stl_vector.h:12)`.
+std::string_view NameOf(std::string_view frame) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  size_t end = 1;
+  while ((end = frame.find('(', end)) != std::string_view::npos) {
+    if (!frame.substr(end).starts_with(kAnonymous)) return frame.substr(0, end);
+    end += kAnonymous.size();
+  }
+  return frame;
+}
+
+// Frames of an allocator, a container or the start of a thread, not of the code that requested memory; and frames
+// without a name. Arguments and templates of a function of the program may name the library.
 bool IsPlumbing(std::string_view frame) {
   if (frame.find(" (") == std::string_view::npos) return true;
-  for (const std::string_view word : {"alloc", "Alloc", "operator new", "::empty", "std::", "__gnu_cxx"}) {
-    if (frame.find(word) != std::string_view::npos) return true;
-  }
-  return false;
+  const std::string_view name = NameOf(frame);
+  if (StartsWithAny(name, {"std::", "__gnu_cxx", "__libc_start", "_start ", "start_thread", "clone"})) return true;
+  return ContainsAny(name.substr(0, name.find('<')),
+                     {"alloc", "Alloc", "operator new", "::empty", " std::", " __gnu_cxx::"});
+}
+
+// Code that is inlined has the line of a header of the C++ library: `main (new_allocator.h:137)`.
+bool IsLineOfLibrary(std::string_view frame) {
+  const size_t place = frame.rfind(" (");
+  return place != std::string_view::npos &&
+         ContainsAny(frame.substr(place),
+                     {"alloc", "stl_", "/bits/", "unique_ptr.h", "shared_ptr", "basic_string", "vector.tcc"});
+}
+
+std::string Shown(std::string_view frame) {
+  return ShortFrame(IsLineOfLibrary(frame) ? frame.substr(0, frame.rfind(" (")) : frame);
 }
 
 }  // namespace
@@ -34,12 +61,15 @@ std::string ShortFrame(std::string_view frame) {
 }
 
 std::string NativePlace(const Timeline& timeline, const std::vector<StringId>& frames) {
-  std::string place;
+  std::string place, before;
   int shown = 0;
   for (const StringId id : frames) {
     const std::string& frame = timeline.strings.Get(id);
     if (IsPlumbing(frame)) continue;
-    StrAppend(&place, shown == 0 ? "" : " < ", PrintableUtf8(ShortFrame(frame)));
+    std::string text = PrintableUtf8(Shown(frame));
+    if (text == before) continue;  // a function that calls itself, or inlined code
+    StrAppend(&place, shown == 0 ? "" : " < ", text);
+    before = std::move(text);
     if (++shown == 2) break;
   }
   return shown > 0 ? place : PrintableUtf8(ShortFrame(timeline.strings.Get(frames[0])));

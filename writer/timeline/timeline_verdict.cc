@@ -48,6 +48,7 @@ std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<siz
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause, Advice advice) {
+  if (advice == Advice::kAtLocks) return "its threads wait for contended locks";
   if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
   if (advice == Advice::kServes) return "waits for clients";
   return advice == Advice::kStdin ? "waits for its standard input" : TextOf(cause).title;
@@ -94,6 +95,10 @@ std::string_view NextStep(const Verdict& verdict) {
       return "make the program that writes to it faster, or read ahead in another thread";
     case Advice::kReduced:
       return "reduce less often (accumulate gradients: no_sync), or less (smaller types, fewer parameters)";
+    case Advice::kAtLocks:
+      return "hold the lock for less time, or give each thread data of its own";
+    case Advice::kAllocates:
+      return "keep and reuse the memory instead of allocating it in each turn, or preload a faster allocator";
     case Advice::kFewRanks:
       return "record all ranks in one run (--ranks=all, --run=NAME): another rank may be slow";
     case Advice::kFewChildren:

@@ -62,6 +62,8 @@ enum class Advice : uint8_t {
   kStartedAgain,   // most of the wait is the start of processes that prepare data
   kStdin,          // what it waits for is written by whoever started it
   kReduced,        // the ranks' gradients are reduced by a library, during the backward pass
+  kAtLocks,        // its threads wait for locks of each other
+  kAllocates,      // much of the CPU time is in the allocator
   kFewRanks,       // not all ranks were recorded: another one may be slow
 };
 

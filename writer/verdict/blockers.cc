@@ -421,6 +421,10 @@ std::string FactOfBlocker(const Blocker& blocker) {
                            more > 0 ? StrCat("these ", blocker.alike, " threads hold") : "that thread holds",
                            HumanPercent(blocker.busy));
   }
+  if (blocker.at_locks) {
+    return absl::StrFormat("these %d threads wait for locks in %s of their time", blocker.alike,
+                           HumanPercent(blocker.busy));
+  }
   if (blocker.holds_lock > 0) {
     return absl::StrFormat("that thread holds the lock in %s of the samples of the wait",
                            HumanPercent(blocker.holds_lock));

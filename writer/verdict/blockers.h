@@ -40,6 +40,7 @@ struct Blocker {
   bool together = false;         // `busy` is the share in which any of them works
   // Of FindGilHolder: `busy` is a share of the samples that show who holds the GIL.
   bool holds_gil = false;
+  bool at_locks = false;  // of ThreadsAtLocks: `busy` is the share of their time in which they wait for locks
   double holds_lock = 0;  // share of the samples of the waits in which it was seen to hold the lock
   double held = 0;        // share of the time of the waits in which any other thread was seen to hold it: a lower bound
 };

@@ -20,6 +20,7 @@
 #include "writer/verdict/job_crowd.h"
 #include "writer/verdict/library_waits.h"
 #include "writer/verdict/place_of_row.h"
+#include "writer/verdict/unknown_cause.h"
 #include "writer/verdict/wait_parts.h"
 #include "writer/verdict/worker_waits.h"
 
@@ -45,6 +46,7 @@ constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
 constexpr size_t kMostWhere = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
 constexpr double kBusyInPolls = 0.6;
+constexpr double kMostlySleeps = 0.8;
 // Share of a library's waits in which another thread is busy: below it, the library does not compute.
 constexpr double kIdleBeside = 0.5;
 // Share of the workers' time in waits for the GIL: from it on, more of them do not help.
@@ -104,6 +106,7 @@ class Chooser {
          best->cause == Cause::kRecompilation && CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans),
          best->cause == Cause::kSlowLoader && AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)),
          WaitsOf(best->rows)});
+    if (verdict_.cause == Cause::kLockConvoy && at_locks_.found) verdict_.advice = Advice::kAtLocks;
   }
 
  private:
@@ -149,6 +152,7 @@ class Chooser {
     AddInput();
     AddNativeWaits();
     AddPolls();
+    AddSleeps();
     AddLibraryWaits();
     AddConvoy();
     Add(Cause::kRecompilation, StepPart::kCompile,
@@ -291,8 +295,22 @@ class Chooser {
     const int64_t ps = Sum(waits);
     if (ShareOf(ps) < kLeastShare) return;
     const Blocker blocker = BlockerOf(waits, BlockerScope::kPool);
-    if (!blocker.found || blocker.busy < kBusyInPolls) return;
-    candidates_.push_back({Cause::kWorkers, StepPart::kLocks, ps, waits, /*moves=*/false, BlockerScope::kPool});
+    if (blocker.found && blocker.busy >= kBusyInPolls) {
+      candidates_.push_back({Cause::kWorkers, StepPart::kLocks, ps, waits, /*moves=*/false, BlockerScope::kPool});
+      return;
+    }
+    at_locks_ = ThreadsAtLocks(timeline_, in_.tags, in_.classes, in_.span.thread, SpansOf(WaitsOf(waits)));
+    if (at_locks_.found) candidates_.push_back({Cause::kLockConvoy, StepPart::kLocks, ps, waits});
+  }
+
+  // Adds the sleeps of a thread that does little else while others compute: it polls for their end.
+  void AddSleeps() {
+    const Wanted sleeps = [](const AccountRow& row) { return row.part == StepPart::kSleep && !IsSpecial(row); };
+    const int64_t ps = Sum(sleeps);
+    if (HasSteps() || ShareOf(ps) < kMostlySleeps) return;
+    const Blocker blocker = BlockerOf(sleeps, BlockerScope::kPool);
+    if (!blocker.found || blocker.busy < kBusyInPolls || blocker.rows.front().doing != kRunning) return;
+    candidates_.push_back({Cause::kWorkers, StepPart::kLocks, ps, sleeps, /*moves=*/true, BlockerScope::kPool});
   }
 
   // A wait for any of several descriptors, and nothing that was read after it shows for which.
@@ -405,30 +423,12 @@ class Chooser {
     verdict_.cause = Cause::kUnknown;
     verdict_.part = StepPart::kRest;
     verdict_.share = 0;
-    verdict_.reason = verdict_.ShareOf(StepPart::kRest) > kMostUnknown ? ReasonOfTheUnknown() : ReasonOfLargestPart();
+    verdict_.reason = ReasonOfUnknown(verdict_, ShareOf(Sum(IsPoll)), kMostUnknown, kLeastShare);
     // Where the time goes is known, even if the cause is not.
-    for (const AccountRow& row : account_.RowsOf([&](const AccountRow& of) { return of.part == LargestPart(); })) {
+    for (const AccountRow& row :
+         account_.RowsOf([&](const AccountRow& of) { return of.part == LargestPartOf(verdict_); })) {
       if (ShareOf(row.ps) < kLeastShare || AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps)) break;
     }
-  }
-
-  std::string ReasonOfTheUnknown() const {
-    const double share = verdict_.ShareOf(StepPart::kRest);
-    const double polls = ShareOf(Sum(IsPoll));
-    if (polls * 2 < share) return StrCat(HumanPercent(share), " of the time is not explained by what was recorded");
-    return StrCat(HumanPercent(polls), " waits for any of several descriptors, and for which was not recorded");
-  }
-
-  StepPart LargestPart() const {
-    return static_cast<StepPart>(std::ranges::max_element(verdict_.part_ps) - verdict_.part_ps.begin());
-  }
-
-  // A part can be large without a cause: the main thread waits for locks, and no thread is known to hold them.
-  std::string ReasonOfLargestPart() const {
-    const StepPart part = LargestPart();
-    const double share = verdict_.ShareOf(part);
-    if (share < kLeastShare) return "no part of the time stands out";
-    return StrCat(HumanPercent(share), " is ", StepPartTitle(part), ", and its cause was not recorded");
   }
 
   // Returns false if the row has neither a line nor a call to show.
@@ -491,11 +491,7 @@ class Chooser {
     const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.classes, in_.span.thread, spans);
     if (shares.gil + shares.locks < kLeastOfWorkers) return;
     gil_share_of_workers_ = shares.gil;
-    std::string waits;
-    for (const auto& [share, what] : {std::pair{shares.gil, " for the GIL"}, std::pair{shares.locks, " for locks"}}) {
-      if (share >= 0.05) StrAppend(&waits, waits.empty() ? " " : " and ", HumanPercent(share), what);
-    }
-    verdict_.facts.insert(verdict_.facts.begin(), StrCat("its threads wait", waits));
+    verdict_.facts.insert(verdict_.facts.begin(), FactOfWorkerWaits(shares));
   }
 
   void AddWhere(const CauseCandidate& best) {
@@ -512,6 +508,10 @@ class Chooser {
                          best.part == StepPart::kInput;
     const BlockerScope scope = best.scope.value_or(anybody ? BlockerScope::kAll : BlockerScope::kThreads);
     Blocker blocker;
+    if (best.cause == Cause::kLockConvoy && at_locks_.found) {
+      blocker = at_locks_;
+      verdict_.where.clear();  // of the thread that waits for their end
+    }
     if (best.cause == Cause::kGil || best.cause == Cause::kWorkers || best.cause == Cause::kPrefetchThread) {
       blocker = FindGilHolder(timeline_, in_.tags, in_.span.thread, WaitsOf(best.rows));
       take_turns_ = best.cause != Cause::kGil && blocker.found && blocker.alike > 1 && blocker.held >= kMostlyHeld;
@@ -532,7 +532,7 @@ class Chooser {
       if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
       if (!AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum) && !AddThread(blocker.thread, row, sum)) continue;
       is_named = true;
-      if (row.frame != 0 || row.doing == kRunning) verdict_.where.back().alike = blocker.alike - 1;
+      if (row.frame != 0 || row.doing == kRunning || blocker.at_locks) verdict_.where.back().alike = blocker.alike - 1;
     }
     if (!is_named) return;
     has_blocker_ = true;
@@ -584,6 +584,7 @@ class Chooser {
   Stragglers stragglers_;
   std::vector<WaitSlice> library_waits_;
   std::vector<uint16_t> locks_;  // types of waits: IsForWork
+  Blocker at_locks_;
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;

@@ -245,16 +245,16 @@ double SystemShare(const Timeline& timeline, uint32_t process, int64_t sampled_p
 }  // namespace
 
 void SplitRunning(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, uint32_t thread,
-                  const ThreadTime& time, const UsageInSpans& usage, Account* account,
+                  const ThreadTime& time, const UsageInSpans& usage, int64_t quick_ps, Account* account,
                   std::vector<std::string>* limits) {
-  const int64_t gap = time.gap_ps();
+  const int64_t gap = time.gap_ps() - quick_ps;
   if (gap <= 0) return;
   int64_t on_sampled = 0;
   for (const auto& [stack, running] : time.running()) on_sampled += running.on_cpu_ps;
   const PointSums points = SumPoints(timeline, tags, thread, time);
   // Where Python has no samples, only native samples show that the thread ran.
   const int64_t on_seen = on_sampled + std::clamp<int64_t>(points.Sum() - on_sampled, 0, time.unsampled_ps());
-  const int64_t on = usage.known ? std::clamp<int64_t>(usage.cpu_ps, 0, gap) : std::min(on_seen, gap);
+  const int64_t on = usage.known ? std::clamp<int64_t>(usage.cpu_ps - quick_ps, 0, gap) : std::min(on_seen, gap);
   const int64_t starved = usage.known ? std::min(gap - on, std::max<int64_t>(usage.run_delay_ps, 0)) : 0;
   const int64_t blocked = gap - on - starved;
   if (!usage.known) limits->push_back("CPU time of the thread: not known, by samples alone");

@@ -39,9 +39,10 @@ inline constexpr size_t kNativeClasses = 3;
 // The class of each native stack.
 std::vector<NativeClass> NativeClassesOf(const Timeline& timeline);
 
-// Divides ThreadTime::running among the parts of `account`. Appends to `limits` the facts that were unknown.
+// Divides ThreadTime::running among the parts of `account`, without `quick_ps` of it, which the account has by now
+// (quick_calls.h). Appends to `limits` the facts that were unknown.
 void SplitRunning(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, uint32_t thread,
-                  const ThreadTime& time, const UsageInSpans& usage, Account* account,
+                  const ThreadTime& time, const UsageInSpans& usage, int64_t quick_ps, Account* account,
                   std::vector<std::string>* limits);
 
 }  // namespace tbprof

@@ -54,7 +54,7 @@ Account AccountOf(const Timeline& timeline, const PythonTags& tags, uint32_t thr
   Account account(tags);
   AddWaits(tags, time, gpu, &account);
   std::vector<std::string> limits;
-  SplitRunning(timeline, tags, natives, thread, time, UsageOf(timeline, thread, spans), &account, &limits);
+  SplitRunning(timeline, tags, natives, thread, time, UsageOf(timeline, thread, spans), 0, &account, &limits);
   return account;
 }
 

@@ -165,6 +165,41 @@ uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, ui
   return best != waiting ? best : best_of_others;
 }
 
+int64_t CpuOf(const Timeline& timeline, uint32_t process) {
+  int64_t cpu_ps = 0;
+  for (const ThreadUsage& usage : timeline.usage) {
+    if (timeline.threads[usage.thread].process != process || usage.points.empty()) continue;
+    cpu_ps += usage.points.back().cpu_ps - usage.points.front().cpu_ps;
+  }
+  return cpu_ps;
+}
+
+// The same without Python: a command that only waits for a program that it has started (`timeout`, `sh -c`, `mpirun`)
+// is not judged if one program below it uses most of the CPU time, or if ranks are below it: then their first.
+uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
+  if (command == kNoLine) return command;
+  const uint32_t parent = timeline.threads[command].process;
+  int64_t all_ps = 0, most_ps = 0;
+  uint32_t busiest = command, first_rank = command;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const uint32_t number = timeline.threads[i].process;
+    if (!timeline.threads[i].is_main || number == parent || !IsWithin(timeline, number, parent)) continue;
+    const int64_t cpu_ps = CpuOf(timeline, number);
+    all_ps += cpu_ps;
+    if (cpu_ps > most_ps) {
+      most_ps = cpu_ps;
+      busiest = i;
+    }
+    const int rank = timeline.processes[number].rank;
+    if (rank < 0 || cpu_ps < kLeastWorkPs) continue;
+    const int first = timeline.processes[timeline.threads[first_rank].process].rank;
+    if (first_rank == command || rank < first) first_rank = i;
+  }
+  if (all_ps < kLeastWorkPs || CpuOf(timeline, parent) * kIdle > all_ps) return command;
+  if (timeline.processes[parent].rank < 0 && first_rank != command) return first_rank;
+  return most_ps * 2 >= all_ps ? busiest : command;
+}
+
 bool IsMainOfPython(const Timeline& timeline, const PythonThread& thread) {
   return thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
 }
@@ -193,7 +228,8 @@ uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {
       best = thread.thread;
     }
   }
-  return best != kNoLine ? ThreadThatWorksFor(timeline, tags, best) : CommandThread(timeline);
+  return best != kNoLine ? ThreadThatWorksFor(timeline, tags, best)
+                         : NativeThreadThatWorksFor(timeline, CommandThread(timeline));
 }
 
 // Finds the time between the first and the last sample of the loop that takes most of the thread's samples: at the

@@ -15,8 +15,10 @@
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/gpu_time.h"
 #include "writer/verdict/library_pools.h"
+#include "writer/verdict/native_habits.h"
 #include "writer/verdict/place_of_row.h"
 #include "writer/verdict/python_tags.h"
+#include "writer/verdict/quick_calls.h"
 #include "writer/verdict/span_account.h"
 #include "writer/verdict/step_span.h"
 #include "writer/verdict/wait_parts.h"
@@ -79,6 +81,28 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
                 place->line > 0 ? StrCat(":", place->line) : "");
 }
 
+// What the code does that takes the time, if its functions show it.
+void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector<QuickCalls>& quick, Verdict* verdict) {
+  constexpr double kMuch = 0.25;
+  for (const QuickCalls& calls : quick) {
+    if (calls.part == verdict->part) verdict->facts.push_back(calls.fact);
+  }
+  const bool computes = verdict->cause == Cause::kOperations || verdict->cause == Cause::kOversubscription ||
+                        verdict->cause == Cause::kCpuContention;
+  if (!computes) return;
+  const NativeHabits habits = NativeHabitsOf(timeline, span.thread, span.spans);
+  if (habits.allocates >= kMuch) {
+    verdict->facts.push_back(StrCat(HumanPercent(habits.allocates), " of its CPU time is in malloc and free"));
+    if (verdict->advice == Advice::kOfCause && verdict->cause == Cause::kOperations) {
+      verdict->advice = Advice::kAllocates;
+    }
+  }
+  if (habits.spins >= kMuch) {
+    verdict->facts.push_back(
+        StrCat("OpenMP's threads wait for each other in ", HumanPercent(habits.spins), " of the CPU time: they spin"));
+  }
+}
+
 }  // namespace
 
 Verdict MakeVerdict(const Timeline& timeline) {
@@ -117,7 +141,13 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const UsageInSpans usage = UsageOf(timeline, span.thread, span.spans);
   Account account(tags);
   AddWaits(tags, time, gpu, &account);
-  SplitRunning(timeline, tags, natives, span.thread, time, usage, &account, &verdict.limits);
+  const std::vector<QuickCalls> quick = QuickCallsOf(timeline, tags, classes, span.thread, usage);
+  int64_t quick_ps = 0;
+  for (const QuickCalls& calls : quick) {
+    account.AddWait(calls.part, calls.call, calls.ps);
+    quick_ps += calls.ps;
+  }
+  SplitRunning(timeline, tags, natives, span.thread, time, usage, quick_ps, &account, &verdict.limits);
   int64_t sum = 0;
   for (size_t i = 0; i < kStepParts; ++i) {
     verdict.part_ps[i] = account.parts()[i];
@@ -129,6 +159,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
     auto work = WorkForClients(timeline, tags, classes, span.thread, span.spans);
     if (work.has_value()) verdict.where.push_back(*std::move(work));
   }
+  AddHabits(timeline, span, quick, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
   }

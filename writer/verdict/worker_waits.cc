@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
 #include "writer/verdict/account.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/place_of_row.h"
@@ -108,6 +110,52 @@ std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& cl
     if (OthersThatWaitFor(timeline, classes, thread, most->first) > 0) types.push_back(type);
   }
   return types;
+}
+
+Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
+                       const std::vector<TimeSpan>& spans) {
+  constexpr double kOften = 0.1, kMostly = 0.5;
+  int64_t all = 0, at_locks = 0, most = 0;
+  Blocker found;
+  size_t threads = 0;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const Thread& other = timeline.threads[i];
+    if (i == thread || other.process != timeline.threads[thread].process || other.is_line) continue;
+    const ThreadTime time(timeline, classes, i, spans);
+    Account account(tags);
+    int64_t lives = 0, locks = 0;
+    for (const TimeSpan& span : spans) {
+      const int64_t end = other.end_ps > 0 ? std::min(other.end_ps, span.end_ps) : span.end_ps;
+      lives += std::max<int64_t>(0, end - std::max(other.start_ps, span.start_ps));
+    }
+    for (const WaitSlice& wait : time.waits()) {
+      if (!classes.IsOwned(wait.type)) continue;
+      locks += wait.end_ps - wait.start_ps;
+      account.AddWait(StepPart::kLocks, wait, wait.end_ps - wait.start_ps);
+    }
+    if (static_cast<double>(locks) < kOften * static_cast<double>(lives)) continue;
+    ++threads;
+    all += lives;
+    at_locks += locks;
+    if (locks <= most) continue;
+    most = locks;
+    found.thread = i;
+    found.rows = account.RowsOf([](const AccountRow&) { return true; });
+  }
+  if (threads < 2 || static_cast<double>(at_locks) < kMostly * static_cast<double>(all)) return {};
+  found.found = true;
+  found.alike = threads;
+  found.busy = static_cast<double>(at_locks) / static_cast<double>(all);
+  found.at_locks = true;
+  return found;
+}
+
+std::string FactOfWorkerWaits(const WorkerWaits& shares) {
+  std::string waits;
+  for (const auto& [share, what] : {std::pair{shares.gil, " for the GIL"}, std::pair{shares.locks, " for locks"}}) {
+    if (share >= 0.05) StrAppend(&waits, waits.empty() ? " " : " and ", HumanPercent(share), what);
+  }
+  return StrCat("its threads wait", waits);
 }
 
 bool AreOwned(const WaitClasses& classes, const std::vector<WaitSlice>& waits) {

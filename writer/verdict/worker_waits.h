@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "writer/timeline/time_span.h"
+#include "writer/verdict/blockers.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/thread_time.h"
 
@@ -25,6 +26,9 @@ struct WorkerWaits {
 // `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process.
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                            const std::vector<TimeSpan>& spans);
+
+// `its threads wait 40 % for the GIL and 12 % for locks`.
+std::string FactOfWorkerWaits(const WorkerWaits& shares);
 
 // What the threads of a server do for its clients, apart from waits for the next request: where they spend most of
 // their time together. Nothing: no such thread was seen to do anything.
@@ -42,6 +46,11 @@ size_t OthersThatWaitFor(const Timeline& timeline, const WaitClasses& classes, u
 // The types of calls that wait for a semaphore or a futex for which another thread waits, too: a lock.
 std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                                  const std::vector<WaitSlice>& waits);
+
+// The threads of the process that wait for locks for most of the spans in which they live: they hold each other up. Not
+// found: fewer than two do.
+Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
+                       const std::vector<TimeSpan>& spans);
 
 // Whether all of the waits are for locks that one thread holds at a time.
 bool AreOwned(const WaitClasses& classes, const std::vector<WaitSlice>& waits);

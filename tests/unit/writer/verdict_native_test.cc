@@ -20,15 +20,14 @@ constexpr int64_t kMs = 1'000'000'000;
 // A process `app` with a main thread, and ten seconds of time.
 class NativeVerdict : public testing::Test {
  protected:
-  enum Type : uint16_t { kCondition, kMutex, kChildEnd, kSemaphore };
+  enum Type : uint16_t { kCondition, kMutex, kChildEnd, kSemaphore, kSleep, kRead };
 
   NativeVerdict() {
     timeline_.duration_ps = 10'000 * kMs;
     timeline_.waits_recorded = true;
-    timeline_.types = {{"pthread_cond_wait", EventFamily::kLock},
-                       {"pthread_mutex_lock", EventFamily::kLock},
-                       {"waitpid", EventFamily::kProcess},
-                       {"sem_wait", EventFamily::kLock}};
+    timeline_.types = {{"pthread_cond_wait", EventFamily::kLock}, {"pthread_mutex_lock", EventFamily::kLock},
+                       {"waitpid", EventFamily::kProcess},        {"sem_wait", EventFamily::kLock},
+                       {"clock_nanosleep", EventFamily::kSleep},  {"read", EventFamily::kIo}};
     timeline_.python.functions.resize(1);
     timeline_.python.stacks.resize(1);
     timeline_.native.stacks.resize(1);
@@ -113,6 +112,135 @@ TEST_F(NativeVerdict, WaitsForACpu_HaveTheFunctionThatRan) {
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kCpuContention) << Sentence();
   EXPECT_EQ(VerdictBlocker(timeline_), "60 % in the queue for a CPU at train");
+}
+
+TEST_F(NativeVerdict, WorkersThatWaitForOneLock_AreTheCause) {
+  Wait(main_, kCondition, 0, 10'000 * kMs);
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t worker = AddThread(0, "worker");
+    for (int64_t at = 0; at < 10'000; at += 100) {
+      Wait(worker, kMutex, at * kMs, 80 * kMs, 9);
+      Run(worker, (at + 80) * kMs, 20 * kMs, train_);
+    }
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kLockConvoy) << Sentence();
+  EXPECT_THAT(Sentence(), HasSubstr("its threads wait for contended locks"));
+  EXPECT_THAT(VerdictBlocker(timeline_), HasSubstr("thread worker and 3 alike, in pthread_mutex_lock"));
+  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("these 4 threads wait for locks in 80 % of their time"));
+}
+
+TEST_F(NativeVerdict, WorkersThatComputeBesideALock_AreWaitedFor) {
+  Wait(main_, kCondition, 0, 10'000 * kMs);
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t worker = AddThread(0, "worker");
+    for (int64_t at = 0; at < 10'000; at += 100) {
+      Wait(worker, kMutex, at * kMs, 20 * kMs, 9);
+      Run(worker, (at + 20) * kMs, 80 * kMs, train_);
+    }
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
+}
+
+// A main thread that looks every 100 ms whether its threads are done.
+TEST_F(NativeVerdict, SleepsWhileItsThreadsCompute_AreAWaitForThem) {
+  for (int64_t at = 0; at < 10'000; at += 100) Wait(main_, kSleep, at * kMs, 100 * kMs, 0);
+  const uint32_t worker = AddThread(0, "worker");
+  Run(worker, 0, 9'000 * kMs, train_);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
+  EXPECT_THAT(VerdictBlocker(timeline_), HasSubstr("thread worker, running at train"));
+}
+
+TEST_F(NativeVerdict, SleepsBesideAThreadThatDoesLittle_AreSleeps) {
+  for (int64_t at = 0; at < 10'000; at += 100) Wait(main_, kSleep, at * kMs, 100 * kMs, 0);
+  const uint32_t other = AddThread(0, "heartbeat");
+  for (int64_t at = 0; at < 10'000; at += 1000) Run(other, at * kMs, 50 * kMs, train_);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kSleep) << Sentence();
+}
+
+// Of millions of calls that take less than a microsecond each, none is recorded.
+TEST_F(NativeVerdict, CallsThatWereOnlyCounted_AreNoComputing) {
+  Run(main_, 0, 10'000 * kMs, train_);
+  OperationTotal reads;
+  reads.type = kRead;
+  reads.calls = 20'000'000;
+  reads.total_ps = 7'000 * kMs;
+  timeline_.processes[0].operations.push_back(reads);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kDisk) << Sentence();
+  EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kDisk), 0.7, 0.01);
+  EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kOperations), 0.3, 0.01);
+  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("20.0 M calls of read, 350 ns each"));
+}
+
+TEST_F(NativeVerdict, CountedCallsOfOtherThreads_AreNotThisThreads) {
+  Run(main_, 0, 10'000 * kMs, train_);
+  Run(AddThread(0, "reader"), 0, 8'000 * kMs, libc_);
+  OperationTotal reads;
+  reads.type = kRead;
+  reads.calls = 20'000'000;
+  reads.total_ps = 7'000 * kMs;
+  timeline_.processes[0].operations.push_back(reads);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations) << Sentence();
+}
+
+TEST_F(NativeVerdict, CodeThatAllocates_IsToldToReuseMemory) {
+  const uint32_t allocator = Frame("libc.so.6", "_int_malloc", train_);
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Run(main_, at * kMs, 600 * kMs, train_);
+    Run(main_, (at + 600) * kMs, 400 * kMs, allocator);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
+  EXPECT_EQ(timeline_.verdict.advice, Advice::kAllocates);
+  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("40 % of its CPU time is in malloc and free"));
+}
+
+TEST_F(NativeVerdict, ThreadsOfOpenMpThatSpin_AreInTheEvidence) {
+  Run(main_, 0, 10'000 * kMs, train_);
+  Run(AddThread(0, ""), 0, 10'000 * kMs, Frame("libgomp.so.1", "gomp_team_barrier_wait_end", 0));
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
+  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("OpenMP's threads wait for each other in 50 % of the CPU time"));
+}
+
+// `timeout 30 ./train`, `sh -c`.
+TEST_F(NativeVerdict, CommandThatOnlyWaitsForAProgram_IsNotJudged) {
+  Wait(main_, kSleep, 0, 10'000 * kMs, 0);
+  AddProcess("/opt/train", 101, 0);
+  const uint32_t child = AddThread(1, "", true);
+  Run(child, 0, 9'000 * kMs, train_);
+  Make();
+  EXPECT_EQ(timeline_.verdict.thread, child) << Sentence();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations) << Sentence();
+  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("about process 101, train"));
+}
+
+TEST_F(NativeVerdict, CommandThatStartsManyPrograms_IsJudged) {
+  Wait(main_, kChildEnd, 0, 10'000 * kMs, 0);
+  for (int i = 0; i < 5; ++i) {
+    AddProcess("/opt/tool", 101 + i, 0);
+    Run(AddThread(static_cast<uint32_t>(1 + i), "", true), i * 2'000 * kMs, 1'900 * kMs, train_);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.thread, main_) << Sentence();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kChild) << Sentence();
+}
+
+TEST_F(NativeVerdict, LauncherOfRanks_IsNotJudged_ButTheFirstRankIs) {
+  Wait(main_, kChildEnd, 0, 10'000 * kMs, 0);
+  for (int rank = 1; rank >= 0; --rank) {
+    AddProcess("/opt/train", 101 + rank, 0);
+    timeline_.processes.back().rank = rank;
+    Run(AddThread(static_cast<uint32_t>(timeline_.processes.size() - 1), "", true), 0, 9'000 * kMs, train_);
+  }
+  Make();
+  EXPECT_EQ(timeline_.threads[timeline_.verdict.thread].process, 2u) << Sentence();
+  EXPECT_EQ(timeline_.processes[2].rank, 0);
 }
 
 TEST_F(NativeVerdict, ManyFunctions_NoneIsNamedInTheSentence) {
@@ -299,7 +427,7 @@ TEST_F(NativeVerdict, MoreChildrenThanAreJudged_TheBusiestIsFound) {
   Wait(main_, kChildEnd, 0, 10'000 * kMs);
   for (int i = 0; i < 600; ++i) {
     AddProcess("/bin/true", 1000 + i, 0);
-    AddThread(static_cast<uint32_t>(i + 1), "", true);
+    Run(AddThread(static_cast<uint32_t>(i + 1), "", true), i * 16 * kMs, 20 * kMs, root_);
   }
   AddProcess("/usr/bin/xz", 9000, 0);
   Run(AddThread(601, "", true), 0, 10'000 * kMs, Frame("xz", "lzma_encode", 0));

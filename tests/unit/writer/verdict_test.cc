@@ -82,7 +82,7 @@ TEST(Verdict, LockOfAFile_IsALockWithoutACause) {
   const Verdict verdict = maker.Make();
   EXPECT_NEAR(verdict.ShareOf(StepPart::kLocks), 0.8, 0.02);
   EXPECT_EQ(verdict.cause, Cause::kUnknown);
-  EXPECT_THAT(verdict.reason, testing::HasSubstr("is locks, and its cause was not recorded"));
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("is locks, and what it waits for was not recorded"));
 }
 
 // Three threads share a lock that the main thread hardly waits for.
@@ -524,7 +524,7 @@ TEST(Verdict, BackwardPassOfARank_WaitsForTheOthers) {
     const Verdict verdict = maker.Make();
     EXPECT_NEAR(verdict.ShareOf(ranks > 1 ? StepPart::kCollectives : StepPart::kLocks), 0.8, 0.02);
     EXPECT_EQ(CauseName(verdict.cause), ranks > 1 ? "collectives" : "unknown");
-    if (ranks == 1) EXPECT_EQ(verdict.reason, "80 % is locks, and its cause was not recorded");
+    if (ranks == 1) EXPECT_EQ(verdict.reason, "80 % is locks, and what it waits for was not recorded");
   }
 }
 

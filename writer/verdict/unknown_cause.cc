@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/unknown_cause.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "writer/base/summary_format.h"
+#include "writer/base/text.h"
+
+namespace tbprof {
+
+StepPart LargestPartOf(const Verdict& verdict) {
+  return static_cast<StepPart>(std::ranges::max_element(verdict.part_ps) - verdict.part_ps.begin());
+}
+
+std::string ReasonOfUnknown(const Verdict& verdict, double polls, double most_unknown, double least) {
+  const double rest = verdict.ShareOf(StepPart::kRest);
+  if (rest > most_unknown) {
+    if (polls * 2 < rest) return StrCat(HumanPercent(rest), " of the time is not explained by what was recorded");
+    return StrCat(HumanPercent(polls), " waits for any of several descriptors, and for which was not recorded");
+  }
+  // A part can be large without a cause: the main thread waits for locks, and no thread is known to hold them.
+  const StepPart part = LargestPartOf(verdict);
+  if (verdict.ShareOf(part) < least) return "no part of the time stands out";
+  const std::string_view missing = part == StepPart::kLocks ? "what it waits for" : "its cause";
+  return StrCat(HumanPercent(verdict.ShareOf(part)), " is ", StepPartTitle(part), ", and ", missing,
+                " was not recorded");
+}
+
+}  // namespace tbprof
