@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/attach/process_tree.h"
+#include "launcher/base/deadline.h"
 #include "launcher/base/text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
@@ -141,6 +142,14 @@ class Attach {
     }
     context_.command_start_ns = ReadMonotonic();
     tree_->Handle(context_.command_start_ns);
+    for (const RunningProcess& root : roots_) {
+      const char state = SchedulerState(root.pid);
+      if (state == 'T' || state == 't') {
+        context_.Warn(StrCat("process ", root.pid,
+                             " is stopped by a signal or a debugger: nothing of it runs; kill -CONT ", root.pid,
+                             " lets it go on"));
+      }
+    }
     return absl::OkStatus();
   }
 

@@ -95,8 +95,8 @@ std::string OptionMarkdown() {
   std::string table = "| option | environment | default | for | meaning |\n|---|---|---|---|---|\n";
   for (const OptionRow& row : OptionRows()) {
     std::string commands;
-    for (std::string_view name : {"run", "capture", "status", "merge", "convert", "recover", "check", "report",
-                                  "compare", "ab", "baseline", "config", "doctor"}) {
+    for (std::string_view name : {"run", "attach", "capture", "status", "merge", "convert", "recover", "check",
+                                  "report", "compare", "ab", "baseline", "config", "doctor"}) {
       if ((row.commands & CommandBit(name)) != 0) commands += StrCat(commands.empty() ? "" : ", ", name);
     }
     const std::string fallback = row.default_text.empty() ? "" : StrCat("`", row.default_text, "`");

@@ -46,6 +46,7 @@ void BlockedThreads::ListThreads(Time now, std::vector<BlockedCallRow>* rows) {
     bool nested = false;
     const int32_t inner = InnermostId(StrCat("/proc/", pid_, "/task/", tid, "/status"), &nested);
     thread.inner = inner > 0 ? inner : tid;
+    if (threads_.size() > kMaxOpen) continue;
     thread.schedstat.Reset(open(SchedulePath(pid_, tid).c_str(), O_RDONLY | O_CLOEXEC));
     thread.syscall.Reset(open(SyscallPath(pid_, tid).c_str(), O_RDONLY | O_CLOEXEC));
   }
@@ -104,20 +105,24 @@ int32_t BlockedThreads::HolderOf(uint64_t futex) const {
   return is_thread ? owner : 0;
 }
 
-std::optional<Blocked> BlockedThreads::Look(Thread* thread, Time now, const IsGil& is_gil, bool* is_new) {
+std::optional<Blocked> BlockedThreads::Look(int32_t tid, Thread* thread, Time now, const IsGil& is_gil, bool* is_new) {
+  const auto read_schedule = [&] {
+    return thread->schedstat.valid() ? ReadSchedule(thread->schedstat.get()) : ReadScheduleOnce(pid_, tid);
+  };
   // Read before the call: if the thread runs in between, the next sample looks again.
-  const auto schedule = ReadSchedule(thread->schedstat.get());
+  const auto schedule = read_schedule();
   const bool same = schedule && thread->schedule && *schedule == *thread->schedule;
   *is_new = schedule && !same;
   thread->schedule = schedule;
   if (same && thread->last) return thread->last;
-  thread->last = ReadBlocked(pid_, thread->syscall.get());
+  const ScopedFd once(thread->syscall.valid() ? -1 : open(SyscallPath(pid_, tid).c_str(), O_RDONLY | O_CLOEXEC));
+  thread->last = ReadBlocked(pid_, once.valid() ? once.get() : thread->syscall.get());
   if (!thread->last) return std::nullopt;
   if (thread->last->futex != 0 && is_gil(thread->last->futex)) thread->last->kind = BlockedIn::kGil;
   const Call call = CallOf(*thread->last, now);
   const int32_t holder = thread->last->kind == BlockedIn::kFutex ? HolderOf(thread->last->futex) : 0;
   // The stack is that of the call only if the thread is still in it.
-  const auto after = ReadSchedule(thread->schedstat.get());
+  const auto after = read_schedule();
   if (after && schedule && *after == *schedule) {
     thread->last->site = call.site;
     thread->last->function = call.function;
@@ -130,7 +135,7 @@ void BlockedThreads::Sample(Time now, uint64_t ticks, const IsGil& is_gil, std::
   ListThreads(now, rows);
   for (auto& [tid, thread] : threads_) {
     bool is_new = false;
-    const std::optional<Blocked> blocked = Look(&thread, now, is_gil, &is_new);
+    const std::optional<Blocked> blocked = Look(tid, &thread, now, is_gil, &is_new);
     thread.track.Take(blocked, thread.inner, ticks, rows, is_new);
   }
 }

@@ -8,7 +8,8 @@
 //   threads.Sample(now, ticks, is_gil, &rows);     // at each tick
 //   threads.Finish(&rows);                         // when sampling stops
 //
-// Process: launcher, the thread of a sampler. Not thread-safe. Memory: kMaxThreads threads with two descriptors each.
+// Process: launcher, the thread of a sampler. Not thread-safe. Memory: kMaxThreads threads, kMaxOpen of them
+// with two descriptors each.
 #ifndef TBPROF_LAUNCHER_SAMPLING_BLOCKED_THREADS_H_
 #define TBPROF_LAUNCHER_SAMPLING_BLOCKED_THREADS_H_
 
@@ -35,7 +36,7 @@ class BlockedThreads {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using IsGil = std::function<bool(uint64_t futex)>;
-  static constexpr size_t kMaxThreads = 128;
+  static constexpr size_t kMaxThreads = 512, kMaxOpen = 128;
 
   explicit BlockedThreads(pid_t pid) : pid_(pid), read_(ProcessMemory(pid)), modules_(pid, &files_) {}
 
@@ -58,7 +59,7 @@ class BlockedThreads {
 
   void ListThreads(Time now, std::vector<BlockedCallRow>* rows);
   // `is_new`: the thread ran since the last sample.
-  std::optional<Blocked> Look(Thread* thread, Time now, const IsGil& is_gil, bool* is_new);
+  std::optional<Blocked> Look(int32_t tid, Thread* thread, Time now, const IsGil& is_gil, bool* is_new);
   // Finds Blocked::site and function; 0: not known.
   struct Call {
     uint64_t site = 0, function = 0;

@@ -20,7 +20,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr size_t kMaxOpenSchedules = 128;  // per process; further threads have no schedule readings
+constexpr size_t kMaxOpenSchedules = 128;  // descriptors per process; those of further threads are opened each time
 constexpr size_t kMaxPending = 1024;
 // Without Python, a process has frames of its memory alone: one holds some seconds.
 constexpr size_t kMaxResident = 16;
@@ -251,8 +251,9 @@ void ProcessSampler::SampleThread(PythonReader::Thread* state, Thread* thread, T
   }
   // Read before the stack: if the thread runs in between, the next sample reads its stack again. Without a descriptor,
   // or if the kernel does not count, every sample reads the stack.
-  const std::optional<ScheduleReading> schedule =
-      thread->schedstat.valid() ? ReadSchedule(thread->schedstat.get()) : std::nullopt;
+  const std::optional<ScheduleReading> schedule = thread->schedstat.valid()
+                                                      ? ReadSchedule(thread->schedstat.get())
+                                                      : ReadScheduleOnce(process_.pid, thread->outer_tid);
   const bool changed = schedule && thread->schedule ? *schedule != *thread->schedule : !schedule;
   static const std::chrono::nanoseconds tick = KernelTick();
   const bool on_cpu = changed || (thread->on_cpu && now - thread->ran < tick);

@@ -16,9 +16,10 @@ class RateGovernor {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `max_share`: of all CPUs of the machine.
-  RateGovernor(std::chrono::nanoseconds wanted, double max_share)
-      : wanted_(wanted), interval_(wanted), max_share_(max_share) {}
+  // `max_share`: of all CPUs of the machine. `at_once`: a rate that is far too high is lowered after a quarter of a
+  // second, and to what it should be; for sampling that lasts a few seconds.
+  RateGovernor(std::chrono::nanoseconds wanted, double max_share, bool at_once = false)
+      : wanted_(wanted), interval_(wanted), max_share_(max_share), at_once_(at_once) {}
 
   std::chrono::nanoseconds interval() const { return interval_; }
   // Measures from now on.
@@ -30,6 +31,7 @@ class RateGovernor {
   const std::chrono::nanoseconds wanted_;
   std::chrono::nanoseconds interval_;
   const double max_share_;
+  const bool at_once_;
   Time since_{};
   int64_t cpu_ns_ = 0;  // of the thread at `since_`
 };

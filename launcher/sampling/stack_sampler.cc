@@ -32,7 +32,7 @@ class PythonSet final : public SampledSet {
   PythonSet(const SamplerOptions& options, EmitFrame emit)
       : options_(options),
         emit_(std::move(emit)),
-        governor_(IntervalOf(options.rate), options.max_cpu_share),
+        governor_(IntervalOf(options.rate), options.max_cpu_share, /*at_once=*/options.all_blocked),
         intervals_(kSpread) {}
 
   void Begin() override { pthread_setname_np(pthread_self(), "tbprof-python"); }

@@ -24,6 +24,11 @@ bool IsSame(const ThreadUsageRow& a, const ThreadUsageRow& b) {
 
 std::string SchedulePath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/schedstat"); }
 
+std::optional<ScheduleReading> ReadScheduleOnce(pid_t pid, int32_t tid) {
+  const ScopedFd file(open(SchedulePath(pid, tid).c_str(), O_RDONLY | O_CLOEXEC));
+  return file.valid() ? ReadSchedule(file.get()) : std::nullopt;
+}
+
 std::optional<ScheduleReading> ReadSchedule(int fd) {
   char text[96];
   const ssize_t got = pread(fd, text, sizeof(text) - 1, 0);

@@ -33,6 +33,8 @@ struct ScheduleReading {
 // std::nullopt: the kernel does not count, or the thread has ended.
 std::optional<ScheduleReading> ReadSchedule(int fd);
 std::string SchedulePath(pid_t pid, int32_t tid);
+// The same for a thread for which no descriptor is kept open.
+std::optional<ScheduleReading> ReadScheduleOnce(pid_t pid, int32_t tid);
 
 struct FaultCounts {
   uint64_t major = 0, minor = 0;

@@ -39,6 +39,8 @@ constexpr uint32_t kMaxInert = 10000;
 constexpr int kGpuFlushMs = 1000;
 constexpr int kSamplerFlushMs = 1000;
 constexpr int kCoreFlushMs = 2000;
+// Of all CPUs, for a few seconds that somebody asked for.
+constexpr double kShareOfAttached = 0.03;
 constexpr uint64_t kLateNs = 500'000'000;
 // How long records are kept until the launcher sees the window that a program has begun. The launcher may be in the
 // flush before a conversion, which a slow disk or a GPU holds up.
@@ -92,7 +94,8 @@ absl::Status Session::MakeSpool() {
   };
   cores_ = std::make_unique<CrashCores>(clock_, ticks_per_ns_, emit, &notes_);
   if (config_.sample_rate != 0) {
-    const SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate, .all_blocked = config_.attached};
+    SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate, .all_blocked = config_.attached};
+    if (config_.attached) options.max_cpu_share = kShareOfAttached;
     sampler_ = std::make_unique<StackSampler>(options, emit);
     native_sampler_ = std::make_unique<NativeSampler>(options, emit);
     if (!sampler_->started().ok()) return sampler_->started();

@@ -53,9 +53,56 @@ TEST(Attach, NativeProgram_HasItsWaitAndWhoHoldsTheLock_AndGoesOn) {
   const std::vector<Event> waits = run.profile->Named("pthread_mutex_lock (sampled)");
   ASSERT_FALSE(waits.empty());
   EXPECT_THAT(waits[0].Stat("call_site"), HasSubstr("TakeTill"));
+  const RunResult check = RunTbprof({"check", run.logdir});
+  EXPECT_EQ(check.code(), 0) << check.out << check.AllPrinted();
   const RunResult stopped = bare.Stop();
   EXPECT_EQ(stopped.code(), 23);
   EXPECT_EQ(stopped.out, "stopped\n");
+}
+
+TEST(Attach, Deadlock_HasEachThreadsLine) {
+  const std::vector<std::string> pythons = InstalledPythons();
+  if (pythons.empty()) GTEST_SKIP() << "no Python";
+  const TemporaryDirectory directory;
+  WriteFile(directory / "job.py",
+            "import threading\n"
+            "a, b, both = threading.Lock(), threading.Lock(), threading.Barrier(3)\n"
+            "def ingest():\n"
+            "    with a:\n"
+            "        both.wait()\n"
+            "        with b: pass\n"
+            "def flush():\n"
+            "    with b:\n"
+            "        both.wait()\n"
+            "        with a: pass\n"
+            "threads = [threading.Thread(target=f, name=f.__name__) for f in (ingest, flush)]\n"
+            "for one in threads: one.start()\n"
+            "both.wait()\n"
+            "with open('facts', 'a') as facts: facts.write('ready 1\\n')\n"
+            "for one in threads: one.join()\n");
+  RunOptions options;
+  options.directory = directory.path();
+  const auto job = Running::Start({OldestAndNewest(pythons).back(), "job.py"}, options);
+  while (access((directory / "facts").c_str(), F_OK) != 0) usleep(10'000);
+  const RunResult run = Attach({"--duration=2s", std::to_string(job->pid())});
+  EXPECT_EQ(run.code(), 0) << run.AllPrinted();
+  EXPECT_TRUE(run.Printed("if it should, it hangs")) << run.AllPrinted();
+  EXPECT_TRUE(run.Printed("hangs: thread ingest, in sem_wait (sampled) at job.py:6 ingest") ||
+              run.Printed("hangs: thread ingest, in futex (sampled) at job.py:6 ingest"))
+      << run.AllPrinted();
+  EXPECT_EQ(run.summary["verdict"]["hangs"].size(), 3u) << run.AllPrinted();
+  EXPECT_FALSE(job->Ended());
+}
+
+TEST(Attach, StoppedProcess_IsCalledSo) {
+  Bare bare({Program("contends")});
+  ASSERT_EQ(kill(static_cast<pid_t>(bare.pid), SIGSTOP), 0);
+  while (ReadFile("/proc/" + bare.Pid() + "/stat").find(") T ") == std::string::npos) usleep(1000);
+  const RunResult run = Attach({"--duration=200ms", bare.Pid()});
+  EXPECT_EQ(run.code(), 0) << run.AllPrinted();
+  EXPECT_TRUE(run.Printed("is stopped by a signal or a debugger")) << run.AllPrinted();
+  ASSERT_EQ(kill(static_cast<pid_t>(bare.pid), SIGCONT), 0);
+  EXPECT_EQ(bare.Stop().code(), 23);
 }
 
 TEST(Attach, Children_AreSampledUnlessOnlyTheProcessIsWanted) {

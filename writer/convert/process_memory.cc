@@ -83,6 +83,7 @@ void ProcessMemories::AddProcess(const Identity& identity, uint32_t index) {
   HeldMemory& memory = process.memory;
   const AllocatorTotals& counted = process.allocator;
   if (process.state != ProcessState::kRecorded) return;
+  if (timeline_.attached) return AddBeyond(index, {{0, 0}});
   if (const std::string_view library = LibraryWithOwnNew(from_.modules.Of(identity)); !library.empty()) {
     memory.own_new = timeline_.strings.Intern(library);
   }

@@ -63,7 +63,35 @@ void MeasureThread(const ThreadUsage& usage, PythonThread* thread) {
   }
 }
 
+// The samples of the blocked run that lie in the time of the Python run.
+double SamplesWithin(const BlockedRun& blocked, const PythonRun& run) {
+  const int64_t from = std::max(blocked.first_ps, run.from_ps), to = std::min(blocked.last_ps, run.to_ps);
+  if (to < from) return 0;
+  if (blocked.last_ps == blocked.first_ps) return blocked.samples;
+  return blocked.samples * static_cast<double>(to - from) / static_cast<double>(blocked.last_ps - blocked.first_ps);
+}
+
+void CountBlocked(const std::vector<BlockedRun>& blocked, std::vector<PythonRun>* runs) {
+  size_t first = 0;
+  for (PythonRun& run : *runs) {
+    while (first < blocked.size() && blocked[first].last_ps < run.from_ps) ++first;
+    double off = 0;
+    for (size_t i = first; i < blocked.size() && blocked[i].first_ps <= run.to_ps; ++i) {
+      off += SamplesWithin(blocked[i], run);
+    }
+    const auto most = static_cast<double>(run.samples);
+    run.on_cpu = std::min(run.on_cpu, static_cast<uint32_t>(most - std::min(off, most) + 0.5));
+  }
+}
+
 }  // namespace
+
+void CountBlockedAsOffCpu(Timeline* timeline) {
+  for (PythonThread& thread : timeline->python.threads) {
+    const ThreadBlocked* const blocked = timeline->BlockedOfThread(thread.thread);
+    if (blocked != nullptr) CountBlocked(blocked->runs, &thread.runs);
+  }
+}
 
 void MeasureCpuOfSamples(Timeline* timeline) {
   for (PythonThread& thread : timeline->python.threads) {

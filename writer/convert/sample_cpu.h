@@ -13,6 +13,10 @@
 
 namespace tbprof {
 
+// Samples of Python in which the thread was blocked in a system call by the kernel's word count as off the CPU. Call it
+// before MeasureCpuOfSamples, when Timeline::blocked is filled.
+void CountBlockedAsOffCpu(Timeline* timeline);
+
 // The CPU time between two points of a thread's usage is distributed to the runs there, by the samples in which the
 // thread ran. Tallies are adjusted. Runs outside of the points stay unchanged.
 void MeasureCpuOfSamples(Timeline* timeline);

@@ -187,14 +187,17 @@ class SampledWaits {
     StacksOfThread stacks(timeline_.python.OfThread(blocked.thread));
     std::vector<Event> added;
     int64_t free_from = 0;
+    int64_t period = kPeriodPs;
     for (size_t i = 0; i < blocked.runs.size();) {
-      const PythonRun* const python = stacks.At(Middle(blocked.runs[i]));
-      const int64_t period = python != nullptr && python->period_ps > 0 ? python->period_ps : kPeriodPs;
       BlockedRun run = blocked.runs[i];
       for (++i; i < blocked.runs.size() && Continues(blocked.runs[i], run, period); ++i) {
         run.last_ps = blocked.runs[i].last_ps;
       }
       if (bytes_ + kBytesOfEvent > most_bytes_) break;
+      // Python may be found later than the wait begins.
+      const PythonRun* python = stacks.At(run.first_ps + (run.last_ps - run.first_ps) / 2);
+      if (python == nullptr) python = stacks.At(run.last_ps);
+      if (python != nullptr && python->period_ps > 0) period = python->period_ps;
       const int64_t start = std::max(run.first_ps - period / 2, free_from);
       const int64_t end = std::min(run.last_ps + period / 2, timeline_.duration_ps);
       const std::optional<Event> event = EventOf(run, {start, end}, python == nullptr ? 0 : python->stack);
@@ -213,8 +216,6 @@ class SampledWaits {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  static int64_t Middle(const BlockedRun& run) { return run.first_ps + (run.last_ps - run.first_ps) / 2; }
-
   // The launcher cuts long runs.
   static bool Continues(const BlockedRun& next, const BlockedRun& run, int64_t period_ps) {
     return next.goes_on && next.kind == run.kind && next.call == run.call && next.fd == run.fd &&
@@ -243,7 +244,9 @@ class SampledWaits {
     const ObjectKind object = run.futex != 0 ? ObjectKind::kAddress
                               : run.fd >= 0  ? ObjectKind::kDescriptor
                                              : ObjectKind::kNone;
-    return types_.Find(StrCat(name, " (sampled)"), FamilyOf(run.kind), object, ValueKind::kNone);
+    const uint16_t type = types_.Find(StrCat(name, " (sampled)"), FamilyOf(run.kind), object, ValueKind::kNone);
+    if (type != kNoType) timeline_.types[type].sampled = true;
+    return type;
   }
 
   // The native function that made the call, else the line of Python. Waits for the GIL have the function of CPython

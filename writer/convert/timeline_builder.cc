@@ -451,8 +451,9 @@ class Builder {
     const uint64_t native = native_.Finish(std::max(left - std::min(left, python), most / kLeastShare));
     timeline_.expected_bytes += gil + python + native;
     usage_.Finish();
-    MeasureCpuOfSamples(&timeline_);
     blocked_.Finish();
+    if (session_.attached) CountBlockedAsOffCpu(&timeline_);
+    MeasureCpuOfSamples(&timeline_);
   }
 
   void AddSteps() {
@@ -471,7 +472,7 @@ class Builder {
 
   void AddMemory() {
     resident_.Finish();
-    if ((families_ & kFamilyMalloc) == 0) return;
+    if ((families_ & kFamilyMalloc) == 0 && !session_.attached) return;
     sampled_heap_.Finish();
     ProcessMemories({window_, model_, facts_, modules_, python_exact_, heap_, allocation_sites_, sampled_heap_},
                     &timeline_)

@@ -88,6 +88,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
+  for (const std::string& text : timeline.verdict.hangs) out.push_back({StrCat("hangs: ", text)});
   if (const std::string evidence = VerdictEvidence(timeline); !evidence.empty())
     out.push_back({StrCat("evidence: ", evidence)});
   if (const std::string limits = VerdictLimits(timeline); !limits.empty()) out.push_back({StrCat("limits: ", limits)});

@@ -128,6 +128,8 @@ bool HasPython(const Timeline& timeline, const Process& process) {
 
 // What may hold memory that no live block of malloc explains. `shared`: whether most of it is shared memory.
 std::string BeyondHint(const Timeline& timeline, const Process& process, bool shared) {
+  // Nothing is known of the heap: all of the resident memory counts as beyond it.
+  if (timeline.attached) return "which lines allocate it is recorded by `tbprof run` alone";
   if (const StringId library = process.memory.own_new; library != 0) {
     return StrCat("beyond the heap: what C++ has from ", PrintableUtf8(timeline.strings.Get(library)),
                   ", whose operator new is not recorded");
@@ -139,8 +141,12 @@ std::string BeyondHint(const Timeline& timeline, const Process& process, bool sh
   return "beyond the heap: mmap, stacks of threads, freed blocks that malloc keeps";
 }
 
-std::string BeyondSentence(const Process& process, bool several) {
+std::string BeyondSentence(const Timeline& timeline, const Process& process, bool several) {
   const ResidentMemory& resident = process.resident;
+  if (timeline.attached) {
+    return StrCat(Bytes(resident.beyond_at.own_bytes()), " resident at ", HumanTime(resident.beyond_at.at_ps),
+                  InProcess(process, several));
+  }
   return StrCat(Bytes(resident.beyond_at.own_bytes()), " resident at ", HumanTime(resident.beyond_at.at_ps),
                 InProcess(process, several), ", ", Bytes(resident.beyond_bytes), " of it beyond the heap");
 }
@@ -163,9 +169,9 @@ bool IsSharedGrowth(const ResidentMemory& resident) {
   return 2 * (SharedAt(resident, growth.to_ps) - SharedAt(resident, growth.from_ps)) >= growth.bytes;
 }
 
-std::string GrowsBeyondSentence(const Process& process, bool several) {
+std::string GrowsBeyondSentence(const Timeline& timeline, const Process& process, bool several) {
   return StrCat("resident memory grows by ", RateText(*process.resident.beyond_growth), InProcess(process, several),
-                " beyond the heap");
+                timeline.attached ? "" : " beyond the heap");
 }
 
 std::string DeviceSentence(const Timeline& timeline, const DeviceMemory& device) {
@@ -228,9 +234,10 @@ MemoryText MemoryOf(const Timeline& timeline) {
     const ResidentMemory& resident = (*furthest)->resident;
     const int64_t bytes = resident.beyond_bytes;
     if (bytes >= kLeastBeyond && PartOf(bytes, resident.beyond_at.own_bytes()) >= kLeastBeyondShare) {
-      text.levels.push_back(BeyondSentence(**furthest, several));
+      text.levels.push_back(BeyondSentence(timeline, **furthest, several));
       const bool shared = resident.beyond_at.shared_bytes * 2 >= bytes;
-      if (!GrowsBeyond(**furthest)) text.levels.push_back(BeyondHint(timeline, **furthest, shared));
+      if (!GrowsBeyond(**furthest) && !timeline.attached)
+        text.levels.push_back(BeyondHint(timeline, **furthest, shared));
     }
   }
   if (!timeline.device_memory.empty()) text.levels.push_back(DeviceSentence(timeline, timeline.device_memory[0]));
@@ -238,7 +245,7 @@ MemoryText MemoryOf(const Timeline& timeline) {
   if (grows != processes.end()) text.growth.push_back(GrowthSentence(timeline, **grows, several));
   const auto beyond = std::ranges::find_if(processes, [](const Process* one) { return GrowsBeyond(*one); });
   if (beyond != processes.end()) {
-    text.growth.push_back(GrowsBeyondSentence(**beyond, several));
+    text.growth.push_back(GrowsBeyondSentence(timeline, **beyond, several));
     text.growth.push_back(BeyondHint(timeline, **beyond, IsSharedGrowth((*beyond)->resident)));
   }
   return text;

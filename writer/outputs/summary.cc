@@ -67,10 +67,7 @@ std::string EndText(const Timeline& timeline) {
     return name != nullptr ? StrCat("killed by SIG", name) : StrCat("killed by signal ", timeline.exit_signal);
   }
   if (timeline.exit_code >= 0) return StrCat("exit status ", timeline.exit_code);
-  const bool ended = timeline.attached && std::ranges::all_of(timeline.processes, [&](const Process& process) {
-                       return process.end_ps < timeline.duration_ps;
-                     });
-  return ended ? "ended while it was sampled" : "still running";
+  return timeline.Runs() ? "still running" : "ended while it was sampled";
 }
 
 // The slowest and the fastest rank. Ranks that wait for each other in each step have equal steps: then the time in
@@ -115,11 +112,12 @@ void AddRanks(const Timeline& timeline, Section* out) {
   const RankTotals totals = TotalsOf(timeline.by_rank);
   const auto world =
       std::max<uint64_t>(timeline.by_rank.size(), static_cast<uint64_t>(std::max(timeline.world_size, 0)));
-  out->push_back(
-      {StrCat(totals.ranks, " of ", world, " ranks: ", Plural(totals.processes, "process", "processes"), ", ",
-              Plural(totals.threads, "thread", "threads"), ", ", Plural(totals.records, "record", "records"),
-              "; waits ", HumanTime(totals.waited_ps), " (all threads)"),
-       Style::kHeading});
+  out->push_back({StrCat(totals.ranks, " of ", world, " ranks: ", Plural(totals.processes, "process", "processes"),
+                         ", ", Plural(totals.threads, "thread", "threads"),
+                         timeline.attached ? ""
+                                           : StrCat(", ", Plural(totals.records, "record", "records"), "; waits ",
+                                                    HumanTime(totals.waited_ps), " (all threads)")),
+                  Style::kHeading});
   if (const std::string speeds = SpeedsText(timeline.by_rank); !speeds.empty()) {
     out->push_back({speeds});
   } else if (totals.ranks > 1) {

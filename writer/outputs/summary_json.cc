@@ -324,13 +324,11 @@ void AddPythonLines(const Timeline& timeline, Json* out) {
 
 // The command, where it ran, and when.
 void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) {
-  const bool ended = timeline.exit_code >= 0 || timeline.exit_signal != 0;
-
   (*out)["schema_version"] = kSummarySchemaVersion;
   (*out)["tbprof_version"] = KnownOrNull(!options.version.empty(), options.version);
   (*out)["command"] = {
       {"line", ValidUtf8(timeline.command_line)},
-      {"running", !ended},
+      {"running", timeline.Runs()},
       {"attached", timeline.attached},
       {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
       {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};

@@ -149,7 +149,8 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
                      {"share", verdict.ShareOf(part)},
                      {"s", Seconds(verdict.part_ps[static_cast<size_t>(part)])}});
   }
-  Json facts = Json::array(), limits = Json::array();
+  Json facts = Json::array(), limits = Json::array(), hangs = Json::array();
+  for (const std::string& text : verdict.hangs) hangs.push_back(ValidUtf8(text));
   for (const std::string& text : verdict.facts) facts.push_back(ValidUtf8(text));
   for (const std::string& text : verdict.limits) limits.push_back(ValidUtf8(text));
   return {{"text", ValidUtf8(VerdictSentence(timeline))},
@@ -163,6 +164,7 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
           {"next", TextOrNull(std::string(NextStep(verdict)))},
           {"where", std::move(where)},
           {"facts", std::move(facts)},
+          {"hangs", std::move(hangs)},
           {"split",
            {{"basis", BasisName(verdict.basis)},
             {"loop", LoopJson(timeline)},

@@ -202,6 +202,7 @@ Source FromCalls(const Timeline& timeline, uint32_t process) {
   source.name = source.found.source;
   if (IsOfATraining(timeline, process, kMostFromActivity, &source, &unknown)) return source;
   source.found.steps.clear();
+  if (timeline.attached) source.unknown = "samples alone show no loop of long steps; `tbprof run` records short ones";
   if (!unknown.empty()) source.unknown = std::move(unknown);
   return source;
 }

@@ -31,6 +31,7 @@ std::string_view NameOf(ConservedCause cause) {
 }
 
 ConservedKind ConservedKindOf(const EventType& type) {
+  if (type.sampled) return ConservedKind::kNone;
   switch (type.family) {
     case EventFamily::kThread:
       return type.value == ValueKind::kFlowIn ? ConservedKind::kThreadStart : ConservedKind::kThreadCall;

@@ -33,6 +33,12 @@ const ThreadUsage* Timeline::UsageOfThread(uint32_t thread) const {
   return found != usage.end() && found->thread == thread ? &*found : nullptr;
 }
 
+bool Timeline::Runs() const {
+  if (exit_code >= 0 || exit_signal != 0) return false;
+  return !attached ||
+         std::ranges::any_of(processes, [this](const Process& process) { return process.end_ps >= duration_ps; });
+}
+
 const ThreadBlocked* Timeline::BlockedOfThread(uint32_t thread) const {
   const auto found = std::lower_bound(blocked.begin(), blocked.end(), thread,
                                       [](const ThreadBlocked& known, uint32_t index) { return known.thread < index; });

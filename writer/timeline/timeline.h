@@ -100,6 +100,7 @@ struct EventType {
   ObjectKind object = ObjectKind::kNone;
   ValueKind value = ValueKind::kNone;
   RangeOrigin origin = RangeOrigin::kProgram;
+  bool sampled = false;  // made of samples, not of calls that were counted
 };
 
 struct Event {
@@ -491,6 +492,8 @@ struct Timeline {
   const ThreadUsage* UsageOfThread(uint32_t thread) const;
   std::vector<ThreadBlocked> blocked;  // sorted by thread; of main threads that run Python
   // Null: nothing is known about the thread.
+  // False: it has ended, with a status; of processes that were attached to, all of them.
+  bool Runs() const;
   const ThreadBlocked* BlockedOfThread(uint32_t thread) const;
   CpuLimits cpu_limits;  // of the command
   CpuOfOthers cpu_of_others;

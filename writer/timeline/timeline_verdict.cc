@@ -95,6 +95,8 @@ std::string_view NextStep(const Verdict& verdict) {
       return "make the program that writes to it faster, or read ahead in another thread";
     case Advice::kReduced:
       return "reduce less often (accumulate gradients: no_sync), or less (smaller types, fewer parameters)";
+    case Advice::kHangs:
+      return "nothing of the process ran meanwhile: if it should, it hangs, in the calls that `hangs:` names";
     case Advice::kAtLocks:
       return "hold the lock for less time, or give each thread data of its own";
     case Advice::kAllocates:

@@ -62,6 +62,7 @@ enum class Advice : uint8_t {
   kStartedAgain,   // most of the wait is the start of processes that prepare data
   kStdin,          // what it waits for is written by whoever started it
   kReduced,        // the ranks' gradients are reduced by a library, during the backward pass
+  kHangs,          // nothing of the process ran
   kAtLocks,        // its threads wait for locks of each other
   kAllocates,      // much of the CPU time is in the allocator
   kFewRanks,       // not all ranks were recorded: another one may be slow
@@ -132,6 +133,7 @@ struct Verdict {
   std::vector<Where> where;        // the line that spends most comes first, then what it waits for
   std::optional<Where> busiest;    // where most is spent, apart from waits for other processes
   std::vector<std::string> facts;  // numbers on which the cause is based, as text
+  std::vector<std::string> hangs;  // of a process in which nothing ran: where its threads wait, as text
 
   LoopLines loop;       // of kLoop
   uint32_t thread = 0;  // of the steps: index into Timeline::threads

@@ -51,13 +51,13 @@ Recorded RecordedOf(const Timeline& timeline, uint16_t type) {
 }  // namespace
 
 std::vector<QuickCalls> QuickCallsOf(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
-                                     uint32_t thread, const UsageInSpans& usage) {
+                                     uint32_t thread, const UsageInSpans& usage, int64_t gap_ps) {
   std::vector<QuickCalls> found;
   const uint32_t process = timeline.threads[thread].process;
   const auto own = static_cast<double>(CpuOfThread(timeline, thread));
   if (!usage.known || own <= 0 || own < kNearlyAll * static_cast<double>(CpuOfProcess(timeline, process))) return found;
   const double in_spans = std::min(1.0, static_cast<double>(usage.cpu_ps) / own);
-  double left = kMostOfCpu * static_cast<double>(usage.cpu_ps);
+  double left = kMostOfCpu * static_cast<double>(std::min(usage.cpu_ps, gap_ps));
   for (const OperationTotal& total : timeline.processes[process].operations) {
     const EventType& type = timeline.types[total.type];
     if (type.family != EventFamily::kIo || total.calls <= total.recorded) continue;

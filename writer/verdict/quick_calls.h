@@ -23,10 +23,11 @@ struct QuickCalls {
   std::string fact;
 };
 
-// `usage`: of the thread within the spans that are judged. Empty unless the thread uses nearly all of its process's CPU
-// time, since the calls are counted by process; and of calls whose time is a small part of that.
+// `usage`: of the thread within the spans that are judged, `gap_ps`: their time between its recorded waits. Empty
+// unless the thread uses nearly all of its process's CPU time, since the calls are counted by process; and of calls
+// whose time is a small part of that.
 std::vector<QuickCalls> QuickCallsOf(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
-                                     uint32_t thread, const UsageInSpans& usage);
+                                     uint32_t thread, const UsageInSpans& usage, int64_t gap_ps);
 
 }  // namespace tbprof
 

@@ -14,6 +14,7 @@
 #include "writer/verdict/cause_choice.h"
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/gpu_time.h"
+#include "writer/verdict/hang.h"
 #include "writer/verdict/library_pools.h"
 #include "writer/verdict/native_habits.h"
 #include "writer/verdict/place_of_row.h"
@@ -141,7 +142,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const UsageInSpans usage = UsageOf(timeline, span.thread, span.spans);
   Account account(tags);
   AddWaits(tags, time, gpu, &account);
-  const std::vector<QuickCalls> quick = QuickCallsOf(timeline, tags, classes, span.thread, usage);
+  const std::vector<QuickCalls> quick = QuickCallsOf(timeline, tags, classes, span.thread, usage, time.gap_ps());
   int64_t quick_ps = 0;
   for (const QuickCalls& calls : quick) {
     account.AddWait(calls.part, calls.call, calls.ps);
@@ -160,6 +161,8 @@ Verdict MakeVerdict(const Timeline& timeline) {
     if (work.has_value()) verdict.where.push_back(*std::move(work));
   }
   AddHabits(timeline, span, quick, &verdict);
+  verdict.hangs = WhereThreadsHang(timeline, tags, span.thread);
+  if (!verdict.hangs.empty()) verdict.advice = Advice::kHangs;
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
   }

@@ -33,5 +33,13 @@ TEST(RateGovernorTest, LessThanItsShareAgain_IntervalIsTheWantedOne) {
   EXPECT_EQ(governor.interval(), milliseconds(100));
 }
 
+TEST(RateGovernorTest, FarTooMuch_IsLoweredAtOnceIfWanted) {
+  RateGovernor governor(milliseconds(4), /*max_share=*/1e-12, /*at_once=*/true);
+  governor.Restart(kStart);
+  EXPECT_FALSE(governor.Govern(kStart + milliseconds(249)));
+  EXPECT_TRUE(governor.Govern(kStart + milliseconds(250)));
+  EXPECT_EQ(governor.interval(), milliseconds(64));
+}
+
 }  // namespace
 }  // namespace tbprof

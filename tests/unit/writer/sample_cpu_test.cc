@@ -96,5 +96,28 @@ TEST(MeasureCpuOfSamples, MoreThanTheTime_IsTheTime) {
   EXPECT_LE(TallyMs(timeline, 0), 50);
 }
 
+// A thread that wakes for a moment between two samples "ran", but the kernel says where it is blocked.
+TEST(SampleCpu, BlockedSamples_AreOffTheCpu) {
+  Timeline timeline;
+  PythonThread& thread = timeline.python.threads.emplace_back();
+  thread.thread = 3;
+  thread.runs = {MakeRun(0, 10, 1, 10), MakeRun(100, 10, 2, 10), MakeRun(200, 10, 3, 10)};
+  ThreadBlocked& blocked = timeline.blocked.emplace_back();
+  blocked.thread = 3;
+  const auto add = [&](int64_t first_ms, int64_t last_ms, uint32_t samples) {
+    BlockedRun& run = blocked.runs.emplace_back();
+    run.first_ps = first_ms * kMs;
+    run.last_ps = last_ms * kMs;
+    run.samples = samples;
+  };
+  add(0, 90, 10);
+  add(110, 110, 1);
+  add(130, 150, 3);
+  CountBlockedAsOffCpu(&timeline);
+  EXPECT_EQ(thread.runs[0].on_cpu, 0u);
+  EXPECT_EQ(thread.runs[1].on_cpu, 6u);
+  EXPECT_EQ(thread.runs[2].on_cpu, 10u);
+}
+
 }  // namespace
 }  // namespace tbprof
