@@ -74,9 +74,10 @@ absl::StatusOr<RunningProcess> FindProcess(const std::string& operand) {
   if (!process.ok()) return process;
   if (*pid == getpid()) return InvalidArgument("tbprof cannot attach to itself");
   if (const absl::Status access = CheckMemoryAccess(*process); !access.ok()) return access;
-  if (HasTbprofLibrary(*pid)) {
-    return InvalidArgument(
-        StrCat("process ", *pid, " runs under `tbprof run`: take a capture of it with tbprof capture ", *pid));
+  const bool is_tbprof = BaseName(process->executable) == "tbprof";
+  if (is_tbprof || HasTbprofLibrary(*pid)) {
+    return InvalidArgument(StrCat("process ", *pid, is_tbprof ? " is tbprof itself" : " runs under `tbprof run`",
+                                  ": take a capture with tbprof capture ", *pid));
   }
   return process;
 }

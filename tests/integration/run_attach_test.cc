@@ -199,7 +199,9 @@ TEST(Attach, WhatCannotBeSampled_IsOneLine) {
   EXPECT_THAT(line({"4194399"}), HasSubstr("there is no process 4194399"));
   const auto recorded = StartUnderTbprof({Program("waits_for_signals"), "600"});
   const std::string pid = std::to_string(recorded->WaitForNumber("pid"));
-  EXPECT_THAT(line({pid}), HasSubstr("runs under `tbprof run`: take a capture of it with tbprof capture " + pid));
+  EXPECT_THAT(line({pid}), HasSubstr("runs under `tbprof run`: take a capture with tbprof capture " + pid));
+  const std::string launcher = std::to_string(recorded->pid());
+  EXPECT_THAT(line({launcher}), HasSubstr("is tbprof itself: take a capture with tbprof capture " + launcher));
   WriteFile(recorded->path() + "/stop", "");
   EXPECT_EQ(recorded->Wait().code(), 23);
 }
