@@ -26,6 +26,7 @@
 #include "launcher/run/run_setup.h"
 #include "launcher/session/session.h"
 #include "launcher/target/signals.h"
+#include "launcher/target/target_process.h"
 #include "wire/clock.h"
 #include "writer/base/arguments.h"
 #include "writer/base/utf8.h"
@@ -108,6 +109,8 @@ class Attach {
     absl::StatusOr<SignalSet> signals = SignalSet::Install();
     if (!signals.ok()) return signals.status();
     signals_ = *std::move(signals);
+    RaiseAddressSpaceLimit();
+    RaiseDescriptorLimit();
     absl::Status status = CheckSummaryFile(context_.SummaryFile());
     if (status.ok()) status = logdir_.Choose();
     if (!status.ok()) return status;

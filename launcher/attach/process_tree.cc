@@ -28,6 +28,11 @@ absl::Status ProcessTree::AddRoot(const RunningProcess& process) {
   return Add(process);
 }
 
+void ProcessTree::Refuse(pid_t pid, const absl::Status& why) {
+  if (refused_.empty()) why_left_out_ = ToText(why);
+  refused_.insert(pid);
+}
+
 void ProcessTree::AddDescendants() {
   std::vector<pid_t> parents;
   for (const auto& [pid, process] : processes_) parents.push_back(pid);
@@ -39,15 +44,16 @@ void ProcessTree::AddDescendants() {
       if (child == getpid() || processes_.contains(child) || refused_.contains(child)) continue;
       const absl::StatusOr<RunningProcess> process = ReadRunningProcess(child);
       if (!process.ok()) continue;
-      absl::Status added = processes_.size() < kMaxProcesses
+      absl::Status added = HasTbprofLibrary(child) || BaseName(process->executable) == "tbprof"
+                               ? absl::FailedPreconditionError(StrCat("process ", child, " runs under `tbprof run`"))
+                           : processes_.size() < kMaxProcesses
                                ? CheckMemoryAccess(*process)
                                : Unavailable(StrCat("more than ", kMaxProcesses, " processes"));
       if (added.ok()) added = Add(*process);
       if (added.ok()) {
         parents.push_back(child);
       } else if (!absl::IsInvalidArgument(added)) {  // has not ended meanwhile
-        if (refused_.empty()) why_left_out_ = ToText(added);
-        refused_.insert(child);
+        Refuse(child, added);
       }
     }
   }
@@ -64,7 +70,9 @@ void ProcessTree::Handle(uint64_t now_ns) {
     if (now.ok() && now->start_ticks == entry.second->process().start_ticks) replaced.push_back(*now);
     return true;
   });
-  for (const RunningProcess& process : replaced) (void)Add(process);
+  for (const RunningProcess& process : replaced) {
+    if (const absl::Status added = Add(process); !added.ok()) Refuse(process.pid, added);
+  }
   if (follows_) AddDescendants();
   for (const auto& [pid, process] : processes_) process->Update();
 }

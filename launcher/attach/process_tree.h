@@ -50,6 +50,7 @@ class ProcessTree {
  private:
   absl::Status Add(const RunningProcess& process);
   void AddDescendants();
+  void Refuse(pid_t pid, const absl::Status& why);
 
   Session* const session_;
   const AttachedProcess::Config config_;

@@ -103,14 +103,17 @@ void AddChildrenByParent(pid_t pid, std::vector<pid_t>* children) {
   }
 }
 
-bool HasEnded(char state) { return state == 'Z' || state == 'X' || state == 'x'; }
+// A first thread that has left its process to others is a zombie, too.
+bool HasEnded(pid_t pid, char state) {
+  return state == 'X' || state == 'x' || (state == 'Z' && ThreadsOf(pid, 2).size() < 2);
+}
 
 }  // namespace
 
 absl::StatusOr<RunningProcess> ReadRunningProcess(pid_t pid) {
   StatFields fields;
   if (pid <= 0 || !ReadStat(pid, &fields)) return InvalidArgument(StrCat("there is no process ", pid));
-  if (HasEnded(fields.state)) return InvalidArgument(StrCat("process ", pid, " has ended"));
+  if (HasEnded(pid, fields.state)) return InvalidArgument(StrCat("process ", pid, " has ended"));
   RunningProcess process;
   process.pid = pid;
   process.parent = fields.parent;
@@ -133,8 +136,8 @@ absl::StatusOr<RunningProcess> ReadRunningProcess(pid_t pid) {
 
 bool IsStill(const RunningProcess& process) {
   StatFields fields;
-  return ReadStat(process.pid, &fields) && !HasEnded(fields.state) && fields.start_ticks == process.start_ticks &&
-         LinkOf(PathOf(process.pid, "exe")) == process.executable;
+  return ReadStat(process.pid, &fields) && !HasEnded(process.pid, fields.state) &&
+         fields.start_ticks == process.start_ticks && LinkOf(PathOf(process.pid, "exe")) == process.executable;
 }
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {

@@ -185,10 +185,15 @@ std::optional<Blocked> ReadBlocked(pid_t pid, int syscall_fd) {
 
 void BlockedTrack::Take(const std::optional<Blocked>& blocked, int32_t tid, uint64_t ticks,
                         std::vector<BlockedCallRow>* rows, bool is_new) {
-  const bool same = !is_new && blocked && row_.samples != 0 && row_.kind == blocked->kind && row_.fd == blocked->fd &&
-                    row_.call == blocked->call && row_.futex == blocked->futex && row_.site == blocked->site &&
-                    row_.function == blocked->function && row_.holder == blocked->holder;
-  if (!same && row_.samples != 0) Finish(rows);
+  const bool same_call = !is_new && blocked && row_.samples != 0 && row_.kind == blocked->kind &&
+                         row_.fd == blocked->fd && row_.call == blocked->call && row_.futex == blocked->futex &&
+                         row_.site == blocked->site && row_.function == blocked->function;
+  const bool same = same_call && row_.holder == blocked->holder;
+  if (same_call && !same) {
+    Cut(rows);
+  } else if (!same && row_.samples != 0) {
+    Finish(rows);
+  }
   if (!blocked) {
     cut_ = false;
     return;

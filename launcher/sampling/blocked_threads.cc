@@ -27,7 +27,7 @@ bool IsLibc(std::string_view path) {
 
 }  // namespace
 
-void BlockedThreads::ListThreads(Time now, std::vector<BlockedCallRow>* rows) {
+void BlockedThreads::ListThreads(Time now, const Rows& rows) {
   if (now < next_listing_) return;
   next_listing_ = now + kListingInterval;
   for (auto& [tid, thread] : threads_) thread.seen = false;
@@ -55,7 +55,8 @@ void BlockedThreads::ListThreads(Time now, std::vector<BlockedCallRow>* rows) {
       ++at;
       continue;
     }
-    at->second.track.Finish(rows);
+    at->second.track.Finish(rows.blocked);
+    at->second.usage.Finish(rows.usage);
     at = threads_.erase(at);
   }
 }
@@ -114,7 +115,11 @@ std::optional<Blocked> BlockedThreads::Look(int32_t tid, Thread* thread, Time no
   const bool same = schedule && thread->schedule && *schedule == *thread->schedule;
   *is_new = schedule && !same;
   thread->schedule = schedule;
-  if (same && thread->last) return thread->last;
+  if (same && thread->last) {
+    // The mutex changes hands while the thread sleeps.
+    if (thread->last->holder != 0) thread->last->holder = HolderOf(thread->last->futex);
+    return thread->last;
+  }
   const ScopedFd once(thread->syscall.valid() ? -1 : open(SyscallPath(pid_, tid).c_str(), O_RDONLY | O_CLOEXEC));
   thread->last = ReadBlocked(pid_, once.valid() ? once.get() : thread->syscall.get());
   if (!thread->last) return std::nullopt;
@@ -131,12 +136,13 @@ std::optional<Blocked> BlockedThreads::Look(int32_t tid, Thread* thread, Time no
   return thread->last;
 }
 
-void BlockedThreads::Sample(Time now, uint64_t ticks, const IsGil& is_gil, std::vector<BlockedCallRow>* rows) {
+void BlockedThreads::Sample(Time now, uint64_t ticks, const IsGil& is_gil, const Rows& rows) {
   ListThreads(now, rows);
   for (auto& [tid, thread] : threads_) {
     bool is_new = false;
     const std::optional<Blocked> blocked = Look(tid, &thread, now, is_gil, &is_new);
-    thread.track.Take(blocked, thread.inner, ticks, rows, is_new);
+    thread.track.Take(blocked, thread.inner, ticks, rows.blocked, is_new);
+    if (thread.schedule) thread.usage.Take(*thread.schedule, thread.inner, ticks, now, rows.usage);
   }
 }
 
@@ -144,9 +150,10 @@ void BlockedThreads::Cut(std::vector<BlockedCallRow>* rows) {
   for (auto& [tid, thread] : threads_) thread.track.Cut(rows);
 }
 
-void BlockedThreads::Finish(std::vector<BlockedCallRow>* rows) {
+void BlockedThreads::Finish(const Rows& rows) {
   for (auto& [tid, thread] : threads_) {
-    thread.track.Finish(rows);
+    thread.track.Finish(rows.blocked);
+    thread.usage.Finish(rows.usage);
     thread.last.reset();
   }
 }

@@ -5,8 +5,8 @@
 // stack pointer, and the return addresses are read from there. The thread is neither stopped nor changed.
 //
 //   BlockedThreads threads(pid);
-//   threads.Sample(now, ticks, is_gil, &rows);     // at each tick
-//   threads.Finish(&rows);                         // when sampling stops
+//   threads.Sample(now, ticks, is_gil, {&blocked, &usage});     // at each tick
+//   threads.Finish({&blocked, &usage});                         // when sampling stops
 //
 // Process: launcher, the thread of a sampler. Not thread-safe. Memory: kMaxThreads threads, kMaxOpen of them
 // with two descriptors each.
@@ -40,12 +40,16 @@ class BlockedThreads {
 
   explicit BlockedThreads(pid_t pid) : pid_(pid), read_(ProcessMemory(pid)), modules_(pid, &files_) {}
 
+  struct Rows {
+    std::vector<BlockedCallRow>* blocked;
+    std::vector<ThreadUsageRow>* usage;  // CPU time of each thread, also of one that never blocks
+  };
   // `is_gil`: whether a futex belongs to Python's global interpreter lock.
-  void Sample(Time now, uint64_t ticks, const IsGil& is_gil, std::vector<BlockedCallRow>* rows);
+  void Sample(Time now, uint64_t ticks, const IsGil& is_gil, const Rows& rows);
   // Emits the open rows; the next ones go on with the same calls.
   void Cut(std::vector<BlockedCallRow>* rows);
   // Emits the open rows: sampling stops.
-  void Finish(std::vector<BlockedCallRow>* rows);
+  void Finish(const Rows& rows);
 
  private:
   struct Thread {
@@ -55,9 +59,10 @@ class BlockedThreads {
     std::optional<ScheduleReading> schedule;
     std::optional<Blocked> last;  // of the last sample; valid while the schedule does not change
     BlockedTrack track;
+    UsageTrack usage;
   };
 
-  void ListThreads(Time now, std::vector<BlockedCallRow>* rows);
+  void ListThreads(Time now, const Rows& rows);
   // `is_new`: the thread ran since the last sample.
   std::optional<Blocked> Look(int32_t tid, Thread* thread, Time now, const IsGil& is_gil, bool* is_new);
   // Finds Blocked::site and function; 0: not known.

@@ -232,8 +232,8 @@ void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
 
 void ProcessSampler::TakeAllBlocked(Time now) {
   const auto is_gil = [this](uint64_t futex) { return gil_ && gil_->IsFutexOf(futex); };
-  all_blocked_->Sample(now, ReadTicks(clock_), is_gil, &blocked_);
-  if (reader_ || (now < next_emit_ && blocked_.size() < kMaxPending)) return;
+  all_blocked_->Sample(now, ReadTicks(clock_), is_gil, {&blocked_, &usage_});
+  if (reader_ || (now < next_emit_ && blocked_.size() + usage_.size() < kMaxPending)) return;
   Emit();
   next_emit_ = now + kEmitInterval;
 }
@@ -358,7 +358,9 @@ void ProcessSampler::CloseThread(Thread* thread) {
 
 void ProcessSampler::FinishUsage(Thread* thread) {
   if (thread->second) return;
-  if (const auto last = ReadSchedule(thread->schedstat.get()); last && thread->schedule) {
+  const auto last = thread->schedstat.valid() ? ReadSchedule(thread->schedstat.get())
+                                              : ReadScheduleOnce(process_.pid, thread->outer_tid);
+  if (last && thread->schedule) {
     thread->usage.Take(*last, thread->tid, ReadTicks(clock_), std::chrono::steady_clock::now(), &usage_);
   }
   thread->usage.Finish(&usage_);
@@ -411,7 +413,7 @@ void ProcessSampler::Forget() {
   ended_ = ended_ || HasEnded();
   if (!ended_) TakeResident(std::chrono::steady_clock::now(), /*whole=*/true);
   for (auto& [address, thread] : threads_) FinishUsage(&thread);
-  if (all_blocked_) all_blocked_->Finish(&blocked_);
+  if (all_blocked_) all_blocked_->Finish({&blocked_, &usage_});
   Emit();
   if (limits_read_) EmitLimits(/*whole=*/!ended_);
   limits_read_ = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "wire/clock.h"
 #include "wire/layout.h"
 #include "writer/timeline/torch_names.h"
 #include "writer/verdict/native_habits.h"
@@ -67,7 +68,10 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
                    static_cast<double>(heap.allocations + heap.releases);
   }
   nanoseconds += kSampleNs * static_cast<double>(input.samples);
-  nanoseconds = std::min(nanoseconds, MostBySamples(timeline));
+  // Another clock than the counter is read in the C library.
+  if (session.clock == static_cast<uint32_t>(ClockKind::kCounter)) {
+    nanoseconds = std::min(nanoseconds, MostBySamples(timeline));
+  }
   for (const auto& [identity, index] : input.processes) {
     const ProcessFacts& process = facts.processes.at(identity);
     // A process that attached before the window paid its start cost before.

@@ -76,11 +76,15 @@ void CountBlocked(const std::vector<BlockedRun>& blocked, std::vector<PythonRun>
   for (PythonRun& run : *runs) {
     while (first < blocked.size() && blocked[first].last_ps < run.from_ps) ++first;
     double off = 0;
+    int64_t behind = -1;
     for (size_t i = first; i < blocked.size() && blocked[i].first_ps <= run.to_ps; ++i) {
+      if (blocked[i].last_ps <= behind) continue;
       off += SamplesWithin(blocked[i], run);
+      behind = blocked[i].last_ps;
     }
     const auto most = static_cast<double>(run.samples);
     run.on_cpu = std::min(run.on_cpu, static_cast<uint32_t>(most - std::min(off, most) + 0.5));
+    run.collecting = std::min(run.collecting, run.on_cpu);
   }
 }
 

@@ -207,6 +207,8 @@ class SampledWaits {
       added.push_back(*event);
     }
     std::vector<Event>& events = timeline_.threads[blocked.thread].events;
+    // Nobody hooks the calls of such a thread: those of a damaged spool might lie across these.
+    if (std::ranges::any_of(events, [](const Event& event) { return event.duration_ps > 0; })) return;
     events.insert(events.end(), added.begin(), added.end());
     std::ranges::stable_sort(events, [](const Event& a, const Event& b) {
       return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
@@ -220,7 +222,7 @@ class SampledWaits {
   static bool Continues(const BlockedRun& next, const BlockedRun& run, int64_t period_ps) {
     return next.goes_on && next.kind == run.kind && next.call == run.call && next.fd == run.fd &&
            next.futex == run.futex && next.site == run.site && next.function == run.function &&
-           next.holder == run.holder && next.first_ps - run.last_ps <= 2 * period_ps;
+           next.first_ps - run.last_ps <= 2 * period_ps;
   }
 
   // Nothing: no call that waits.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "writer/base/text_match.h"
 #include "writer/convert/thread_rows.h"
 
 namespace tbprof {
@@ -64,7 +65,9 @@ void BlockedLines::TakeRow(const Identity& process, uint32_t owner, const Blocke
   if (row.function != 0) {
     run.function = timeline_.strings.Intern(modules_.SymbolOfCall(process, row.function).function);
   }
-  if (row.holder > 0) run.holder = model_.LineOfThread(owner, row.holder, row.first_ticks);
+  // Behind the word of other futexes is something else.
+  const bool is_mutex = ContainsAny(timeline_.strings.Get(run.function), {"mutex", "lll_lock"});
+  if (row.holder > 0 && is_mutex) run.holder = model_.LineOfThread(owner, row.holder, row.first_ticks);
   runs_[thread].push_back(run);
 }
 

@@ -48,6 +48,7 @@ std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<siz
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause, Advice advice) {
+  if (advice == Advice::kQuickCalls) return "makes many short calls that read or write";
   if (advice == Advice::kAtLocks) return "its threads wait for contended locks";
   if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
   if (advice == Advice::kServes) return "waits for clients";
@@ -95,6 +96,8 @@ std::string_view NextStep(const Verdict& verdict) {
       return "make the program that writes to it faster, or read ahead in another thread";
     case Advice::kReduced:
       return "reduce less often (accumulate gradients: no_sync), or less (smaller types, fewer parameters)";
+    case Advice::kQuickCalls:
+      return "read or write more with each call: use a buffer";
     case Advice::kHangs:
       return "nothing of the process ran meanwhile: if it should, it hangs, in the calls that `hangs:` names";
     case Advice::kAtLocks:

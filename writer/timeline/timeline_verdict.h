@@ -62,6 +62,7 @@ enum class Advice : uint8_t {
   kStartedAgain,   // most of the wait is the start of processes that prepare data
   kStdin,          // what it waits for is written by whoever started it
   kReduced,        // the ranks' gradients are reduced by a library, during the backward pass
+  kQuickCalls,     // most of it is calls that were too short to be recorded
   kHangs,          // nothing of the process ran
   kAtLocks,        // its threads wait for locks of each other
   kAllocates,      // much of the CPU time is in the allocator

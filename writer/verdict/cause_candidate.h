@@ -28,6 +28,9 @@ struct CauseCandidate {
   std::optional<BlockerScope> scope = std::nullopt;  // who may be waited for; nothing: as the cause says
 };
 
+// Its threads wait for locks of each other: only this convoy has a scope.
+inline bool IsAtLocks(const CauseCandidate& one) { return one.cause == Cause::kLockConvoy && one.scope.has_value(); }
+
 inline bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {
   return std::ranges::find(tags, row.tag) != tags.end();
 }

@@ -106,7 +106,7 @@ class Chooser {
          best->cause == Cause::kRecompilation && CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans),
          best->cause == Cause::kSlowLoader && AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)),
          WaitsOf(best->rows)});
-    if (verdict_.cause == Cause::kLockConvoy && at_locks_.found) verdict_.advice = Advice::kAtLocks;
+    if (IsAtLocks(*best)) verdict_.advice = Advice::kAtLocks;
   }
 
  private:
@@ -300,7 +300,8 @@ class Chooser {
       return;
     }
     at_locks_ = ThreadsAtLocks(timeline_, in_.tags, in_.classes, in_.span.thread, SpansOf(WaitsOf(waits)));
-    if (at_locks_.found) candidates_.push_back({Cause::kLockConvoy, StepPart::kLocks, ps, waits});
+    if (at_locks_.found)
+      candidates_.push_back({Cause::kLockConvoy, StepPart::kLocks, ps, waits, false, BlockerScope::kPool});
   }
 
   // Adds the sleeps of a thread that does little else while others compute: it polls for their end.
@@ -424,7 +425,6 @@ class Chooser {
     verdict_.part = StepPart::kRest;
     verdict_.share = 0;
     verdict_.reason = ReasonOfUnknown(verdict_, ShareOf(Sum(IsPoll)), kMostUnknown, kLeastShare);
-    // Where the time goes is known, even if the cause is not.
     for (const AccountRow& row :
          account_.RowsOf([&](const AccountRow& of) { return of.part == LargestPartOf(verdict_); })) {
       if (ShareOf(row.ps) < kLeastShare || AddPlace(WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps)) break;
@@ -508,7 +508,7 @@ class Chooser {
                          best.part == StepPart::kInput;
     const BlockerScope scope = best.scope.value_or(anybody ? BlockerScope::kAll : BlockerScope::kThreads);
     Blocker blocker;
-    if (best.cause == Cause::kLockConvoy && at_locks_.found) {
+    if (IsAtLocks(best)) {
       blocker = at_locks_;
       verdict_.where.clear();  // of the thread that waits for their end
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/hang.h"
+#include "writer/base/saturating.h"
 
 #include <algorithm>
 #include <tuple>
@@ -24,7 +25,7 @@ bool HardlyRan(const Timeline& timeline, uint32_t process) {
   int64_t cpu_ps = 0;
   for (const ThreadUsage& usage : timeline.usage) {
     if (timeline.threads[usage.thread].process != process || usage.points.empty()) continue;
-    cpu_ps += usage.points.back().cpu_ps - usage.points.front().cpu_ps;
+    AddSaturating(&cpu_ps, usage.points.back().cpu_ps - usage.points.front().cpu_ps);
   }
   return static_cast<double>(cpu_ps) <= kHardlyRan * static_cast<double>(timeline.duration_ps);
 }
@@ -44,12 +45,16 @@ std::string NameOf(const Thread& thread) {
   return StrCat("thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name));
 }
 
-// ` held by thread saver`; empty: not known.
-std::string HolderOf(const Timeline& timeline, uint32_t thread) {
+// `, held by thread saver`, by the last sample of the call that shows it; empty: not known.
+std::string HolderOf(const Timeline& timeline, uint32_t thread, const Event& call) {
   const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
-  if (blocked == nullptr || blocked->runs.empty()) return "";
-  const uint32_t holder = blocked->runs.back().holder;
-  return holder < timeline.threads.size() ? StrCat(", held by ", NameOf(timeline.threads[holder])) : "";
+  if (blocked == nullptr) return "";
+  const Thread* holder = nullptr;
+  for (const BlockedRun& run : blocked->runs) {
+    const bool within = run.first_ps >= call.start_ps && run.first_ps <= call.start_ps + call.duration_ps;
+    if (within && run.holder < timeline.threads.size()) holder = &timeline.threads[run.holder];
+  }
+  return holder == nullptr ? "" : StrCat(", held by ", NameOf(*holder));
 }
 
 // The innermost line, then that of the program's own code that led to it.
@@ -91,8 +96,8 @@ std::vector<std::string> WhereThreadsHang(const Timeline& timeline, const Python
     const Event* const call = CallOf(timeline, timeline.threads[i]);
     if (call == nullptr) continue;
     const std::string place = PlaceOf(timeline, tags, *call);
-    std::string rest =
-        StrCat(", in ", timeline.types[call->type].name, place.empty() ? "" : " at ", place, HolderOf(timeline, i));
+    std::string rest = StrCat(", in ", timeline.types[call->type].name, place.empty() ? "" : " at ", place,
+                              HolderOf(timeline, i, *call));
     const auto known = std::ranges::find(groups, rest, &Group::rest);
     if (known != groups.end()) {
       ++known->alike;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/quick_calls.h"
+#include "writer/base/saturating.h"
 
 #include <algorithm>
 
@@ -25,7 +26,7 @@ int64_t CpuOfThread(const Timeline& timeline, uint32_t thread) {
 int64_t CpuOfProcess(const Timeline& timeline, uint32_t process) {
   int64_t cpu_ps = 0;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    if (timeline.threads[i].process == process) cpu_ps += CpuOfThread(timeline, i);
+    if (timeline.threads[i].process == process) AddSaturating(&cpu_ps, CpuOfThread(timeline, i));
   }
   return cpu_ps;
 }
@@ -40,7 +41,7 @@ Recorded RecordedOf(const Timeline& timeline, uint16_t type) {
   uint64_t most = 0;
   for (const CallSiteTotal& site : timeline.wait_sites) {
     if (site.type != type) continue;
-    recorded.ps += site.total_ps;
+    AddSaturating(&recorded.ps, site.total_ps);
     if (site.calls <= most) continue;
     most = site.calls;
     recorded.site = site.site;

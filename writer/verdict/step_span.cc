@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/step_span.h"
+#include "writer/base/saturating.h"
 
 #include <algorithm>
 #include <map>
@@ -169,7 +170,7 @@ int64_t CpuOf(const Timeline& timeline, uint32_t process) {
   int64_t cpu_ps = 0;
   for (const ThreadUsage& usage : timeline.usage) {
     if (timeline.threads[usage.thread].process != process || usage.points.empty()) continue;
-    cpu_ps += usage.points.back().cpu_ps - usage.points.front().cpu_ps;
+    AddSaturating(&cpu_ps, usage.points.back().cpu_ps - usage.points.front().cpu_ps);
   }
   return cpu_ps;
 }
@@ -185,7 +186,7 @@ uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
     const uint32_t number = timeline.threads[i].process;
     if (!timeline.threads[i].is_main || number == parent || !IsWithin(timeline, number, parent)) continue;
     const int64_t cpu_ps = CpuOf(timeline, number);
-    all_ps += cpu_ps;
+    AddSaturating(&all_ps, cpu_ps);
     if (cpu_ps > most_ps) {
       most_ps = cpu_ps;
       busiest = i;
@@ -195,9 +196,9 @@ uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
     const int first = timeline.processes[timeline.threads[first_rank].process].rank;
     if (first_rank == command || rank < first) first_rank = i;
   }
-  if (all_ps < kLeastWorkPs || CpuOf(timeline, parent) * kIdle > all_ps) return command;
+  if (all_ps < kLeastWorkPs || CpuOf(timeline, parent) > all_ps / kIdle) return command;
   if (timeline.processes[parent].rank < 0 && first_rank != command) return first_rank;
-  return most_ps * 2 >= all_ps ? busiest : command;
+  return most_ps >= all_ps / 2 ? busiest : command;
 }
 
 bool IsMainOfPython(const Timeline& timeline, const PythonThread& thread) {

@@ -86,7 +86,12 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
 void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector<QuickCalls>& quick, Verdict* verdict) {
   constexpr double kMuch = 0.25;
   for (const QuickCalls& calls : quick) {
-    if (calls.part == verdict->part) verdict->facts.push_back(calls.fact);
+    if (calls.part != verdict->part) continue;
+    verdict->facts.push_back(calls.fact);
+    const bool most = calls.ps * 2 >= verdict->part_ps[static_cast<size_t>(calls.part)];
+    if (most && (verdict->cause == Cause::kDisk || verdict->cause == Cause::kNetwork)) {
+      verdict->advice = Advice::kQuickCalls;
+    }
   }
   const bool computes = verdict->cause == Cause::kOperations || verdict->cause == Cause::kOversubscription ||
                         verdict->cause == Cause::kCpuContention;

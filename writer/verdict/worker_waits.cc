@@ -133,7 +133,7 @@ Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const W
       locks += wait.end_ps - wait.start_ps;
       account.AddWait(StepPart::kLocks, wait, wait.end_ps - wait.start_ps);
     }
-    if (static_cast<double>(locks) < kOften * static_cast<double>(lives)) continue;
+    if (locks <= 0 || static_cast<double>(locks) < kOften * static_cast<double>(lives)) continue;
     ++threads;
     all += lives;
     at_locks += locks;

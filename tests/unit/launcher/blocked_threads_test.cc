@@ -25,8 +25,9 @@ BlockedCallRow SampleUntil(int32_t tid, const std::function<bool(const BlockedCa
   BlockedThreads threads(getpid());
   for (uint64_t ticks = 1;; ++ticks) {
     std::vector<BlockedCallRow> rows;
-    threads.Sample(std::chrono::steady_clock::now(), ticks, is_gil, &rows);
-    threads.Finish(&rows);
+    std::vector<ThreadUsageRow> usage;
+    threads.Sample(std::chrono::steady_clock::now(), ticks, is_gil, {&rows, &usage});
+    threads.Finish({&rows, &usage});
     const auto row = std::ranges::find_if(
         rows, [&](const BlockedCallRow& candidate) { return candidate.tid == tid && wanted(candidate); });
     if (row != rows.end()) return *row;
@@ -90,10 +91,12 @@ TEST(BlockedThreads, WaitOverSeveralSamples_IsOneRow) {
       tid, [](const BlockedCallRow& one) { return one.kind == BlockedIn::kPipe; }, IsNoGil);
   BlockedThreads threads(getpid());
   std::vector<BlockedCallRow> rows;
+  std::vector<ThreadUsageRow> usage;
   for (uint64_t ticks = 1; ticks <= 5; ++ticks) {
-    threads.Sample(std::chrono::steady_clock::now(), ticks, IsNoGil, &rows);
+    threads.Sample(std::chrono::steady_clock::now(), ticks, IsNoGil, {&rows, &usage});
   }
-  threads.Finish(&rows);
+  threads.Finish({&rows, &usage});
+  EXPECT_EQ(std::ranges::count(usage, OwnTid(), &ThreadUsageRow::tid) > 0, true) << "the CPU time of each thread";
   const auto of_reader = [&](const BlockedCallRow& row) { return row.tid == tid; };
   ASSERT_EQ(std::ranges::count_if(rows, of_reader), 1);
   const BlockedCallRow row = *std::ranges::find_if(rows, of_reader);

@@ -171,6 +171,7 @@ TEST_F(NativeVerdict, CallsThatWereOnlyCounted_AreNoComputing) {
   timeline_.processes[0].operations.push_back(reads);
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kDisk) << Sentence();
+  EXPECT_THAT(Sentence(), HasSubstr("makes many short calls that read or write"));
   EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kDisk), 0.7, 0.01);
   EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kOperations), 0.3, 0.01);
   EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("20.0 M calls of read, 350 ns each"));
