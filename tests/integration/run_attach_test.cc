@@ -18,11 +18,19 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-RunResult Attach(const std::vector<std::string>& words) {
+RunResult AttachTo(const std::vector<std::string>& words) {
   std::vector<std::string> all = {"attach", "--logdir=@LOGDIR@"};
   all.insert(all.end(), words.begin(), words.end());
   return RunTbprof(all);
 }
+
+class Attach : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string scope = ReadFile("/proc/sys/kernel/yama/ptrace_scope");
+    if (!scope.empty() && scope[0] != '0' && geteuid() != 0) GTEST_SKIP() << "kernel.yama.ptrace_scope=" << scope;
+  }
+};
 
 // A program of tests/programs without tbprof, and its pid.
 struct Bare {
@@ -39,9 +47,9 @@ struct Bare {
   int64_t pid = 0;
 };
 
-TEST(Attach, NativeProgram_HasItsWaitAndWhoHoldsTheLock_AndGoesOn) {
+TEST_F(Attach, NativeProgram_HasItsWaitAndWhoHoldsTheLock_AndGoesOn) {
   Bare bare({Program("contends")});
-  const RunResult run = Attach({"--duration=2s", bare.Pid()});
+  const RunResult run = AttachTo({"--duration=2s", bare.Pid()});
   EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   ASSERT_THAT(run.run_directories, SizeIs(1)) << run.AllPrinted();
   EXPECT_TRUE(run.Printed("verified")) << run.AllPrinted();
@@ -60,7 +68,7 @@ TEST(Attach, NativeProgram_HasItsWaitAndWhoHoldsTheLock_AndGoesOn) {
   EXPECT_EQ(stopped.out, "stopped\n");
 }
 
-TEST(Attach, Deadlock_HasEachThreadsLine) {
+TEST_F(Attach, Deadlock_HasEachThreadsLine) {
   const std::vector<std::string> pythons = InstalledPythons();
   if (pythons.empty()) GTEST_SKIP() << "no Python";
   const TemporaryDirectory directory;
@@ -84,7 +92,7 @@ TEST(Attach, Deadlock_HasEachThreadsLine) {
   options.directory = directory.path();
   const auto job = Running::Start({OldestAndNewest(pythons).back(), "job.py"}, options);
   while (access((directory / "facts").c_str(), F_OK) != 0) usleep(10'000);
-  const RunResult run = Attach({"--duration=2s", std::to_string(job->pid())});
+  const RunResult run = AttachTo({"--duration=2s", std::to_string(job->pid())});
   EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   EXPECT_TRUE(run.Printed("if it should, it hangs")) << run.AllPrinted();
   EXPECT_TRUE(run.Printed("hangs: thread ingest, in sem_wait (sampled) at job.py:6 ingest") ||
@@ -94,28 +102,28 @@ TEST(Attach, Deadlock_HasEachThreadsLine) {
   EXPECT_FALSE(job->Ended());
 }
 
-TEST(Attach, StoppedProcess_IsCalledSo) {
+TEST_F(Attach, StoppedProcess_IsCalledSo) {
   Bare bare({Program("contends")});
   ASSERT_EQ(kill(static_cast<pid_t>(bare.pid), SIGSTOP), 0);
   while (ReadFile("/proc/" + bare.Pid() + "/stat").find(") T ") == std::string::npos) usleep(1000);
-  const RunResult run = Attach({"--duration=200ms", bare.Pid()});
+  const RunResult run = AttachTo({"--duration=200ms", bare.Pid()});
   EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   EXPECT_TRUE(run.Printed("is stopped by a signal or a debugger")) << run.AllPrinted();
   ASSERT_EQ(kill(static_cast<pid_t>(bare.pid), SIGCONT), 0);
   EXPECT_EQ(bare.Stop().code(), 23);
 }
 
-TEST(Attach, Children_AreSampledUnlessOnlyTheProcessIsWanted) {
+TEST_F(Attach, Children_AreSampledUnlessOnlyTheProcessIsWanted) {
   Bare bare({Program("contends"), "3"});
-  const RunResult all = Attach({"--duration=1s", bare.Pid()});
+  const RunResult all = AttachTo({"--duration=1s", bare.Pid()});
   EXPECT_EQ(all.summary["processes"].size(), 4u) << all.AllPrinted();
   EXPECT_TRUE(all.Printed("and 3 descendants")) << all.AllPrinted();
-  const RunResult one = Attach({"--duration=1s", "--follow=none", bare.Pid()});
+  const RunResult one = AttachTo({"--duration=1s", "--follow=none", bare.Pid()});
   EXPECT_EQ(one.summary["processes"].size(), 1u) << one.AllPrinted();
   EXPECT_EQ(bare.Stop().code(), 23);
 }
 
-TEST(Attach, ProcessThatEnds_EndsTheSampling) {
+TEST_F(Attach, ProcessThatEnds_EndsTheSampling) {
   Bare bare({Program("contends")});
   const auto attach = Running::Start({Tbprof(), "attach", "--logdir=@LOGDIR@", "--duration=10m", bare.Pid()}, {});
   ASSERT_TRUE(attach->WaitForError("sampling ")) << attach->Err();
@@ -128,7 +136,7 @@ TEST(Attach, ProcessThatEnds_EndsTheSampling) {
   EXPECT_THAT(run.run_directories, SizeIs(1));
 }
 
-TEST(Attach, Interrupt_EndsTheSampling_AndTheProfileIsWritten) {
+TEST_F(Attach, Interrupt_EndsTheSampling_AndTheProfileIsWritten) {
   Bare bare({Program("contends")});
   const auto attach = Running::Start({Tbprof(), "attach", "--logdir=@LOGDIR@", "--duration=10m", bare.Pid()}, {});
   ASSERT_TRUE(attach->WaitForError("sampling ")) << attach->Err();
@@ -141,7 +149,7 @@ TEST(Attach, Interrupt_EndsTheSampling_AndTheProfileIsWritten) {
   EXPECT_EQ(bare.Stop().code(), 23);
 }
 
-TEST(Attach, Python_HasItsLinesAndItsSleep) {
+TEST_F(Attach, Python_HasItsLinesAndItsSleep) {
   const std::vector<std::string> pythons = InstalledPythons();
   if (pythons.empty()) GTEST_SKIP() << "no Python";
   for (const std::string& python : OldestAndNewest(pythons)) {
@@ -162,7 +170,7 @@ TEST(Attach, Python_HasItsLinesAndItsSleep) {
     options.directory = directory.path();
     const auto job = Running::Start({python, "job.py"}, options);
     while (access((directory / "facts").c_str(), F_OK) != 0) usleep(10'000);
-    const RunResult run = Attach({"--duration=3s", std::to_string(job->pid())});
+    const RunResult run = AttachTo({"--duration=3s", std::to_string(job->pid())});
     EXPECT_EQ(run.code(), 0) << run.AllPrinted();
     EXPECT_TRUE(run.Printed("sleeps, at job.py:3 load")) << run.AllPrinted();
     EXPECT_TRUE(run.Printed("job.py:3 load")) << run.AllPrinted();
@@ -177,18 +185,18 @@ TEST(Attach, Python_HasItsLinesAndItsSleep) {
   }
 }
 
-TEST(Attach, SeveralProcesses_AreOneProfile) {
+TEST_F(Attach, SeveralProcesses_AreOneProfile) {
   Bare one({Program("contends")}), other({Program("waits_for_signals"), "600"});
-  const RunResult run = Attach({"--duration=1s", one.Pid(), other.Pid()});
+  const RunResult run = AttachTo({"--duration=1s", one.Pid(), other.Pid()});
   EXPECT_EQ(run.code(), 0) << run.AllPrinted();
   EXPECT_EQ(run.summary["processes"].size(), 2u);
   EXPECT_EQ(one.Stop().code(), 23);
   EXPECT_EQ(other.Stop().code(), 23);
 }
 
-TEST(Attach, WhatCannotBeSampled_IsOneLine) {
+TEST_F(Attach, WhatCannotBeSampled_IsOneLine) {
   const auto line = [](const std::vector<std::string>& words) {
-    const RunResult run = Attach(words);
+    const RunResult run = AttachTo(words);
     EXPECT_EQ(run.code(), 125) << run.AllPrinted();
     EXPECT_THAT(run.run_directories, IsEmpty());
     EXPECT_THAT(run.printed, SizeIs(1)) << run.AllPrinted();
@@ -206,7 +214,7 @@ TEST(Attach, WhatCannotBeSampled_IsOneLine) {
   EXPECT_EQ(recorded->Wait().code(), 23);
 }
 
-TEST(Attach, CaptureOfAProcessWithoutTbprof_NamesAttach) {
+TEST_F(Attach, CaptureOfAProcessWithoutTbprof_NamesAttach) {
   Bare bare({Program("contends")});
   const RunResult run = RunTbprof({"capture", "--logdir=@LOGDIR@", bare.Pid()});
   EXPECT_EQ(run.code(), 125);
