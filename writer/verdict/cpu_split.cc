@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "writer/base/saturating.h"
 #include "writer/verdict/blocked_time.h"
 #include "writer/verdict/wait_parts.h"
 
@@ -207,6 +208,19 @@ UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vecto
     usage.minor_faults += share * static_cast<double>(points[i].minor_faults - points[i - 1].minor_faults);
   }
   return usage;
+}
+
+int64_t CpuOfThread(const Timeline& timeline, uint32_t thread) {
+  const ThreadUsage* const usage = timeline.UsageOfThread(thread);
+  return usage == nullptr || usage->points.empty() ? 0 : usage->points.back().cpu_ps - usage->points.front().cpu_ps;
+}
+
+int64_t CpuOfProcess(const Timeline& timeline, uint32_t process) {
+  int64_t cpu_ps = 0;
+  for (const ThreadUsage& usage : timeline.usage) {
+    if (timeline.threads[usage.thread].process == process) AddSaturating(&cpu_ps, CpuOfThread(timeline, usage.thread));
+  }
+  return cpu_ps;
 }
 
 std::vector<NativeClass> NativeClassesOf(const Timeline& timeline) {

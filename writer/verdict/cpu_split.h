@@ -27,6 +27,10 @@ struct UsageInSpans {
 };
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
 
+// CPU time that the kernel counted from the first reading to the last: of a thread, and of all threads of a process.
+int64_t CpuOfThread(const Timeline& timeline, uint32_t thread);
+int64_t CpuOfProcess(const Timeline& timeline, uint32_t process);
+
 // Whether the kernel samples the native stacks of the process.
 bool IsNativeSampled(const Timeline& timeline, uint32_t process);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/hang.h"
-#include "writer/base/saturating.h"
 
 #include <algorithm>
 #include <tuple>
@@ -10,6 +9,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/timeline/python_place.h"
+#include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 namespace {
@@ -22,12 +22,7 @@ constexpr double kInOneCall = 0.9;
 constexpr size_t kMostGroups = 8;
 
 bool HardlyRan(const Timeline& timeline, uint32_t process) {
-  int64_t cpu_ps = 0;
-  for (const ThreadUsage& usage : timeline.usage) {
-    if (timeline.threads[usage.thread].process != process || usage.points.empty()) continue;
-    AddSaturating(&cpu_ps, usage.points.back().cpu_ps - usage.points.front().cpu_ps);
-  }
-  return static_cast<double>(cpu_ps) <= kHardlyRan * static_cast<double>(timeline.duration_ps);
+  return static_cast<double>(CpuOfProcess(timeline, process)) <= kHardlyRan * static_cast<double>(timeline.duration_ps);
 }
 
 // The call in which the thread is for nearly all of the time; null: none.

@@ -17,20 +17,6 @@ constexpr double kLeastOfCpu = 0.1;
 // The time of a counted call contains that of the hook's clock: at least this much of it is not the call's own.
 constexpr double kMostOfCpu = 0.95;
 
-int64_t CpuOfThread(const Timeline& timeline, uint32_t thread) {
-  const ThreadUsage* const usage = timeline.UsageOfThread(thread);
-  if (usage == nullptr || usage->points.size() < 2) return 0;
-  return usage->points.back().cpu_ps - usage->points.front().cpu_ps;
-}
-
-int64_t CpuOfProcess(const Timeline& timeline, uint32_t process) {
-  int64_t cpu_ps = 0;
-  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    if (timeline.threads[i].process == process) AddSaturating(&cpu_ps, CpuOfThread(timeline, i));
-  }
-  return cpu_ps;
-}
-
 // The recorded calls of a type, of all processes: more than those of one.
 struct Recorded {
   int64_t ps = 0;

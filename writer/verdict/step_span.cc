@@ -11,6 +11,7 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/verdict/blockers.h"
+#include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 namespace {
@@ -166,15 +167,6 @@ uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, ui
   return best != waiting ? best : best_of_others;
 }
 
-int64_t CpuOf(const Timeline& timeline, uint32_t process) {
-  int64_t cpu_ps = 0;
-  for (const ThreadUsage& usage : timeline.usage) {
-    if (timeline.threads[usage.thread].process != process || usage.points.empty()) continue;
-    AddSaturating(&cpu_ps, usage.points.back().cpu_ps - usage.points.front().cpu_ps);
-  }
-  return cpu_ps;
-}
-
 // The same without Python: a command that only waits for a program that it has started (`timeout`, `sh -c`, `mpirun`)
 // is not judged if one program below it uses most of the CPU time, or if ranks are below it: then their first.
 uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
@@ -185,7 +177,7 @@ uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const uint32_t number = timeline.threads[i].process;
     if (!timeline.threads[i].is_main || number == parent || !IsWithin(timeline, number, parent)) continue;
-    const int64_t cpu_ps = CpuOf(timeline, number);
+    const int64_t cpu_ps = CpuOfProcess(timeline, number);
     AddSaturating(&all_ps, cpu_ps);
     if (cpu_ps > most_ps) {
       most_ps = cpu_ps;
@@ -196,7 +188,7 @@ uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
     const int first = timeline.processes[timeline.threads[first_rank].process].rank;
     if (first_rank == command || rank < first) first_rank = i;
   }
-  if (all_ps < kLeastWorkPs || CpuOf(timeline, parent) > all_ps / kIdle) return command;
+  if (all_ps < kLeastWorkPs || CpuOfProcess(timeline, parent) > all_ps / kIdle) return command;
   if (timeline.processes[parent].rank < 0 && first_rank != command) return first_rank;
   return most_ps >= all_ps / 2 ? busiest : command;
 }

@@ -37,43 +37,44 @@ BlockedCallRow SampleUntil(int32_t tid, const std::function<bool(const BlockedCa
 
 bool IsNoGil(uint64_t) { return false; }
 
-TEST(BlockedThreads, ThreadInAContendedMutex_HasItsHolderAndItsCall) {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  ASSERT_EQ(pthread_mutex_lock(&mutex), 0);
-  std::atomic<int32_t> tid = 0;
-  std::thread waits([&] {
-    tid = OwnTid();
+// This thread holds a mutex for which another one waits, or will soon.
+struct MutexWithAWaiter {
+  MutexWithAWaiter() {
     pthread_mutex_lock(&mutex);
+    waits = std::thread([this] {
+      tid = OwnTid();
+      pthread_mutex_lock(&mutex);
+      pthread_mutex_unlock(&mutex);
+    });
+    while (tid == 0) std::this_thread::yield();
+  }
+  ~MutexWithAWaiter() {
     pthread_mutex_unlock(&mutex);
-  });
-  while (tid == 0) std::this_thread::yield();
+    waits.join();
+  }
+
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  std::atomic<int32_t> tid = 0;
+  std::thread waits;
+};
+
+TEST(BlockedThreads, ThreadInAContendedMutex_HasItsHolderAndItsCall) {
+  MutexWithAWaiter held;
   const BlockedCallRow row = SampleUntil(
-      tid, [](const BlockedCallRow& one) { return one.holder != 0 && one.site != 0; }, IsNoGil);
+      held.tid, [](const BlockedCallRow& one) { return one.holder != 0 && one.site != 0; }, IsNoGil);
   EXPECT_EQ(row.kind, BlockedIn::kFutex);
   EXPECT_EQ(row.call, SYS_futex + 1);
-  EXPECT_EQ(row.futex, reinterpret_cast<uint64_t>(&mutex));
+  EXPECT_EQ(row.futex, reinterpret_cast<uint64_t>(&held.mutex));
   EXPECT_EQ(row.holder, OwnTid());
   EXPECT_NE(row.function, 0u);
-  pthread_mutex_unlock(&mutex);
-  waits.join();
 }
 
 TEST(BlockedThreads, FutexOfTheGil_IsAWaitForIt) {
-  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-  ASSERT_EQ(pthread_mutex_lock(&mutex), 0);
-  std::atomic<int32_t> tid = 0;
-  std::thread waits([&] {
-    tid = OwnTid();
-    pthread_mutex_lock(&mutex);
-    pthread_mutex_unlock(&mutex);
-  });
-  while (tid == 0) std::this_thread::yield();
+  MutexWithAWaiter held;
   const BlockedCallRow row = SampleUntil(
-      tid, [](const BlockedCallRow& one) { return one.kind == BlockedIn::kGil; },
-      [&](uint64_t futex) { return futex == reinterpret_cast<uint64_t>(&mutex); });
+      held.tid, [](const BlockedCallRow& one) { return one.kind == BlockedIn::kGil; },
+      [&](uint64_t futex) { return futex == reinterpret_cast<uint64_t>(&held.mutex); });
   EXPECT_EQ(row.holder, 0);
-  pthread_mutex_unlock(&mutex);
-  waits.join();
 }
 
 TEST(BlockedThreads, WaitOverSeveralSamples_IsOneRow) {

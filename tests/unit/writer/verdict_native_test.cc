@@ -84,6 +84,17 @@ class NativeVerdict : public testing::Test {
     event.call_site = timeline_.strings.Intern("wait_for_batch");
     timeline_.threads[thread].events.push_back(event);
   }
+  // Four threads that wait for one lock for so much of each 100 ms, and run for the rest.
+  void WaitForWorkersAtALock(int64_t lock_ms) {
+    Wait(main_, kCondition, 0, 10'000 * kMs);
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t worker = AddThread(0, "worker");
+      for (int64_t at = 0; at < 10'000; at += 100) {
+        Wait(worker, kMutex, at * kMs, lock_ms * kMs, 9);
+        Run(worker, (at + lock_ms) * kMs, (100 - lock_ms) * kMs, train_);
+      }
+    }
+  }
   void Make() { timeline_.verdict = MakeVerdict(timeline_); }
   std::string Sentence() const { return VerdictSentence(timeline_); }
 
@@ -115,14 +126,7 @@ TEST_F(NativeVerdict, WaitsForACpu_HaveTheFunctionThatRan) {
 }
 
 TEST_F(NativeVerdict, WorkersThatWaitForOneLock_AreTheCause) {
-  Wait(main_, kCondition, 0, 10'000 * kMs);
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t worker = AddThread(0, "worker");
-    for (int64_t at = 0; at < 10'000; at += 100) {
-      Wait(worker, kMutex, at * kMs, 80 * kMs, 9);
-      Run(worker, (at + 80) * kMs, 20 * kMs, train_);
-    }
-  }
+  WaitForWorkersAtALock(80);
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kLockConvoy) << Sentence();
   EXPECT_THAT(Sentence(), HasSubstr("its threads wait for contended locks"));
@@ -131,14 +135,7 @@ TEST_F(NativeVerdict, WorkersThatWaitForOneLock_AreTheCause) {
 }
 
 TEST_F(NativeVerdict, WorkersThatComputeBesideALock_AreWaitedFor) {
-  Wait(main_, kCondition, 0, 10'000 * kMs);
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t worker = AddThread(0, "worker");
-    for (int64_t at = 0; at < 10'000; at += 100) {
-      Wait(worker, kMutex, at * kMs, 20 * kMs, 9);
-      Run(worker, (at + 20) * kMs, 80 * kMs, train_);
-    }
-  }
+  WaitForWorkersAtALock(20);
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
 }
