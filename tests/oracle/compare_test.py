@@ -80,7 +80,7 @@ def build(place, xplane=None, trace=None, totals=None, stderr="tbprof: 3 records
     run = files / RUN
     run.mkdir(parents=True)
     (run / "host.xplane.pb").write_bytes(space() if xplane is None else xplane)
-    (run / "host.trace.json.gz").write_bytes(gzip.compress(json.dumps(trace or {"traceEvents": [{"ts": 1}]}).encode()))
+    (run / "host.trace.json.gz").write_bytes(gzip.compress(json.dumps(trace or {"traceEvents": [{"ts": 1}]}).encode(), mtime=0))
     (run / "summary.json").write_text(json.dumps(totals or summary()))
     (files / f"logdir/events.out.tfevents.{second}.host").write_bytes(events or event_file(second))
     for name in more:
