@@ -23,15 +23,19 @@
 namespace tbprof {
 namespace {
 
-// True: the profile was written.
-bool ConvertWindow(const Options& options, const ConversionRequest& request, Terminal* terminal) {
+// True: the profile was written. `summaries` counts those of the command.
+bool ConvertWindow(const Options& options, const ConversionRequest& request, size_t* summaries, Terminal* terminal) {
   const absl::StatusOr<ConversionResult> result = ConvertAndWait(request, "writing the profile", terminal);
   if (!result.ok()) {
     terminal->Error(std::string(result.status().message()));
     return false;
   }
   for (const std::string& line : result->lines) terminal->Print(line);
-  const absl::Status status = WriteSummaryJson(options, SummaryPath(options, -1), result->summary_json);
+  const std::string path = NumberedSummaryPath(options, ++*summaries);
+  const absl::Status status = WriteSummaryJson(options, path, result->summary_json);
+  if (status.ok() && path != options.summary_json) {
+    terminal->Print(StrCat("the summary of ", PrintableUtf8(request.run), " is ", PrintableUtf8(path)));
+  }
   if (!status.ok()) terminal->Error(std::string(status.message()));
   return status.ok();
 }
@@ -69,7 +73,8 @@ absl::StatusOr<LogDirectory> LogdirOf(const Options& options, const std::string&
 
 enum class Outcome { kWritten, kFailed, kNothingToDo };
 
-Outcome ConvertOne(const Options& options, const std::string& spool, bool recovering, Terminal* terminal) {
+Outcome ConvertOne(const Options& options, const std::string& spool, bool recovering, size_t* summaries,
+                   Terminal* terminal) {
   const absl::StatusOr<SpoolSummary> summary = ReadSpoolSummary(spool);
   if (!summary.ok()) {
     terminal->Error(std::string(summary.status().message()));
@@ -119,7 +124,7 @@ Outcome ConvertOne(const Options& options, const std::string& spool, bool recove
   for (const auto& window : windows) {
     request.window = window.number;
     request.run = window.number >= kStartWindow ? StrCat(run, "_", WindowName(window.number)) : run;
-    if (!ConvertWindow(options, request, terminal)) return Outcome::kFailed;
+    if (!ConvertWindow(options, request, summaries, terminal)) return Outcome::kFailed;
   }
   return Outcome::kWritten;
 }
@@ -163,7 +168,7 @@ int ConvertAll(const Options& options, bool recovering) {
       }
     }
   }
-  size_t written = 0, busy = 0;
+  size_t written = 0, busy = 0, summaries = 0;
   for (const std::string& spool : spools) {
     std::optional<ScopedFd> lock;
     if (recovering) {
@@ -178,7 +183,7 @@ int ConvertAll(const Options& options, bool recovering) {
         continue;
       }
     }
-    const Outcome outcome = ConvertOne(options, spool, recovering, &terminal);
+    const Outcome outcome = ConvertOne(options, spool, recovering, &summaries, &terminal);
     if (outcome == Outcome::kNothingToDo) ++busy;
     if (outcome != Outcome::kWritten) continue;
     ++written;

@@ -26,15 +26,23 @@ bool BeginsAsSummary(std::string_view start) {
   return start.starts_with(kBeginning) && (is_short || start.find(kSecondField) != std::string_view::npos);
 }
 
-}  // namespace
-
-std::string SummaryPath(const Options& options, int rank) {
-  const std::string& path = options.summary_json;
-  if (path.empty() || rank < 0 || path.starts_with("/dev/") || path.starts_with("/proc/")) return path;
+// `out.json` and `_r3` give `out_r3.json`.
+std::string WithSuffix(const std::string& path, std::string_view suffix) {
+  if (path.empty() || path.starts_with("/dev/") || path.starts_with("/proc/")) return path;
   const size_t name = path.rfind('/') + 1;  // 0 without a slash
   const size_t dot = path.rfind('.');
   const size_t at = dot == std::string::npos || dot <= name ? path.size() : dot;
-  return StrCat(path.substr(0, at), "_r", rank, path.substr(at));
+  return StrCat(path.substr(0, at), suffix, path.substr(at));
+}
+
+}  // namespace
+
+std::string SummaryPath(const Options& options, int rank) {
+  return rank < 0 ? options.summary_json : WithSuffix(options.summary_json, StrCat("_r", rank));
+}
+
+std::string NumberedSummaryPath(const Options& options, size_t number) {
+  return number < 2 ? options.summary_json : WithSuffix(options.summary_json, StrCat("_", number));
 }
 
 absl::Status CheckSummaryFile(const std::string& path) {

@@ -23,6 +23,10 @@ namespace tbprof {
 // file itself.
 std::string SummaryPath(const Options& options, int rank);
 
+// The same for the summaries of one command that converts several windows or spools: `out.json` for the first,
+// `out_2.json` for `number` 2.
+std::string NumberedSummaryPath(const Options& options, size_t number);
+
 // Fails if a file that is not empty and is no summary has the path: it would be lost. Everything else is found out when
 // the summary is written.
 absl::Status CheckSummaryFile(const std::string& path);

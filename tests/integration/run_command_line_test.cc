@@ -367,6 +367,22 @@ TEST(SummaryFile, FileThatIsNoSummary_IsNotReplaced) {
   }
 }
 
+// Each spool has its own summary; the later ones do not replace the first.
+TEST(SummaryFile, OfSeveralSpools_IsOneForEach) {
+  TemporaryDirectory directory;
+  RunOptions options;
+  options.directory = directory.path();
+  for (const std::string command : {"true", "false"}) {
+    RunBare({"/bin/sh", "-c", Tbprof() + " run --quiet --logdir=logs --keep-spool -- " + command}, options);
+  }
+  const std::string convert = Tbprof() + " convert --keep-spool --logdir=again --summary-json=out.json logs";
+  const RunResult converted = RunBare({"/bin/sh", "-c", convert}, options);
+  EXPECT_EQ(converted.code(), 0) << converted.AllPrinted();
+  EXPECT_TRUE(converted.Printed("out_2.json")) << converted.AllPrinted();
+  const std::string first = ReadFile(directory / "out.json"), second = ReadFile(directory / "out_2.json");
+  EXPECT_THAT(first + second, AllOf(HasSubstr("\"line\": \"true"), HasSubstr("\"line\": \"false")));
+}
+
 // The output of the command is in the same file.
 TEST(SummaryFile, StandardOutput_IsAppendedTo) {
   TemporaryDirectory directory;
