@@ -271,7 +271,7 @@ TEST(Torch, ManyOperations_WholeStepsAreSampled) {
   EXPECT_LT(operations.size(), static_cast<size_t>(kCount) / 2);
   // The burst, and 1 % of the time; the second without work adds nothing.
   EXPECT_GT(CountBetween(operations, 0, pauses[0].start_ps), 8000);
-  EXPECT_LT(CountBetween(operations, 0, pauses[0].start_ps), 30'000);
+  EXPECT_LT(CountBetween(operations, 0, pauses[0].start_ps), kCount / 9);  // more on a slow machine
   EXPECT_EQ(result.Fact("added"), 4u) << "one counts what is passed over";
   // Each pause disables the two observers of operations; a unit that is not counted disables the counter.
   EXPECT_GE(result.Fact("disabled"), 2 * pauses.size());
@@ -281,7 +281,8 @@ TEST(Torch, ManyOperations_WholeStepsAreSampled) {
     EXPECT_EQ(CountBetween(operations, pauses[i].start_ps, pauses[i].end_ps()), 0);
     const int64_t next = i + 1 < pauses.size() ? pauses[i + 1].start_ps : INT64_MAX;
     const int64_t recorded = CountBetween(operations, pauses[i].end_ps(), next);
-    if (!pauses[i].Has("clipped")) {
+    // After the last one no unit may begin any more.
+    if (!pauses[i].Has("clipped") && i + 1 < pauses.size()) {
       EXPECT_GE(recorded, kOfUnit);
     }
     EXPECT_EQ(recorded % kOfUnit, 0) << "a unit is recorded wholly or not at all, pause " << i;
