@@ -7,6 +7,7 @@
 
 #include "launcher/base/text.h"
 #include "launcher/report/report_answers.h"
+#include "writer/base/shown_file.h"
 
 namespace tbprof {
 namespace {
@@ -30,7 +31,7 @@ std::string LineName(const Fields& row) {
   const std::string file = row.Text("file");
   if (file.empty()) return "";
   const std::optional<int64_t> line = row.Integer("line");
-  return StrCat(BaseName(file), line.has_value() ? StrCat(":", *line) : "", " ", row.Text("function"));
+  return StrCat(ShownFile(file), line.has_value() ? StrCat(":", *line) : "", " ", row.Text("function"));
 }
 
 void AddParts(const Fields& root, RunNumbers* numbers) {

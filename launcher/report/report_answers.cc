@@ -6,7 +6,9 @@
 
 #include "launcher/base/text.h"
 #include "writer/base/secrets.h"
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
+#include "writer/base/symbol_text.h"
 #include "writer/base/utf8.h"
 #include "writer/timeline/timeline_verdict.h"
 
@@ -41,7 +43,7 @@ std::string_view PartTitle(std::string_view name) {
 }
 
 std::string LineText(const std::string& file, const std::optional<int64_t>& line) {
-  return StrCat(BaseName(file), line.has_value() ? StrCat(":", *line) : "");
+  return StrCat(ShownFile(file), line.has_value() ? StrCat(":", *line) : "");
 }
 
 VerdictPlace ReadPlace(const Fields& fields) {
@@ -71,7 +73,7 @@ std::string BlockerOf(const std::vector<VerdictPlace>& where) {
   StrAppend(&text, text.empty() ? "" : ", ",
             waited_for || !found->share.has_value() ? "" : StrCat(HumanPercent(*found->share), " "),
             found->doing.empty() ? "running" : StrCat("in ", found->doing), " at ",
-            found->file.empty() ? "" : StrCat(LineText(found->file, found->line), " "), found->function);
+            found->file.empty() ? "" : StrCat(LineText(found->file, found->line), " "), ShortFunction(found->function));
   for (const std::string& caller : found->callers) StrAppend(&text, ", from ", caller);
   return text;
 }
@@ -215,8 +217,8 @@ VerdictAnswer ReadVerdictOfRank(const Fields& section) {
   verdict.blocker = "no single line of Python";
   if (!busiest.present()) return verdict;
   const std::string file = busiest.Text("file");
-  verdict.blocker =
-      StrCat(file.empty() ? "" : StrCat(LineText(file, busiest.Integer("line")), " "), busiest.Text("function"));
+  verdict.blocker = StrCat(file.empty() ? "" : StrCat(LineText(file, busiest.Integer("line")), " "),
+                           ShortFunction(busiest.Text("function")));
   return verdict;
 }
 

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
 #include "launcher/report/report_output.h"
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/symbol_text.h"
 
@@ -15,13 +16,6 @@ constexpr double kLeastShown = 0.02;
 
 std::string Plural(uint64_t count, std::string_view one, std::string_view many) {
   return StrCat(HumanCount(count), " ", count == 1 ? one : many);
-}
-
-// `train.py`; a file name that many folders have is shown with its folder: `numpy/__init__.py`.
-std::string ShortFile(std::string_view path) {
-  const std::string_view base = BaseName(path);
-  if (!base.starts_with("__") || base.size() == path.size()) return std::string(base);
-  return StrCat(BaseName(path.substr(0, path.size() - base.size() - 1)), "/", base);
 }
 
 }  // namespace
@@ -99,7 +93,7 @@ template std::string ThreadsText(const PythonThreads&);
 template std::string ThreadsText(const NativeThreads&);
 
 std::string PythonPlace(const PythonRow& row) {
-  return StrCat(ShortFile(row.file), row.line.has_value() ? StrCat(":", *row.line) : "", " ", row.function);
+  return StrCat(ShownFile(row.file), row.line.has_value() ? StrCat(":", *row.line) : "", " ", row.function);
 }
 
 std::string WaitPlace(const WaitRow& row) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <tuple>
 
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -126,7 +127,7 @@ std::string SampledStackText(const Timeline& timeline, uint32_t stack, size_t mo
     if (frames == most_frames) return text + " < ...";
     const int32_t line = python.stacks[stack].line;
     StrAppend(&text, frames == 0 ? "" : " < ", PrintableUtf8(TruncateUtf8(name, kLongestThreadName)), " (",
-              PrintableUtf8(BaseName(file)), line >= 0 ? StrCat(":", line) : "", ")");
+              PrintableUtf8(ShownFile(file)), line >= 0 ? StrCat(":", line) : "", ")");
     ++frames;
   }
   return text;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "writer/base/shown_file.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/symbols/python_lines.h"
@@ -15,7 +16,7 @@ constexpr size_t kLongestName = 200;
 
 std::string LabelOf(const std::string& name, const std::string& file, int32_t first_line) {
   const std::string function = PrintableUtf8(TruncateUtf8(name, kLongestName));
-  return StrCat(function.empty() ? "?" : function, " (", PrintableUtf8(BaseName(file)), ":", first_line, ")");
+  return StrCat(function.empty() ? "?" : function, " (", PrintableUtf8(ShownFile(file)), ":", first_line, ")");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "writer/base/saturating.h"
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -59,7 +60,7 @@ std::string PlaceText(const Timeline& timeline, const HeldBytes& row) {
   if (own == 0) return label;
   const PythonStack& caller = stacks[own];
   const PythonFunction& function = timeline.python.functions[caller.function];
-  return StrCat(label, ", from ", BaseName(PrintableUtf8(timeline.strings.Get(function.file))),
+  return StrCat(label, ", from ", PrintableUtf8(ShownFile(timeline.strings.Get(function.file))),
                 caller.line > 0 ? StrCat(":", caller.line) : "", " (",
                 PrintableUtf8(timeline.strings.Get(function.name)), ")");
 }

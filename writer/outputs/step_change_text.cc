@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
@@ -47,7 +48,7 @@ std::string Signed(int64_t ps) { return StrCat(ps < 0 ? "-" : "+", HumanTime(ps 
 std::string PlaceText(const Timeline& timeline, const PythonLine& line, bool with_function) {
   const std::string_view file = timeline.strings.Get(line.file), function = timeline.strings.Get(line.function);
   if (file.empty()) return PrintableUtf8(ShortSymbol(function));
-  return PrintableUtf8(StrCat(BaseName(file), line.line > 0 ? StrCat(":", line.line) : "",
+  return PrintableUtf8(StrCat(ShownFile(file), line.line > 0 ? StrCat(":", line.line) : "",
                               with_function && !function.empty() ? StrCat(" ", function) : ""));
 }
 

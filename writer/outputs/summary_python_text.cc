@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -41,26 +42,18 @@ constexpr int kShareColumns = 10;
 // Fewer samples are not meaningful for the steps.
 constexpr uint64_t kLeastSamplesInSteps = 10;
 
-// `train.py`; file names that many folders contain are shown with the folder: `numpy/__init__.py`.
-std::string ShortFile(std::string_view path) {
-  const std::string_view base = BaseName(path);
-  if (!base.starts_with("__") || base.size() == path.size()) return PrintableUtf8(base);
-  const std::string_view folder = BaseName(path.substr(0, path.size() - base.size() - 1));
-  return PrintableUtf8(StrCat(folder, "/", base));
-}
-
 // `train.py:88 forward`.
 std::string LineText(const Timeline& timeline, const PythonLineTotal& line) {
   const PythonFunction& function = timeline.python.functions[line.function];
-  return StrCat(ShortFile(timeline.strings.Get(function.file)), line.line >= 0 ? StrCat(":", line.line) : "", " ",
-                PrintableUtf8(timeline.strings.Get(function.name)));
+  return StrCat(PrintableUtf8(ShownFile(timeline.strings.Get(function.file))),
+                line.line >= 0 ? StrCat(":", line.line) : "", " ", PrintableUtf8(timeline.strings.Get(function.name)));
 }
 
 // `forward (train.py)`.
 std::string FunctionText(const Timeline& timeline, uint32_t index) {
   const PythonFunction& function = timeline.python.functions[index];
   return StrCat(PrintableUtf8(timeline.strings.Get(function.name)), " (",
-                ShortFile(timeline.strings.Get(function.file)), ")");
+                PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
 }
 
 double ImportingShare(const PythonTotals& totals) { return PartOf(totals.importing.wall_ps, totals.all.wall_ps); }

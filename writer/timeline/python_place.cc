@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/timeline/python_place.h"
 
+#include "writer/base/shown_file.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 
@@ -16,7 +17,7 @@ std::string Part(std::string_view text) { return PrintableUtf8(TruncateUtf8(text
 std::string PythonFrameText(const Timeline& timeline, const PythonStack& frame, bool whole_path) {
   const PythonFunction& function = timeline.python.functions[frame.function];
   const std::string& path = timeline.strings.Get(function.file);
-  const std::string file = whole_path ? PrintableUtf8(path) : Part(BaseName(path));
+  const std::string file = whole_path ? PrintableUtf8(path) : Part(ShownFile(path));
   const std::string name = Part(timeline.strings.Get(function.name));
   return StrCat(file.empty() ? "?" : file, ":", frame.line >= 0 ? std::to_string(frame.line) : "?", " ",
                 name.empty() ? "?" : name);

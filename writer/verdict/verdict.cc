@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -78,7 +79,7 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
   if (!place.has_value() || place->file == 0) return text;
   return StrCat(text, ", ", HumanTime(rows.front().ps), " of it ",
                 place->doing.empty() ? "" : StrCat("in ", place->doing, " "), "at ",
-                PrintableUtf8(BaseName(timeline.strings.Get(place->file))),
+                PrintableUtf8(ShownFile(timeline.strings.Get(place->file))),
                 place->line > 0 ? StrCat(":", place->line) : "");
 }
 

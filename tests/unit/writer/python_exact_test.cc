@@ -366,16 +366,16 @@ TEST(PythonExact, WaitsOfOneLineInTwoFunctionsOfC_AreOneRowOfTheTerminal) {
 TEST(PythonExact, FilesOfOneName_AreToldApartByTheirPaths) {
   SpoolMaker spool = Program();
   spool.Chunk(1, 1, 1);
-  AddPythonCode(&spool, 2 * kMs, kMain, "<module>", "/usr/lib/a/__init__.py", 1);
-  AddPythonCode(&spool, 2 * kMs, kLoad, "<module>", "/usr/lib/b/__init__.py", 1);
+  AddPythonCode(&spool, 2 * kMs, kMain, "<module>", "/srv/a/loader.py", 1);
+  AddPythonCode(&spool, 2 * kMs, kLoad, "<module>", "/srv/b/loader.py", 1);
   AddPythonStack(&spool, 3 * kMs, 1, {{kMain, 0}});
   AddPythonStack(&spool, 3 * kMs, 2, {{kLoad, 0}});
   AddPythonSpan(&spool, 0, 4 * kMs, 2 * kMs, 1, 0x123);
   AddPythonSpan(&spool, 0, 7 * kMs, kMs, 2, 0x123);
   const Json json = Json::parse(SummaryJson(BuildGood(spool.EndChunk().End(100 * kMs)), {}, {}));
   ASSERT_EQ(json["waits_by_python_line"].size(), 2u);
-  EXPECT_EQ(json["waits_by_python_line"][0]["python"], "__init__.py:1 <module>");
-  EXPECT_EQ(json["waits_by_python_line"][1]["python"], "/usr/lib/b/__init__.py:1 <module>");
+  EXPECT_EQ(json["waits_by_python_line"][0]["python"], "loader.py:1 <module>");
+  EXPECT_EQ(json["waits_by_python_line"][1]["python"], "/srv/b/loader.py:1 <module>");
 }
 
 TEST(PythonExact, SamplesOfOneLine_AreOneSiteWithTheLargestStack) {
