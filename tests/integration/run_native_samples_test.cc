@@ -76,6 +76,22 @@ TEST(NativeSamples, TwoFunctionsOfKnownShares_HaveThem) {
   EXPECT_GT(run.profile->Count("Heavy [burns]"), 0);
 }
 
+// Tests are built with debug information, which tells what was inlined.
+TEST(NativeSamples, InlinedFunction_IsAFrameBelowItsCaller) {
+  const RunResult run = Sampled({"inlined", "600"});
+  if (!IsPermitted(run)) return;
+  const nlohmann::json& native = run.summary["native"];
+  EXPECT_GT(SelfSamples(native, "Inlined"), 0.9 * native["samples"].get<double>()) << native.dump();
+  const nlohmann::json* const caller = FindFunction(native["top_total"], "BurnInlined");
+  ASSERT_NE(caller, nullptr) << native.dump();
+  EXPECT_GE((*caller)["total_samples"].get<uint64_t>(), SelfSamples(native, "Inlined"));
+  const auto& where = run.summary["verdict"]["where"];
+  ASSERT_FALSE(where.empty()) << run.AllPrinted();
+  EXPECT_EQ(where[0]["function"], "Inlined");
+  EXPECT_TRUE(where[0]["file"].get<std::string>().ends_with("burns.c")) << where[0].dump();
+  EXPECT_GT(run.profile->Count("Inlined [burns]"), 0);
+}
+
 // At equal distances, all samples fell into one of the functions: at 200 samples a second, the same moment of each
 // turn.
 TEST(NativeSamples, ProgramInTheRhythmOfTheSamples_HasItsShares) {

@@ -2,8 +2,9 @@
 // Uses CPU time in two functions, one with three times the work of the other: at once, in a thread made later, in a
 // fork child, after an exec, until it is killed.
 //
-//   burns plain|thread|fork|exec|kill|short|rhythm [CPU_MS]
+//   burns plain|thread|fork|exec|kill|short|rhythm|inlined [CPU_MS]
 //
+// inlined: a third function, which the compiler inlines into the one that calls it.
 // rhythm: the two functions take turns 200 times in a second of CPU time, three quarters of each turn in the first.
 #include <pthread.h>
 #include <signal.h>
@@ -27,6 +28,10 @@ static __attribute__((noinline)) void Heavy(uint64_t units) {
 
 static __attribute__((noinline)) void Light(uint64_t units) {
   for (uint64_t i = 0; i < units; ++i) sink = sink * 3 + i;
+}
+
+static inline __attribute__((always_inline)) void Inlined(uint64_t units) {
+  for (uint64_t i = 0; i < units; ++i) sink = sink * 5 + i;
 }
 
 static uint64_t ThreadCpuUs(void) {
@@ -63,6 +68,11 @@ static __attribute__((noinline)) void BurnInThread(long cpu_ms) {
   while (ThreadCpuMs() < end) Work(20000);
 }
 
+static __attribute__((noinline)) void BurnInlined(long cpu_ms) {
+  const long end = ThreadCpuMs() + cpu_ms;
+  while (ThreadCpuMs() < end) Inlined(20000);
+}
+
 static void* ThreadMain(void* argument) {
   pthread_setname_np(pthread_self(), "burner");
   BurnInThread((long)(intptr_t)argument);
@@ -74,6 +84,8 @@ int main(int count, char** arguments) {
   const long cpu_ms = count > 2 ? atol(arguments[2]) : 1000;
   if (strcmp(mode, "plain") == 0) {
     BurnBoth(cpu_ms);
+  } else if (strcmp(mode, "inlined") == 0) {
+    BurnInlined(cpu_ms);
   } else if (strcmp(mode, "rhythm") == 0) {
     BurnInRhythm((uint64_t)cpu_ms);
   } else if (strcmp(mode, "thread") == 0) {

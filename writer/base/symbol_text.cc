@@ -1,14 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/base/symbol_text.h"
 
+#include <algorithm>
+
+#include "writer/base/text_match.h"
+
 namespace tbprof {
+namespace {
+
+bool IsOfIdentifier(char c) { return c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z'); }
+
+// `operator<`, `operator()`, `operator new[]`, `operator bool`, from the word on; empty: it is another word.
+std::string_view OperatorAt(std::string_view name, size_t at) {
+  constexpr std::string_view kWord = "operator", kSigns = "+-*/%^&|~!=<>,";
+  const std::string_view rest = name.substr(at);
+  if (!rest.starts_with(kWord) || (at > 0 && IsOfIdentifier(name[at - 1]))) return {};
+  size_t end = kWord.size();
+  if (end == rest.size() || IsOfIdentifier(rest[end])) return {};
+  for (const std::string_view pair : {"()", "[]"}) {
+    if (rest.substr(end).starts_with(pair)) return rest.substr(0, end + pair.size());
+  }
+  while (end < rest.size() && kSigns.find(rest[end]) != kSigns.npos) ++end;
+  return end > kWord.size() ? rest.substr(0, end) : rest.substr(0, std::min(rest.find('('), rest.size()));
+}
+
+// Drops the return type and its like: the part before the last space.
+void KeepLastWord(std::string* text) {
+  while (text->ends_with(' ')) text->pop_back();
+  if (const size_t space = text->rfind(' '); space != std::string::npos) text->erase(0, space + 1);
+}
+
+}  // namespace
 
 std::string ShortSymbol(std::string_view name) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  if (name.starts_with('[') || name.starts_with('(') || name.find("operator") != name.npos) return std::string(name);
+  if (name.starts_with('[') || name.starts_with('(')) return std::string(name);
   std::string out;
   int depth = 0;  // nesting depth of template arguments
   for (size_t i = 0; i < name.size(); ++i) {
+    const std::string_view op = depth == 0 ? OperatorAt(name, i) : std::string_view();
+    if (!op.empty()) {
+      if (!out.ends_with("::")) out.clear();
+      KeepLastWord(&out);
+      return out.append(op);
+    }
     if (name.substr(i).starts_with(kAnonymous)) {
       i += kAnonymous.size() - 1;
     } else if (name[i] == '<') {
@@ -21,10 +56,17 @@ std::string ShortSymbol(std::string_view name) {
       out += name[i];
     }
   }
-  while (out.ends_with(' ')) out.pop_back();
-  // The part before the name is the return type.
-  if (const size_t space = out.rfind(' '); space != std::string::npos) out.erase(0, space + 1);
+  KeepLastWord(&out);
   return out.empty() ? std::string(name) : out;
+}
+
+bool IsOfLanguageLibrary(std::string_view function) {
+  const std::string name = ShortSymbol(function);
+  return StartsWithAny(name, {"std::", "__", "core::", "alloc::", "<core::", "<alloc::", "<std::", "runtime."});
+}
+
+std::string ShortFunction(std::string_view name) {
+  return name.find('(') == std::string_view::npos ? std::string(name) : ShortSymbol(name);
 }
 
 }  // namespace tbprof

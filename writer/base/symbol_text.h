@@ -10,8 +10,15 @@
 namespace tbprof {
 
 // `void at::native::(anonymous namespace)::max_pool<float>(at::Tensor const&)` gives `at::native::max_pool`. Other
-// names, such as `[libgomp.so.1]`, and operators stay unchanged. `name` may be truncated anywhere.
+// names, such as `[libgomp.so.1]`, stay unchanged. `name` may be truncated anywhere.
 std::string ShortSymbol(std::string_view name);
+
+// Code of a language's own library: `std::vector::push_back`, `__gthread_mutex_lock`, Rust's `core::...`. It is in the
+// executable, too, if it is inlined, a template, or linked statically.
+bool IsOfLanguageLibrary(std::string_view function);
+
+// ShortSymbol for a name that may be of Python, whose names stay: `train.<locals>.step`.
+std::string ShortFunction(std::string_view name);
 
 }  // namespace tbprof
 

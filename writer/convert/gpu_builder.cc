@@ -11,7 +11,7 @@
 #include "writer/convert/gpu_names.h"
 #include "writer/convert/gpu_occupancy.h"
 #include "writer/convert/gpu_status.h"
-#include "writer/symbols/symbolize.h"
+#include "writer/symbols/demangle.h"
 
 namespace tbprof {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The native frames of all processes of a spool as stacks of the timeline, with names. Processes of one program share
-// stacks.
+// stacks. Functions that the compiler inlined are frames, too.
 //
-// Process: converter, one thread. Memory: bounded by the size of NativeFacts.
+// Process: converter, one thread. Memory: bounded by the size of NativeFacts, and some 50 MB.
 #ifndef TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
 #define TBPROF_WRITER_CONVERT_NATIVE_STACKS_H_
 
@@ -33,7 +33,11 @@ class NativeStacks {
  private:
   static constexpr uint32_t kUnknown = UINT32_MAX;
 
-  NativeStack Name(const Identity& identity, uint64_t address);
+  NativeStack Name(Symbol symbol);
+  // The stack of `entry`, called by `parent`.
+  uint32_t Below(uint32_t parent, NativeStack entry);
+  // The innermost of the functions that run at `address`: inlined functions have a stack each.
+  uint32_t Below(uint32_t parent, const Identity& identity, uint64_t address);
 
   ProcessModules& modules_;
   Timeline& timeline_;

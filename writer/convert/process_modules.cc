@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/convert/process_modules.h"
 
+#include <algorithm>
 #include <vector>
 
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 
@@ -34,11 +36,19 @@ void ProcessModules::Set(const Identity& process, const std::vector<Module>& mod
 }
 
 StringId ProcessModules::NameOfCall(const Identity& process, uint64_t return_address) {
-  return strings_.Intern(symbolizer_.Find(Of(process), return_address, /*is_return_address=*/true).Text());
+  const std::vector<Symbol> symbols = SymbolsOfCall(process, return_address);
+  // std::mutex::lock and its like are inlined: who called them is meant.
+  const auto own = std::ranges::find_if(
+      symbols, [](const Symbol& symbol) { return !symbol.function.empty() && !IsOfLanguageLibrary(symbol.function); });
+  return strings_.Intern((own == symbols.end() ? symbols.back() : *own).Text());
 }
 
 Symbol ProcessModules::SymbolOfCall(const Identity& process, uint64_t return_address) {
   return symbolizer_.Find(Of(process), return_address, /*is_return_address=*/true);
+}
+
+std::vector<Symbol> ProcessModules::SymbolsOfCall(const Identity& process, uint64_t return_address) {
+  return symbolizer_.FindWithInlined(Of(process), return_address, /*is_return_address=*/true);
 }
 
 std::string ProcessModules::FileOfCall(const Identity& process, uint64_t return_address) {

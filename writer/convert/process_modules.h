@@ -30,6 +30,8 @@ class ProcessModules {
   // `function (file:line)` of the call that returns to the address.
   StringId NameOfCall(const Identity& process, uint64_t return_address);
   Symbol SymbolOfCall(const Identity& process, uint64_t return_address);
+  // With the functions that were inlined there, innermost first.
+  std::vector<Symbol> SymbolsOfCall(const Identity& process, uint64_t return_address);
   // The file name of the module that the call is in; empty: not known.
   std::string FileOfCall(const Identity& process, uint64_t return_address);
 

@@ -3,12 +3,16 @@
 
 #include <utility>
 
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/text_match.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {
+
+// Longer names lose the arguments of their templates.
+constexpr size_t kLongestWithTemplates = 80;
 
 // `void std::vector<int>::push_back` of `void std::vector<int>::push_back(int const&) (stl_vector.h:12)`.
 std::string_view NameOf(std::string_view frame) {
@@ -57,7 +61,8 @@ std::string ShortFrame(std::string_view frame) {
     function = function.substr(0, arguments);
   }
   const std::string_view place = location == std::string_view::npos ? "" : frame.substr(location);
-  return StrCat(function, place.find(':') == std::string_view::npos ? "" : place);
+  const std::string bare = function.size() > kLongestWithTemplates ? ShortSymbol(function) : std::string(function);
+  return StrCat(bare, place.find(':') == std::string_view::npos ? "" : place);
 }
 
 std::string NativePlace(const Timeline& timeline, const std::vector<StringId>& frames) {

@@ -5,12 +5,16 @@
 #include <string_view>
 #include <vector>
 
+#include "writer/base/shown_file.h"
 #include "writer/base/symbol_text.h"
 #include "writer/outputs/summary_values.h"
 #include "writer/outputs/xspace_skim.h"
 
 namespace tbprof {
 namespace {
+
+// A place with this part of the cause is named as if it were all.
+constexpr double kNearlyAll = 0.8;
 
 using Json = nlohmann::ordered_json;
 
@@ -63,14 +67,14 @@ std::string LoopPlace(const Timeline& timeline) {
   const std::string_view file = timeline.strings.Get(loop.file);
   if (file.empty() || loop.first <= 0) return "";
   return PrintableUtf8(
-      StrCat(" (", BaseName(file), ":", loop.first, loop.last > loop.first ? StrCat("-", loop.last) : "", ")"));
+      StrCat(" (", ShownFile(file), ":", loop.first, loop.last > loop.first ? StrCat("-", loop.last) : "", ")"));
 }
 
 std::string PlaceOf(const Timeline& timeline, const Where& where) {
   const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
   if (file.empty()) return PrintableUtf8(ShortSymbol(function));
-  return PrintableUtf8(
-      StrCat(BaseName(file), where.line > 0 ? StrCat(":", where.line) : "", function.empty() ? "" : " ", function));
+  return PrintableUtf8(StrCat(ShownFile(file), where.line > 0 ? StrCat(":", where.line) : "",
+                              function.empty() ? "" : " ", ShortFunction(function)));
 }
 
 // The thread or rank that is waited for. If several do the same, one is named.
@@ -188,7 +192,10 @@ std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
   const Where* const where = FirstOf(verdict, WhereRole::kSpends);
   // A place with less than half of it would read as if it were all.
   const bool is_most = where != nullptr && where->share * 2 >= verdict.share;
-  if (details.place && !others_wait && is_most) StrAppend(&text, ", at ", PlaceOf(timeline, *where));
+  if (details.place && !others_wait && is_most) {
+    const bool is_all = where->share >= verdict.share * kNearlyAll;
+    StrAppend(&text, is_all ? ", at " : ", mostly at ", PlaceOf(timeline, *where));
+  }
   return text;
 }
 
@@ -214,7 +221,7 @@ std::string VerdictBlocker(const Timeline& timeline) {
       StrCat(HumanPercent(where->share), " ", where->doing.empty() ? "running" : StrCat("in ", where->doing), " at ",
              PlaceOf(timeline, *where));
   for (const PythonLine& caller : where->callers) {
-    StrAppend(&text, ", from ", PrintableUtf8(BaseName(timeline.strings.Get(caller.file))),
+    StrAppend(&text, ", from ", PrintableUtf8(ShownFile(timeline.strings.Get(caller.file))),
               caller.line > 0 ? StrCat(":", caller.line) : "");
   }
   return text;

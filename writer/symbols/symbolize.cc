@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/symbols/symbolize.h"
 
-#include <cxxabi.h>
-#include <dwarf.h>
 #include <elf.h>
-#include <elfutils/libdw.h>
-#include <libelf.h>
 
 #include <algorithm>
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,26 +15,18 @@
 
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/symbols/debug_lines.h"
+#include "writer/symbols/demangle.h"
 #include "writer/symbols/elf_file.h"
-#include "writer/symbols/rust_names.h"
-
-// Exists only in libstdc++.a, next to __cxa_demangle. It returns the text in pieces, so that the caller can stop.
-extern "C" __attribute__((weak)) int __gcclibcxx_demangle_callback(const char*, void (*)(const char*, size_t, void*),
-                                                                   void*);
 
 namespace tbprof {
 namespace {
 
 constexpr size_t kMaxSymbols = size_t{1} << 23;
-constexpr size_t kMaxNameLength = 4096;
 constexpr size_t kMaxOpenFiles = 200;
 constexpr size_t kMaxCached = size_t{1} << 18;
-// libdw reads a file's debug sections as a whole and keeps the decoded data. The limits apply to one file, and to all.
-constexpr uint64_t kMaxFileDebugBytes = uint64_t{160} << 20;
-constexpr uint64_t kMaxDebugBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxDebugBytes = uint64_t{256} << 20;  // of all files
 constexpr int kMaxReopened = 8;
-constexpr uint64_t kBytesPerLine = 64;
-constexpr char kDebugRoot[] = "/usr/lib/debug";
 
 std::string ModuleName(const std::string& path) {
   std::string_view name = BaseName(path);
@@ -55,47 +42,6 @@ bool IsCLibrary(const std::string& path) {
   return name.starts_with("libc.so.") || name.starts_with("libc-2.") || name.starts_with("ld-linux") ||
          name.starts_with("ld-2.");
 }
-
-struct DemangledText {
-  char bytes[4 * kMaxNameLength];
-  size_t size = 0;
-  jmp_buf too_long;
-};
-
-void AppendDemangled(const char* piece, size_t size, void* argument) {
-  auto* text = static_cast<DemangledText*>(argument);
-  if (size > sizeof(text->bytes) - text->size) longjmp(text->too_long, 1);
-  memcpy(text->bytes + text->size, piece, size);
-  text->size += size;
-}
-
-// 200 bytes of mangled name can stand for gigabytes of text. The demangler is C and holds no resource when it calls
-// back.
-__attribute__((noinline)) bool DemangleInto(const char* name, DemangledText* text) {
-  return setjmp(text->too_long) == 0 && __gcclibcxx_demangle_callback(name, AppendDemangled, text) == 0;
-}
-
-}  // namespace
-
-std::string Demangle(std::string name) {
-  // GNU ld appends the version: memcpy@@GLIBC_2.14.
-  if (const size_t version = name.find('@'); version != std::string::npos && version > 0) {
-    name.resize(version);
-  }
-  if (name.starts_with("_Z") && __gcclibcxx_demangle_callback != nullptr) {
-    auto text = std::make_unique<DemangledText>();
-    if (DemangleInto(name.c_str(), text.get())) name.assign(text->bytes, text->size);
-  } else if (name.starts_with("_Z")) {
-    int status = 0;
-    char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-    if (text != nullptr && status == 0) name.assign(text, strnlen(text, 4 * kMaxNameLength));
-    free(text);
-  }
-  if (auto rust = name.starts_with("_R") ? RustName(name) : OldRustName(name)) name = *std::move(rust);
-  return PrintableUtf8(std::move(name));
-}
-
-namespace {
 
 // Functions of one module, sorted by address; names stay in the files.
 class SymbolIndex {
@@ -211,142 +157,6 @@ class SymbolIndex {
   bool has_full_table_ = false;
 };
 
-// Source lines of one file with debug information. libdw opens no other file by itself for these queries: see Usable.
-class DebugLines {
- public:
-  // Returns null if there is no debug information, or too much.
-  static std::unique_ptr<DebugLines> Open(ElfFile& file, const ElfFile& code) {
-    uint64_t bytes = 0;
-    if (!Usable(file, &bytes)) return nullptr;
-    std::unique_ptr<DebugLines> lines(new DebugLines);
-    lines->bytes_ = bytes;
-    elf_version(EV_CURRENT);
-    // Read, not mapped: a file that is truncated meanwhile would raise SIGBUS.
-    lines->elf_ = elf_begin(file.fd(), ELF_C_READ, nullptr);
-    if (lines->elf_ == nullptr) return nullptr;
-    lines->dwarf_ = dwarf_begin_elf(lines->elf_, DWARF_C_READ, nullptr);
-    if (lines->dwarf_ == nullptr || !lines->SetSupplement(file)) return nullptr;
-    lines->IndexUnits(code);
-    return lines;
-  }
-
-  ~DebugLines() {
-    if (dwarf_ != nullptr) dwarf_end(dwarf_);
-    if (supplement_ != nullptr) dwarf_end(supplement_);
-    if (supplement_elf_ != nullptr) elf_end(supplement_elf_);
-    if (elf_ != nullptr) elf_end(elf_);
-  }
-
-  uint64_t bytes() const { return bytes_; }
-
-  bool Find(uint64_t address, std::string* source, int* line) {
-    auto after = std::upper_bound(ranges_.begin(), ranges_.end(), address,
-                                  [](uint64_t wanted, const Range& range) { return wanted < range.low; });
-    for (int tries = 0; tries < 4 && after != ranges_.begin(); ++tries) {
-      --after;
-      if (address >= after->high) continue;
-      Dwarf_Die unit;
-      if (dwarf_offdie(dwarf_, after->unit, &unit) == nullptr) continue;
-      if (seen_.insert(after->unit).second) {
-        Dwarf_Lines* all;
-        size_t count = 0;
-        if (dwarf_getsrclines(&unit, &all, &count) == 0) bytes_ += count * kBytesPerLine;
-      }
-      Dwarf_Line* found = dwarf_getsrc_die(&unit, address);
-      const char* name = found != nullptr ? dwarf_linesrc(found, nullptr, nullptr) : nullptr;
-      int number = 0;
-      if (name == nullptr || dwarf_lineno(found, &number) != 0 || number <= 0) continue;
-      source->assign(name, strnlen(name, kMaxNameLength));
-      *line = number;
-      return true;
-    }
-    return false;
-  }
-
- private:
-  struct Range {
-    uint64_t low;
-    uint64_t high;
-    uint64_t unit;
-  };
-  static constexpr size_t kMaxRanges = size_t{1} << 21;
-
-  DebugLines() = default;
-
-  static bool Usable(ElfFile& file, uint64_t* bytes) {
-    bool lines = false, units = false;
-    for (const ElfFile::Section& section : file.sections()) {
-      if (!section.name.starts_with(".debug_") && !section.name.starts_with(".zdebug_")) continue;
-      if (section.type == SHT_NOBITS) continue;
-      lines = lines || section.name.ends_with("debug_line");
-      units = units || section.name.ends_with("debug_info");
-      uint64_t size = section.size;
-      if ((section.flags & SHF_COMPRESSED) != 0) {
-        Elf64_Chdr header;
-        if (!file.Read(section.offset, &header, sizeof(header))) return false;
-        size = header.ch_size;
-      } else if (section.name.starts_with(".z")) {
-        size *= 8;
-      }
-      if (size > kMaxFileDebugBytes || (*bytes += size) > kMaxFileDebugBytes) return false;
-    }
-    return lines && units;
-  }
-
-  // dwz moves shared parts into a second file. libdw would open any path that the section names, even a FIFO.
-  bool SetSupplement(ElfFile& file) {
-    const ElfFile::Section* link = file.FindSection(".gnu_debugaltlink");
-    if (link == nullptr) return true;
-    if (link->size > 4096) return false;
-    std::string content(link->size, '\0');
-    if (!file.Read(link->offset, content.data(), content.size())) return false;
-    const size_t zero = content.find('\0');
-    if (zero == std::string::npos) return false;
-    std::unique_ptr<ElfFile> other = OpenDebugFile(kDebugRoot, content.substr(zero + 1));
-    uint64_t bytes = bytes_;
-    if (other == nullptr) return false;
-    Usable(*other, &bytes);  // has no lines of its own; called for the size
-    if (bytes > kMaxFileDebugBytes) return false;
-    bytes_ = bytes;
-    supplement_file_ = std::move(other);
-    supplement_elf_ = elf_begin(supplement_file_->fd(), ELF_C_READ, nullptr);
-    if (supplement_elf_ == nullptr) return false;
-    supplement_ = dwarf_begin_elf(supplement_elf_, DWARF_C_READ, nullptr);
-    if (supplement_ == nullptr) return false;
-    dwarf_setalt(dwarf_, supplement_);
-    return true;
-  }
-
-  // .debug_aranges is not used: clang omits it.
-  void IndexUnits(const ElfFile& code) {
-    Dwarf_CU* unit = nullptr;
-    Dwarf_Half version;
-    uint8_t kind;
-    Dwarf_Die die;
-    while (dwarf_get_units(dwarf_, unit, &unit, &version, &kind, &die, nullptr) == 0) {
-      if (kind != DW_UT_compile && kind != DW_UT_skeleton) continue;
-      Dwarf_Addr base, low, high;
-      ptrdiff_t at = 0;
-      while (ranges_.size() < kMaxRanges && (at = dwarf_ranges(&die, at, &base, &low, &high)) > 0) {
-        // The linker leaves ranges of dropped sections near 0.
-        if (low < high && code.IsExecutable(low)) ranges_.push_back({low, high, dwarf_dieoffset(&die)});
-      }
-    }
-    std::sort(ranges_.begin(), ranges_.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
-    ranges_.shrink_to_fit();
-    bytes_ += ranges_.size() * sizeof(Range);
-  }
-
-  Elf* elf_ = nullptr;
-  Dwarf* dwarf_ = nullptr;
-  std::unique_ptr<ElfFile> supplement_file_;
-  Elf* supplement_elf_ = nullptr;
-  Dwarf* supplement_ = nullptr;
-  std::vector<Range> ranges_;
-  std::unordered_set<uint64_t> seen_;
-  uint64_t bytes_ = 0;
-};
-
 struct Key {
   uint64_t module;
   uint64_t address;
@@ -372,10 +182,14 @@ struct Symbolizer::State {
     int reopened = 0;
     uint64_t lines_used = 0;
   };
-  struct Answer {
+  struct Place {
     const std::string* function = nullptr;
     const std::string* source = nullptr;
     int line = 0;
+  };
+  struct Answer : Place {
+    bool inlined_known = false;
+    std::vector<Place> inlined;  // with the place of the call, innermost first
   };
 
   File& FileFor(const Module& module) {
@@ -436,7 +250,7 @@ struct Symbolizer::State {
     return text.empty() ? nullptr : &*strings.insert(std::move(text)).first;
   }
 
-  const Answer& Find(const Module& module, uint64_t address) {
+  Answer& Find(const Module& module, uint64_t address) {
     const Key key{module.key, address};
     const auto cached = answers.find(key);
     if (cached != answers.end()) return cached->second;
@@ -463,6 +277,20 @@ struct Symbolizer::State {
     return answer;
   }
 
+  void AddInlined(const Module& module, uint64_t address, Answer* answer) {
+    answer->inlined_known = true;
+    // The address has a line if there is debug information.
+    DebugLines* const lines = answer->source == nullptr ? nullptr : LinesFor(FileFor(module));
+    if (lines == nullptr) return;
+    const uint64_t before = lines->bytes();
+    for (InlinedCall& call : lines->FindInlined(address)) {
+      if (call.function.empty()) continue;
+      answer->inlined.push_back({Intern(std::move(call.function)), Intern(PrintableUtf8(call.file)), call.line});
+    }
+    debug_bytes += lines->bytes() - before;
+    if (debug_bytes > kMaxDebugBytes) LimitDebugBytes();
+  }
+
   std::unordered_map<uint64_t, File> files;
   std::unordered_map<Key, Answer, KeyHash> answers;
   std::unordered_set<std::string> strings;
@@ -487,6 +315,27 @@ Symbol Symbolizer::Find(const ModuleMap& modules, uint64_t address, bool is_retu
   if (answer.source != nullptr) symbol.file = *answer.source;
   symbol.line = answer.line;
   return symbol;
+}
+
+std::vector<Symbol> Symbolizer::FindWithInlined(const ModuleMap& modules, uint64_t address, bool is_return_address) {
+  std::vector<Symbol> symbols = {Find(modules, address, is_return_address)};
+  const uint64_t lookup = address - (is_return_address ? 1 : 0);
+  const Module* const module = modules.Find(lookup);
+  if (module == nullptr) return symbols;
+  const uint64_t in_file = lookup - module->load_bias;
+  State::Answer& answer = state_->Find(*module, in_file);
+  if (!answer.inlined_known) state_->AddInlined(*module, in_file, &answer);
+  // A function has the line in it: that of the innermost is the address's, that of each other one the call inlined
+  // into it.
+  for (const State::Place& call : answer.inlined) {
+    Symbol& innermost_left = symbols.back();
+    Symbol outer = innermost_left;
+    innermost_left.function = *call.function;
+    outer.file = call.source == nullptr ? "" : *call.source;
+    outer.line = call.line;
+    symbols.push_back(std::move(outer));
+  }
+  return symbols;
 }
 
 std::string Symbol::Text() const {

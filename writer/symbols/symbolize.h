@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "writer/symbols/unwind.h"
 
@@ -26,9 +27,6 @@ struct Symbol {
   std::string Text() const;
 };
 
-// The demangled name, printable; the name itself if it is not mangled.
-std::string Demangle(std::string name);
-
 class Symbolizer {
  public:
   Symbolizer();
@@ -39,6 +37,10 @@ class Symbolizer {
   // `is_return_address`: looks up the instruction before the address, so that a call at the end of a function is not
   // attributed to the next function.
   Symbol Find(const ModuleMap& modules, uint64_t address, bool is_return_address);
+
+  // The same function last, and before it those that the compiler inlined at the address, innermost first. Each has the
+  // line in it that runs. Needs debug information; without it there is the function alone.
+  std::vector<Symbol> FindWithInlined(const ModuleMap& modules, uint64_t address, bool is_return_address);
 
  private:
   struct State;

@@ -368,7 +368,7 @@ struct RankWait {
   int64_t total_ps = 0, longest_ps = 0;
 };
 
-// A line of Python, or a native function where there is no Python (`file` is empty then).
+// A line of Python, or a native function where there is no Python. `file` is empty if it is not known.
 struct RankPlace {
   std::string file;
   int line = -1;  // -1: not known

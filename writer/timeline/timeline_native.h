@@ -21,6 +21,8 @@ struct NativeStack {
   StringId function = 0;  // `gemm_kernel`; its module if it has no name
   StringId module = 0;    // `libblas.so.3`; empty: not known
   StringId site = 0;      // `gemm_kernel (gemm.c:123)`
+  StringId file = 0;      // source file, as the debug information has it; 0: unknown
+  int32_t line = -1;      // of `file`; -1: unknown
   bool is_gap = false;    // stands for frames that were not found
 };
 

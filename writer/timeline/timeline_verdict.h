@@ -112,7 +112,7 @@ inline constexpr uint32_t kOtherRank = UINT32_MAX;
 struct Where {
   WhereRole role = WhereRole::kSpends;
   uint32_t thread = 0;              // index into Timeline::threads, or kOtherRank
-  StringId file = 0;                // 0: not Python
+  StringId file = 0;                // source file; 0: not known
   int32_t line = -1;                // -1: not known
   StringId function = 0;            // of Python, or native
   std::vector<PythonLine> callers;  // of the program's own code, innermost first

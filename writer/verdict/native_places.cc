@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
-#include "writer/base/text_match.h"
 #include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
@@ -16,16 +16,37 @@ namespace {
 
 enum class Nearness : uint8_t { kNone, kLibrary, kOwn };
 
-// Code of a language's own library is in the executable, too, if it is inlined, a template, or linked statically.
-bool IsOfLanguage(std::string_view function) {
-  const std::string name = ShortSymbol(function);
-  return StartsWithAny(name, {"std::", "__", "core::", "alloc::", "<core::", "<alloc::", "<std::", "runtime."});
-}
-
 // The frames that every program has.
 bool IsOfStart(std::string_view function) { return function == "_start" || function == "_init"; }
 
+// The innermost frame with this function; null: none.
+const NativeStack* FrameOf(const NativeTimeline& native, uint32_t stack, StringId function) {
+  while (stack != 0 && stack < native.stacks.size()) {
+    const NativeStack& frame = native.stacks[stack];
+    if (frame.function == function) return &frame;
+    stack = frame.parent < stack ? frame.parent : 0;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+NativeLine MainLineOf(const Timeline& timeline, uint32_t thread, StringId function) {
+  const NativeThread* const samples = timeline.native.OfThread(thread);
+  if (samples == nullptr) return {};
+  std::map<std::pair<StringId, int32_t>, int64_t> lines;
+  int64_t all = 0;
+  for (const NativeTally& tally : samples->tallies) {
+    const NativeStack* const frame = FrameOf(timeline.native, tally.stack, function);
+    if (frame == nullptr) continue;
+    all += tally.cpu_ps;
+    if (frame->file != 0) lines[{frame->file, frame->line}] += tally.cpu_ps;
+  }
+  const auto most = std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
+  if (most == lines.end()) return {};
+  const auto [file, line] = most->first;
+  return {file, most->second * 2 >= all ? line : -1};
+}
 
 NativePlaces::NativePlaces(const Timeline& timeline)
     : timeline_(timeline), own_(timeline.native.stacks.size(), 0), are_native_(timeline.processes.size(), false) {
@@ -46,7 +67,7 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     // A function without a name has that of its module: `[sort]`.
     if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;
     if (IsHelper(module) || IsInterpreter(module)) continue;
-    const bool own = executables.contains(module) && !IsOfLanguage(name);
+    const bool own = executables.contains(module) && !IsOfLanguageLibrary(name);
     const Nearness here = own ? Nearness::kOwn : Nearness::kLibrary;
     if (here < nearness[i]) continue;
     own_[i] = frame.function;

@@ -21,6 +21,14 @@ struct NativePlace {
   int64_t ps = 0;         // CPU time
 };
 
+struct NativeLine {
+  StringId file = 0;  // 0: not known
+  int32_t line = -1;  // -1: the function's time is spread over its lines
+};
+
+// The line at which `thread` is most of the time that it spends in `function`, and what that calls.
+NativeLine MainLineOf(const Timeline& timeline, uint32_t thread, StringId function);
+
 class NativePlaces {
  public:
   // Must outlive this.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "writer/verdict/native_places.h"
+
 namespace tbprof {
 
 std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags, WhereRole role, uint32_t thread,
@@ -33,6 +35,11 @@ std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags
     }
   } else {
     where.function = row.call_site;
+    if (row.doing == kRunning) {
+      const NativeLine line = MainLineOf(timeline, thread, row.call_site);
+      where.file = line.file;
+      where.line = line.line;
+    }
   }
   if (row.doing == kBlocked) where.doing = "a system call";
   if (row.part == StepPart::kStarvation) where.doing = "the queue for a CPU";

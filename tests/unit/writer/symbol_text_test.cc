@@ -27,7 +27,25 @@ TEST(SymbolText, ShortSymbol_OfACutName_IsWhatIsThere) {
 TEST(SymbolText, ShortSymbol_OfWhatIsNoName_IsTheSame) {
   EXPECT_EQ(ShortSymbol("[libgomp.so.1]"), "[libgomp.so.1]");
   EXPECT_EQ(ShortSymbol("(callers not known)"), "(callers not known)");
-  EXPECT_EQ(ShortSymbol("std::ostream& operator<< <char>(int)"), "std::ostream& operator<< <char>(int)");
+}
+
+TEST(SymbolText, ShortSymbol_OfAnOperator_IsTheOperator) {
+  EXPECT_EQ(ShortSymbol("std::ostream& operator<< <char>(int)"), "operator<<");
+  EXPECT_EQ(ShortSymbol("bool std::operator< <char, std::char_traits<char> >(std::string const&)"), "std::operator<");
+  EXPECT_EQ(ShortSymbol("Less<int>::operator()(int, int) const"), "Less::operator()");
+  EXPECT_EQ(ShortSymbol("Grid::operator[](unsigned long)"), "Grid::operator[]");
+  EXPECT_EQ(ShortSymbol("operator new[](unsigned long)"), "operator new[]");
+  EXPECT_EQ(ShortSymbol("Flag::operator bool() const"), "Flag::operator bool");
+  EXPECT_EQ(ShortSymbol("It::operator->() const"), "It::operator->");
+  EXPECT_EQ(ShortSymbol("run_operators(int)"), "run_operators");
+  EXPECT_EQ(ShortSymbol("ns::operator_of(int)"), "ns::operator_of");
+  EXPECT_EQ(ShortSymbol("operator"), "operator");
+}
+
+TEST(SymbolText, ShortFunction_LeavesNamesOfPython) {
+  EXPECT_EQ(ShortFunction("train.<locals>.step"), "train.<locals>.step");
+  EXPECT_EQ(ShortFunction("<module>"), "<module>");
+  EXPECT_EQ(ShortFunction("void f<int>(int)"), "f");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <link.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "tests/unit/writer/own_modules.h"
+#include "writer/symbols/demangle.h"
 #include "writer/symbols/elf_file.h"
 #include "writer/symbols/unwind.h"
 
@@ -58,6 +60,26 @@ constexpr int kStaticFunctionLine = __LINE__ - 1;
 
 [[noreturn]] __attribute__((noinline, noipa)) void NeverReturns() { abort(); }
 __attribute__((noinline, noipa)) void EndsWithNoreturnCall() { NeverReturns(); }
+
+// The address of an instruction in it, wherever it is inlined.
+__attribute__((always_inline)) inline uint64_t InnerInlined() {
+  uint64_t address;
+#if defined(__x86_64__)
+  asm volatile("lea 0(%%rip), %0" : "=r"(address));
+#else
+  asm volatile("adr %0, ." : "=r"(address));
+#endif
+  return address;
+}
+}  // namespace
+
+__attribute__((always_inline)) inline uint64_t MiddleInlined() { return InnerInlined(); }
+constexpr int kMiddleLine = __LINE__ - 1;
+
+namespace {
+
+__attribute__((noinline, noipa)) uint64_t HoldsInlined() { return MiddleInlined(); }
+constexpr int kHoldsLine = __LINE__ - 1;
 
 template <typename F>
 uint64_t Address(F function) {
@@ -132,6 +154,30 @@ TEST(SymbolizeTest, DebugInformation_GivesFileAndLine) {
   EXPECT_EQ(symbol.Text(), "tbprof::(anonymous namespace)::StaticFunction(int) (symbolize_test.cc:" +
                                std::to_string(kStaticFunctionLine) + ")");
   EXPECT_EQ(std::filesystem::path(symbol.file).filename(), "symbolize_test.cc");
+}
+
+TEST(SymbolizeTest, InlinedFunctions_ComeBeforeTheirCaller) {
+  if (!HasDebugLines()) GTEST_SKIP() << "built without debug information";
+  Symbolizer symbolizer;
+  const std::vector<Symbol> symbols = symbolizer.FindWithInlined(OwnModules(), HoldsInlined(), false);
+  std::vector<std::string> functions;
+  for (const Symbol& symbol : symbols) functions.push_back(symbol.function);
+  // Where the debug information has no linkage names, there are no namespaces.
+  using ::testing::HasSubstr;
+  ASSERT_THAT(functions, ::testing::ElementsAre(HasSubstr("InnerInlined"), HasSubstr("MiddleInlined"),
+                                                "tbprof::(anonymous namespace)::HoldsInlined()"));
+  EXPECT_EQ(symbols[1].line, kMiddleLine);
+  EXPECT_EQ(symbols[2].line, kHoldsLine);
+  EXPECT_EQ(std::filesystem::path(symbols[2].file).filename(), "symbolize_test.cc");
+  EXPECT_EQ(symbols[2].module, OwnName());
+}
+
+TEST(SymbolizeTest, FunctionWithoutInlinedCalls_IsAlone) {
+  Symbolizer symbolizer;
+  const std::vector<Symbol> symbols = symbolizer.FindWithInlined(OwnModules(), Address(&StaticFunction), false);
+  ASSERT_EQ(symbols.size(), 1u);
+  EXPECT_EQ(symbols[0].Text(), FindOwn(Address(&StaticFunction)).Text());
+  EXPECT_EQ(symbolizer.FindWithInlined(OwnModules(), 16, true)[0].Text(), "0x10");
 }
 
 TEST(SymbolizeTest, FunctionsOfLibraries_AreNamed) {
