@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/un.h>
 
+#include "preload/address_limit.h"
 #include "preload/capture_signal.h"
 #include "preload/gpu.h"
 #include "preload/hooks.h"
@@ -487,6 +488,7 @@ uint32_t Enable(const SessionVariable& session, const Segment& segment, long pag
   const bool in_valgrind = HasText(FindVariable(environment, kPreloadVariable), "/vgpreload_");
   if (!in_valgrind) CompareBlockSizes();
   g_probes_pages = !in_valgrind;
+  RaiseInheritedAddressLimit();
   __atomic_store_n(&g_control, segment.header, __ATOMIC_RELEASE);
   if (records_allocator) __atomic_store_n(&g_allocator_control, segment.header, __ATOMIC_RELEASE);
   return slot;

@@ -149,6 +149,21 @@ bool PassOnRaisedLimit(const char* file) {
   return Exchange(nullptr, &now) == 0 && IsSame(now, g_raised.kernel) && Exchange(&g_raised.program, nullptr) == 0;
 }
 
+void RaiseInheritedAddressLimit() {
+  rlimit now;
+  if (g_has_filter || Exchange(nullptr, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return;
+  rlimit raised{Raised(now.rlim_cur), Raised(now.rlim_max)};
+  if (Exchange(&raised, nullptr) != 0) {
+    // Without privileges the hard limit cannot grow.
+    raised.rlim_max = now.rlim_max;
+    if (raised.rlim_cur > raised.rlim_max) raised.rlim_cur = raised.rlim_max;
+    if (IsSame(raised, now) || Exchange(&raised, nullptr) != 0) return;
+  }
+  g_raised.program = now;
+  g_raised.kernel = raised;
+  __atomic_store_n(&g_raises_address_limit, true, __ATOMIC_RELEASE);
+}
+
 void KeepAddressLimit() {
   if (!IsOwnProcess()) return;  // a vfork child tries the next file
   if (Exchange(&g_raised.kernel, nullptr) == 0) return;

@@ -3,6 +3,7 @@
 #include "preload/python_code.h"
 
 #include "preload/record.h"
+#include "preload/seccomp.h"
 #include "wire/python_text.h"
 
 namespace tbprof {
@@ -119,7 +120,9 @@ void Check(ThreadState* thread, bool right) {
   if (__atomic_load_n(&g_checked, __ATOMIC_RELAXED) >= kCodesToCheck) return;
   const uint32_t wrong = __atomic_add_fetch(&g_wrong, right ? 0 : 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&g_checked, 1, __ATOMIC_RELAXED);
-  if (wrong > kCodesToCheck / 4) DisablePython(thread, "its frames are not laid out as in this release");
+  if (wrong <= kCodesToCheck / 4) return;
+  DisablePython(thread, g_has_filter ? "a system call filter of the program forbids what they need"
+                                     : "its frames are not laid out as in this release");
 }
 
 }  // namespace

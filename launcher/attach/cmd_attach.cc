@@ -24,6 +24,7 @@
 #include "launcher/run/run_context.h"
 #include "launcher/run/run_logdir.h"
 #include "launcher/run/run_setup.h"
+#include "launcher/run/surroundings.h"
 #include "launcher/session/session.h"
 #include "launcher/target/signals.h"
 #include "launcher/target/target_process.h"
@@ -111,6 +112,11 @@ class Attach {
     signals_ = *std::move(signals);
     RaiseAddressSpaceLimit();
     RaiseDescriptorLimit();
+    if (IsProcOfOthers()) {
+      return absl::FailedPreconditionError(
+          "/proc belongs to another PID namespace, and shows other processes under these numbers; mount it in this one "
+          "(unshare --mount-proc), or run tbprof outside");
+    }
     absl::Status status = CheckSummaryFile(context_.SummaryFile());
     if (status.ok()) status = logdir_.Choose();
     if (!status.ok()) return status;

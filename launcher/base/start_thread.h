@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Starts the launcher's threads. Where the limit of processes is reached (`ulimit -u`, the cgroup's pids.max),
-// std::thread throws; here that is a status.
+// Starts the launcher's threads. Where the limit of processes is reached (`ulimit -u`, `ulimit -d`, the cgroup's
+// pids.max), std::thread throws; here that is a status.
 //
 // Process: launcher, any thread.
 #ifndef TBPROF_LAUNCHER_BASE_START_THREAD_H_

@@ -360,7 +360,7 @@ OptionSource SourceOf(const Options& options, std::string_view option) {
 
 std::string WorkingDirectory() {
   const std::unique_ptr<char, decltype(&free)> directory(getcwd(nullptr, 0), &free);
-  return directory == nullptr ? "/" : directory.get();
+  return directory == nullptr ? "" : directory.get();
 }
 
 Environment CurrentEnvironment() {

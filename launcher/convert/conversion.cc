@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<Conversion>> Conversion::Start(const ConversionRe
   ScopedFd input(memfd_create("tbprof-request", MFD_CLOEXEC));
   int ends[2];
   if (!input.valid() || pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "cannot start the conversion");
+    return NoDescriptor("cannot start the conversion");
   }
   conversion->pipe_.Reset(ends[0]);
   ScopedFd output(ends[1]);

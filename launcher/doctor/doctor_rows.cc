@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "launcher/base/text.h"
+#include "launcher/run/surroundings.h"
 #include "launcher/sampling/perf_events.h"
 #include "launcher/session/spools.h"
 #include "launcher/target/command_python.h"
@@ -78,6 +79,9 @@ Result System(const DoctorContext& context) {
   const absl::StatusOr<Libraries> libraries = FindLibraries(context.environment);
   if (std::pair(libc_major, libc_minor) < std::pair(2, 34) && !(libraries.ok() && libraries->for_older_glibc)) {
     return Fail(found, "tbprof's libraries need glibc 2.34: install its wheel, which has some for 2.17");
+  }
+  if (IsProcOfOthers()) {
+    return Fail("/proc belongs to another PID namespace: no stacks", "mount /proc in this one: unshare --mount-proc");
   }
   // First Linux versions: memfd_create 3.17, MADV_WIPEONFORK 4.14, pidfd_open 5.3.
   if (std::pair(major, minor) < std::pair(4, 14)) return Fail(found, "tbprof needs Linux 5.3 or newer");

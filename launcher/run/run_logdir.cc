@@ -25,7 +25,7 @@ constexpr int kDiskPatience = 10;
 absl::Status RunLogdir::Choose() {
   context_.host = HostName();
   absl::StatusOr<std::string> logdir = NormaliseLogdir(options_.logdir, WorkingDirectory());
-  if (!logdir.ok()) return logdir.status();
+  if (!logdir.ok()) return options_.logdir_required ? logdir.status() : UseLocal(logdir.status());
   logdir_ = *logdir;
   const absl::Duration limit = std::min(options_.publish_timeout, kLookTimeout);
   absl::Status status = WithinDeadline(limit, [this] {

@@ -2,6 +2,7 @@
 #include "launcher/run/run_setup.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -13,7 +14,9 @@
 #include <system_error>
 #include <utility>
 
+#include "launcher/base/stack_limit.h"
 #include "launcher/base/text.h"
+#include "launcher/run/surroundings.h"
 #include "launcher/service/tls.h"
 #include "launcher/session/spools.h"
 #include "launcher/target/memory_limit.h"
@@ -132,10 +135,15 @@ std::optional<int> RunSetup::Prepare() {
   if (!signals.ok()) return Fail(signals.status());
   signals_ = *std::move(signals);
   address_space_ = RaiseAddressSpaceLimit();
+  if (const absl::Status enough = CheckMeans(); !enough.ok()) return Fail(enough);
   absl::Status status = CheckSummary();
   if (status.ok()) status = logdir_.Choose();
   if (status.ok()) status = MakeSessionSomewhere();
   if (!status.ok()) return Fail(status);
+  for (const std::string& warning :
+       WarningsOfSurroundings(environment_, logdir_.path(), address_space_, options_.segment_size)) {
+    terminal_.Warn(warning);
+  }
   return std::nullopt;
 }
 
@@ -155,6 +163,21 @@ absl::Status RunSetup::CheckOptions() const {
     }
   }
   return absl::OkStatus();
+}
+
+// What the run's end would need, and could not have: it is better known before the command starts.
+absl::Status RunSetup::CheckMeans() {
+  constexpr rlim_t kLeastDescriptors = 40;
+  rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < kLeastDescriptors) {
+    return absl::ResourceExhaustedError(StrCat("`ulimit -Hn` is ", files.rlim_max, ": tbprof needs 64 descriptors"));
+  }
+  const ScopedFd memory(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.valid()) {
+    return Unavailable(
+        StrCat("memfd_create: ", strerror(errno), "; let the system call filter of this container pass it"));
+  }
+  return CheckStackLimit();
 }
 
 // A file that others can have placed does not keep the command from its start.

@@ -66,6 +66,7 @@ class RunSetup {
 
  private:
   absl::Status CheckOptions() const;
+  static absl::Status CheckMeans();
   absl::Status CheckSummary() const;
   bool Prints() const;
   int PlainExec();

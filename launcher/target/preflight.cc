@@ -145,6 +145,8 @@ EnvCall ParseEnv(const std::vector<std::string>& words, int depth = 0) {
       EnvCall inner = ParseEnv(split, depth + 1);
       inner.drops_preload = inner.drops_preload || call.drops_preload;
       return inner;
+    } else if (word.starts_with("LD_PRELOAD=")) {
+      call.drops_preload = true;
     } else if (word != "--" && (word.empty() || word[0] != '-') && word.find('=') == std::string::npos) {
       call.command.assign(words.begin() + static_cast<ptrdiff_t>(i), words.end());
       break;
@@ -280,9 +282,11 @@ class Check {
       return;
     }
     if (const std::string secure = SecureReason(path); !secure.empty()) {
+      const bool changes_user = secure.starts_with("set");
       Limit(Preload::kChildrenOnly, StrCat(name, " is ", secure,
                                            ": the loader drops LD_PRELOAD, it runs without being recorded; run tbprof "
-                                           "as the user it changes to"));
+                                           "as ",
+                                           changes_user ? "the user it changes to" : "root"));
       return;
     }
     if (facts.is_go) {

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "launcher/base/deadline.h"
+#include "launcher/base/stack_limit.h"
 #include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
 #include "wire/clock.h"
@@ -194,6 +195,7 @@ absl::StatusOr<TargetProcess> TargetProcess::Spawn(const SpawnRequest& request, 
     pids.Set(getpid());
     if (descriptors) setrlimit(RLIMIT_NOFILE, &*descriptors);
     if (address_space) setrlimit(RLIMIT_AS, &*address_space);
+    RestoreStackLimit();
     signals.Restore();
     execvpe(arguments[0], arguments.data(), environment.data());
     const int error = errno;
@@ -225,6 +227,7 @@ int TargetProcess::Exec(const SpawnRequest& request) {
   const std::vector<char*> arguments = Pointers(request.command);
   const std::vector<char*> environment = Pointers(request.environment);
   request.signals.Restore();
+  RestoreStackLimit();
   execvpe(arguments[0], arguments.data(), environment.data());
   return errno;
 }

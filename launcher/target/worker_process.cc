@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "writer/base/scoped.h"
+#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
@@ -18,6 +20,16 @@ constexpr int kHigh = 32;  // above the descriptors that dup2 overwrites
 
 }  // namespace
 
+absl::Status NoDescriptor(const char* failure) {
+  const int error = errno;
+  rlimit limit;
+  if ((error != EMFILE && error != EINVAL) || getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    return absl::ErrnoToStatus(error, failure);
+  }
+  return absl::ResourceExhaustedError(
+      StrCat(failure, ": too few descriptors (`ulimit -Hn` is ", limit.rlim_max, "; 64 are enough)"));
+}
+
 absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,
                                   const std::vector<WorkerDescriptor>& descriptors, const sigset_t& blocked,
                                   const char* failure) {
@@ -25,7 +37,7 @@ absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,
   for (const WorkerDescriptor& descriptor : descriptors) {
     high.emplace_back(fcntl(descriptor.fd, F_DUPFD_CLOEXEC, kHigh));
     // A worker cannot run without one of its descriptors.
-    if (!high.back().valid()) return absl::ErrnoToStatus(errno, failure);
+    if (!high.back().valid()) return NoDescriptor(failure);
   }
   std::vector<std::string> words = {"tbprof"};
   words.insert(words.end(), arguments.begin(), arguments.end());

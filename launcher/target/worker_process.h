@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace tbprof {
@@ -30,6 +31,9 @@ struct WorkerDescriptor {
 absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,
                                   const std::vector<WorkerDescriptor>& descriptors, const sigset_t& blocked,
                                   const char* failure);
+
+// The error of a call that got no descriptor, from errno: names the limit if it is the cause.
+absl::Status NoDescriptor(const char* failure);
 
 }  // namespace tbprof
 

@@ -94,6 +94,47 @@ TEST(AddressSpaceLimit, Small_ProgramIsAsBare) {
   }
 }
 
+// tbprof's share is not the program's: what just fits without tbprof fits with it, and the limit reads the same.
+TEST(AddressSpaceLimit, InheritedSoftLimit_LeavesTheProgramItsOwn) {
+  const std::string allocates =
+      "import resource; print(len(bytearray(540 << 20)), resource.getrlimit(resource.RLIMIT_AS))";
+  for (const bool by_launcher : {false, true}) {
+    RunOptions options;
+    const std::string limit = "ulimit -Sv 600000;";
+    if (by_launcher) options.launcher = InShell(limit);
+    const std::string script = (by_launcher ? "" : limit) + " exec /usr/bin/python3 -c '" + allocates + "'";
+    const RunResult result = RunUnderTbprof({"/bin/bash", "-c", script}, options);
+    EXPECT_EQ(result.code(), 0) << result.AllPrinted();
+    EXPECT_EQ(result.out, "566231040 (614400000, -1)\n") << result.AllPrinted();
+    EXPECT_NE(result.profile, nullptr);
+  }
+}
+
+// The launcher needs more, and the command has what it had.
+TEST(StackLimit, Small_LauncherTakesMore) {
+  RunOptions options;
+  options.launcher = InShell("ulimit -S -s 100;");
+  const RunResult result = RunUnderTbprof({"/bin/bash", "-c", "ulimit -s; exit 7"}, options);
+  EXPECT_EQ(result.code(), 7) << result.AllPrinted();
+  EXPECT_EQ(result.out, "100\n");
+  EXPECT_NE(result.profile, nullptr) << result.AllPrinted();
+}
+
+TEST(HardLimits, TooSmallForTbprof_AreNamedBeforeTheStart) {
+  for (const auto& [limit, named] : std::vector<std::pair<std::string, std::string>>{
+           {"ulimit -s 200;", "the stack is limited to 200 KiB"}, {"ulimit -n 30;", "`ulimit -Hn` is 30"}}) {
+    RunOptions options;
+    options.launcher = InShell(limit);
+    const RunResult result = RunUnderTbprof({"/bin/echo", "ran"}, options);
+    EXPECT_EQ(result.code(), 125) << result.AllPrinted();
+    EXPECT_EQ(result.out, "");
+    EXPECT_TRUE(result.Printed(named)) << result.AllPrinted();
+    options.tbprof = {"--on-error=run"};
+    const RunResult ran = RunUnderTbprof({"/bin/echo", "ran"}, options);
+    EXPECT_EQ(ran.out, "ran\n") << ran.AllPrinted();
+  }
+}
+
 TEST(Descriptors, ClosedAndReusedByTheProgram_AreAsBare) {
   TemporaryDirectory bare, profiled;
   const RunResult first = RunBare({Program("closes_descriptors"), bare.path()});

@@ -44,6 +44,29 @@ INSTANTIATE_TEST_SUITE_P(
                     Place{"root", "unshare -Urm sh -c 'exec chroot / \"$@\"' sh \"$@\""}),
     [](const auto& place) { return std::string(place.param.name); });
 
+// tbprof itself in a PID namespace whose /proc is that outside: its numbers are those of other processes.
+TEST(ProcOfOthers, IsNamed) {
+  if (geteuid() != 0) GTEST_SKIP() << "a PID namespace needs root";
+  RunOptions options;
+  options.launcher = {"/usr/bin/unshare", "-p", "-f"};
+  const RunResult result = RunUnderTbprof({"/bin/echo", "ran"}, options);
+  EXPECT_EQ(result.out, "ran\n");
+  EXPECT_TRUE(result.Printed("/proc belongs to another PID namespace")) << result.AllPrinted();
+}
+
+// The kernel's samples have the time outside of the namespace.
+TEST(TimeNamespace, OfTheLauncher_NativeSamplesAreKept) {
+  if (geteuid() != 0) GTEST_SKIP() << "a time namespace needs root";
+  RunOptions options;
+  options.launcher = {"/usr/bin/unshare", "-T", "-f", "--monotonic", "100000"};
+  const RunResult result = RunUnderTbprof({Program("burns"), "plain", "500"}, options);
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_EQ(result.summary["records"]["corrupt"], 0);
+  const auto& native = result.summary["native"];
+  if (native["processes"][0]["state"] != "sampled") return;  // not permitted here
+  EXPECT_GT(native["samples"].get<int64_t>(), 10) << native.dump(1);
+}
+
 // Another root, where neither the library nor the socket's path exists: the loader prints its line for a missing
 // library, and nothing else changes. What was loaded before goes on by what it has mapped.
 TEST(Root, OwnRootOfTheProgram_IsAsBare) {

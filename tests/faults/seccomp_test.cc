@@ -87,7 +87,7 @@ TEST(Seccomp, FilterAroundEverything_IsReported) {
   if (result.code() == 77) GTEST_SKIP() << "no seccomp here";
   // No socket, no session: refused before the command starts.
   EXPECT_EQ(result.code(), 125);
-  EXPECT_TRUE(result.Printed("socket")) << result.AllPrinted();
+  EXPECT_TRUE(result.Printed("memfd_create")) << result.AllPrinted();
   options.tbprof = {"--on-error=run"};
   const RunResult unprofiled = RunUnderTbprof({Program("survive"), "2000", "_exit"}, options);
   EXPECT_EQ(unprofiled.code(), 3);

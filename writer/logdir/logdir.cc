@@ -183,6 +183,10 @@ absl::StatusOr<std::string> NormaliseLogdir(const std::string& logdir, const std
                " is no local path; write to a local directory and copy it there afterwards, or mount the bucket "
                "and give the mount point"));
   }
+  if (logdir[0] != '/' && working_directory.empty()) {
+    return absl::FailedPreconditionError(
+        StrCat("the working directory was deleted, so ", PrintableUtf8(logdir), " has no place; name a whole path"));
+  }
   const std::string absolute = logdir[0] == '/' ? logdir : StrCat(working_directory, "/", logdir);
   std::string out;
   for (std::string_view part : Components(absolute)) {

@@ -305,6 +305,7 @@ TEST_F(PreflightTest, Env_IsFollowedToItsCommand) {
   EXPECT_EQ(Check({"env", "fixed"}).preload, Preload::kChildrenOnly);
   EXPECT_HAS(OnlyReason(Check({"env", "-i", "ls"})), "takes LD_PRELOAD away");
   EXPECT_HAS(OnlyReason(Check({"env", "-u", "LD_PRELOAD", "ls"})), "takes LD_PRELOAD away");
+  EXPECT_HAS(OnlyReason(Check({"env", "LD_PRELOAD=libjemalloc.so.2", "ls"})), "takes LD_PRELOAD away");
   EXPECT_EQ(Check({"env", "nonexistent-program"}).exit_status, 0);  // env reports it
   EXPECT_EQ(Check({"env"}).exit_status, 0);
 }
