@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/blocked_in.h"
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <utility>
 
+#include "writer/base/scoped.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
@@ -128,6 +130,22 @@ uint64_t Word(std::string_view text, int from_end) {
   return space == std::string_view::npos ? 0 : strtoull(std::string(text.substr(space + 1)).c_str(), nullptr, 16);
 }
 
+// `syscall_fd` as for ReadBlocked: the state is in another file of the same directory.
+bool IsStopped(int syscall_fd) {
+  char text[512];
+  const ssize_t length = readlink(StrCat("/proc/self/fd/", syscall_fd).c_str(), text, sizeof(text));
+  if (length <= 0 || length == sizeof(text)) return false;
+  const std::string_view path(text, static_cast<size_t>(length));
+  const ScopedFd stat(open(StrCat(path.substr(0, path.rfind('/')), "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+  const ssize_t got = stat.valid() ? read(stat.get(), text, sizeof(text)) : -1;
+  if (got <= 0) return false;
+  // `PID (NAME) STATE ...`: a name may contain anything.
+  const std::string_view line(text, static_cast<size_t>(got));
+  const size_t name_end = line.rfind(')');
+  const std::string_view state = name_end == std::string_view::npos ? "" : line.substr(name_end + 1, 2);
+  return state == " T" || state == " t";
+}
+
 }  // namespace
 
 std::string SyscallPath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/syscall"); }
@@ -177,6 +195,7 @@ std::optional<Blocked> ReadBlocked(pid_t pid, int syscall_fd) {
   const ssize_t got = syscall_fd < 0 ? -1 : pread(syscall_fd, text, sizeof(text), 0);
   if (got <= 0) return std::nullopt;
   std::optional<Blocked> blocked = ParseSyscall({text, static_cast<size_t>(got)});
+  if (blocked && blocked->kind == BlockedIn::kPageFault && IsStopped(syscall_fd)) blocked->kind = BlockedIn::kStopped;
   if (!blocked || blocked->fd < 0) return blocked;
   const ssize_t length = readlink(StrCat("/proc/", pid, "/fd/", blocked->fd).c_str(), text, sizeof(text));
   if (length > 0) blocked->kind = KindOfDescriptor({text, static_cast<size_t>(length)});

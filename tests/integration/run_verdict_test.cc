@@ -94,6 +94,34 @@ TEST(RunVerdict, ProgramInC_NamesItsFunction) {
   EXPECT_TRUE(where[0]["file"].get<std::string>().ends_with("burns.c")) << where[0].dump();
 }
 
+// Its child stops it for over a second, and lets it go on.
+constexpr char kStopped[] = R"(import os, signal, time
+pid = os.getpid()
+child = os.fork()
+if child == 0:
+    time.sleep(0.4)
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(1.2)
+    os.kill(pid, signal.SIGCONT)
+    os._exit(0)
+sums = 0
+while os.waitpid(child, os.WNOHANG)[0] == 0:
+    sums += sum(range(100000))
+for _ in range(100):
+    sums += sum(range(100000))
+print('done')
+)";
+
+TEST(RunVerdict, StoppedProgram_IsNotJudgedByTheStop) {
+  RunOptions options;
+  options.tbprof = {"--summary=short"};
+  const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", kStopped}, options);
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_EQ(result.out, "done\n");
+  EXPECT_TRUE(result.Printed("stopped by a signal or a debugger for ")) << result.AllPrinted();
+  EXPECT_FALSE(result.Printed("memory pages")) << result.AllPrinted();
+}
+
 TEST(RunVerdict, ProgramThatDoesNothing_IsUnknownWithAReason) {
   RunOptions options;
   options.tbprof = {"--summary=short"};

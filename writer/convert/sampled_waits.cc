@@ -106,6 +106,7 @@ std::string_view NameOfKind(BlockedIn kind) {
       return "flock";
     case BlockedIn::kOther:
     case BlockedIn::kPageFault:
+    case BlockedIn::kStopped:
       break;
   }
   return "";
@@ -155,6 +156,7 @@ EventFamily FamilyOf(BlockedIn kind) {
       return EventFamily::kIo;
     case BlockedIn::kOther:
     case BlockedIn::kPageFault:
+    case BlockedIn::kStopped:
       break;
   }
   return EventFamily::kOther;

@@ -42,8 +42,9 @@ enum class BlockedIn : uint16_t {
   kSleep = 9,
   kFileLock = 10,  // a lock that another process may hold
   kGil = 11,       // Python's global interpreter lock
+  kStopped = 12,   // in no call: stopped by a signal or a debugger
 };
-inline constexpr size_t kBlockedKinds = 12;
+inline constexpr size_t kBlockedKinds = 13;
 
 // Consecutive samples of a thread that was blocked in the same way: of older spools.
 struct ThreadBlockedRow {

@@ -30,6 +30,21 @@ inline std::vector<TimeSpan> Merged(std::vector<TimeSpan> spans) {
   return merged;
 }
 
+// `spans` without what they have in common with `holes`. Both in order and disjoint.
+inline std::vector<TimeSpan> Without(const std::vector<TimeSpan>& spans, const std::vector<TimeSpan>& holes) {
+  std::vector<TimeSpan> left;
+  size_t hole = 0;
+  for (TimeSpan span : spans) {
+    while (hole < holes.size() && holes[hole].end_ps <= span.start_ps) ++hole;
+    for (size_t i = hole; i < holes.size() && holes[i].start_ps < span.end_ps; ++i) {
+      if (holes[i].start_ps > span.start_ps) left.push_back({span.start_ps, holes[i].start_ps});
+      span.start_ps = std::min(holes[i].end_ps, span.end_ps);
+    }
+    if (span.start_ps < span.end_ps) left.push_back(span);
+  }
+  return left;
+}
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_TIMELINE_TIME_SPAN_H_

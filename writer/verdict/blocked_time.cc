@@ -40,6 +40,17 @@ BlockedSamples BlockedSamplesIn(const Timeline& timeline, uint32_t thread, const
   return samples;
 }
 
+std::vector<TimeSpan> StoppedSpans(const Timeline& timeline, uint32_t thread) {
+  constexpr int64_t kShortestPs = 100'000'000'000;
+  std::vector<TimeSpan> spans;
+  ForEachBlockedRun(timeline, thread, [&](const BlockedRun& run, uint32_t) {
+    if (run.kind == BlockedIn::kStopped && run.last_ps - run.first_ps >= kShortestPs) {
+      spans.push_back({run.first_ps, run.last_ps});
+    }
+  });
+  return Merged(std::move(spans));
+}
+
 DescriptorKinds::DescriptorKinds(const Timeline& timeline, uint32_t thread) {
   const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
   if (blocked == nullptr) return;

@@ -28,6 +28,9 @@ BlockedSamples BlockedSamplesIn(const Timeline& timeline, uint32_t thread, const
 void ForEachBlockedRun(const Timeline& timeline, uint32_t thread,
                        const std::function<void(const BlockedRun& run, uint32_t stack)>& visit);
 
+// When the thread was stopped by a signal or a debugger, without short stops. In order, disjoint.
+std::vector<TimeSpan> StoppedSpans(const Timeline& timeline, uint32_t thread);
+
 class DescriptorKinds {
  public:
   DescriptorKinds(const Timeline& timeline, uint32_t thread);

@@ -72,6 +72,7 @@ WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
     case BlockedIn::kSleep:
     case BlockedIn::kFileLock:
     case BlockedIn::kGil:
+    case BlockedIn::kStopped:
       break;
   }
   return call;

@@ -11,6 +11,7 @@
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/verdict/account.h"
+#include "writer/verdict/blocked_time.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cause_choice.h"
 #include "writer/verdict/cpu_split.h"
@@ -61,6 +62,16 @@ std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t 
   return StrCat(
       "this covers ", HumanTime(covered_ps), " of the thread's ", HumanTime(whole_ps), ": the rest is ",
       span.basis == VerdictBasis::kLoop ? "outside of the loop" : "imports, and the interpreter's start and end");
+}
+
+// Most of the thread's native code is in functions without names.
+bool LacksNames(const NativePlaces& natives, const StepSpan& span) {
+  int64_t all = 0, unnamed = 0;
+  for (const NativePlace& place : natives.In(span.thread, span.spans)) {
+    all += place.ps;
+    if (place.function == 0) unnamed += place.ps;
+  }
+  return unnamed * 2 > all;
 }
 
 // What the thread does after its last step, if that is long beside the steps: another rank hangs, or data is uneven.
@@ -115,7 +126,7 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
 Verdict MakeVerdict(const Timeline& timeline) {
   Verdict verdict;
   const PythonTags tags(timeline);
-  const StepSpan span = FindStepSpan(timeline, tags);
+  StepSpan span = FindStepSpan(timeline, tags);
   verdict.basis = span.basis;
   verdict.thread = span.thread;
   verdict.steps = span.steps;
@@ -124,8 +135,19 @@ Verdict MakeVerdict(const Timeline& timeline) {
     verdict.reason = span.reason.empty() ? "nothing was recorded of the program's main thread" : span.reason;
     return verdict;
   }
+  const int64_t before_ps = LengthOf(span.spans);
+  span.spans = Without(span.spans, StoppedSpans(timeline, span.thread));
   verdict.total_ps = LengthOf(span.spans);
-  if (std::string covered = CoveredPart(timeline, span, verdict.total_ps); !covered.empty()) {
+  if (verdict.total_ps < before_ps) {
+    const std::string stopped =
+        StrCat("stopped by a signal or a debugger for ", HumanTime(before_ps - verdict.total_ps));
+    if (span.spans.empty()) {
+      verdict.reason = StrCat("the main thread was ", stopped);
+      return verdict;
+    }
+    verdict.limits.push_back(StrCat(stopped, ", which is left out"));
+  }
+  if (std::string covered = CoveredPart(timeline, span, before_ps); !covered.empty()) {
     verdict.limits.push_back(std::move(covered));
   }
   if (timeline.attached) {
@@ -141,6 +163,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
     verdict.limits.push_back(std::move(after));
   }
   const NativePlaces natives(timeline);
+  if (LacksNames(natives, span)) {
+    verdict.limits.push_back("function names: most of the native code has none (built with -s, or stripped)");
+  }
   const ThreadTime time(timeline, classes, span.thread, span.spans);
   if (gpu.is_cut()) {
     verdict.limits.push_back("GPU work: the shortest was left out (--max-profile-size)");

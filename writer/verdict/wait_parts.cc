@@ -97,6 +97,7 @@ StepPart PartOfBlockedKind(BlockedIn kind) {
     case BlockedIn::kFutex:
       return StepPart::kOperations;
     case BlockedIn::kPoll:
+    case BlockedIn::kStopped:
     case BlockedIn::kOther:
       break;
   }

@@ -4,11 +4,14 @@
 #include "launcher/sampling/blocked_in.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -155,6 +158,36 @@ TEST(BlockedIn, SamplesInTheSameState_AreOneRow) {
   EXPECT_EQ(rows[0].tid, 7);
   EXPECT_EQ(rows[1].fd, 4);
   EXPECT_EQ(rows[2].first_ticks, 50u);
+}
+
+TEST(ReadBlocked, StoppedChild_IsNotInAPageFault) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)!write(ends[1], "", 1);
+    for (volatile int spins = 0;;) spins = spins + 1;
+  }
+  char byte;
+  ASSERT_EQ(read(ends[0], &byte, 1), 1);
+  int status = 0;
+  // It may still be in write().
+  std::optional<Blocked> blocked;
+  do {
+    kill(child, SIGCONT);
+    sched_yield();
+    kill(child, SIGSTOP);
+    ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
+    ASSERT_TRUE(WIFSTOPPED(status));
+    const ScopedFd file(open(SyscallPath(child, child).c_str(), O_RDONLY | O_CLOEXEC));
+    blocked = ReadBlocked(child, file.get());
+    ASSERT_TRUE(blocked.has_value());
+  } while (blocked->call != 0);
+  EXPECT_EQ(blocked->kind, BlockedIn::kStopped);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 }  // namespace

@@ -256,6 +256,8 @@ TEST_F(NativeVerdict, FunctionsWithoutNames_NoPlace) {
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
   EXPECT_EQ(VerdictBlocker(timeline_), "no single function");
+  EXPECT_THAT(timeline_.verdict.limits,
+              testing::Contains(HasSubstr("function names: most of the native code has none")));
 }
 
 TEST_F(NativeVerdict, LibraryOfTheProgram_CountsIfNoFrameIsOfTheExecutable) {

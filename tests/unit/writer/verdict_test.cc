@@ -74,6 +74,32 @@ TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
   }
 }
 
+// A person stopped it: that says nothing of the program.
+TEST(Verdict, StoppedBySignal_IsLeftOut) {
+  Maker maker;
+  const uint32_t parse = maker.Stack(maker.in_main, kOwn, "parse", 33);
+  size_t step = 0;
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Run(maker.main, at, 80 * kMs, parse, maker.interpreter);
+    if (++step == 1) maker.timeline.blocked.push_back({.thread = maker.main});
+    if (step == 2) maker.timeline.blocked[0].runs.push_back({at, at + 300 * kMs, 30, -1, BlockedIn::kStopped});
+  });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kPython);
+  ASSERT_FALSE(verdict.limits.empty());
+  EXPECT_THAT(verdict.limits[0], testing::HasSubstr("stopped by a signal or a debugger for 300 ms"));
+}
+
+TEST(Verdict, StoppedAllTheTime_IsUnknown) {
+  Maker maker;
+  maker.timeline.blocked.push_back({.thread = maker.main});
+  maker.timeline.blocked[0].runs.push_back({0, 1000000 * kMs, 30, -1, BlockedIn::kStopped});
+  maker.EachStep(80 * kMs, [](int64_t) {});
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kUnknown);
+  EXPECT_THAT(verdict.reason, testing::HasSubstr("the main thread was stopped by a signal"));
+}
+
 // Which process holds it was not recorded.
 TEST(Verdict, LockOfAFile_IsALockWithoutACause) {
   Maker maker;
