@@ -54,6 +54,11 @@ void Sampler::TakeGrown() {
   }
 }
 
+void Sampler::CountDelay(Clock::duration delay) {
+  constexpr std::chrono::milliseconds kLeast(500);
+  if (delay >= kLeast) stalled_ms_ += std::chrono::duration_cast<std::chrono::milliseconds>(delay).count();
+}
+
 void Sampler::Run() {
   set_->Begin();
   for (bool stop = false; !stop;) {
@@ -61,6 +66,7 @@ void Sampler::Run() {
     std::optional<Time> until;
     if (armed_ && (has_processes || !young_.empty())) until = young_.NextWake(has_processes, next_tick_);
     const SamplerCommands::Batch batch = commands_.Wait(until);
+    if (until.has_value()) CountDelay(Clock::now() - *until);
     for (const SamplerCommands::Command& command : batch.commands) Apply(command);
     TakeGrown();
     if (armed_ && !set_->empty() && !batch.stop && Clock::now() >= next_tick_) next_tick_ = set_->Tick(next_tick_);

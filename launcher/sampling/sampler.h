@@ -15,6 +15,7 @@
 #ifndef TBPROF_LAUNCHER_SAMPLING_SAMPLER_H_
 #define TBPROF_LAUNCHER_SAMPLING_SAMPLER_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -63,6 +64,9 @@ class Sampler {
   void SetArmed(bool armed) { commands_.SetArmed(armed); }
   // Not OK: there is no thread, and nothing is sampled.
   const absl::Status& started() const { return started_; }
+  // For how long in all the thread was due and did not run: there was no CPU for it, or tbprof was stopped. Delays
+  // under half a second do not count.
+  std::chrono::milliseconds Stalled() const { return std::chrono::milliseconds(stalled_ms_.load()); }
   // False if the sampler's thread did not answer in time.
   bool Flush(std::chrono::milliseconds timeout) { return commands_.Flush(timeout); }
 
@@ -72,6 +76,7 @@ class Sampler {
   void Run();
   void Apply(const SamplerCommands::Command& command);
   void TakeGrown();
+  void CountDelay(std::chrono::steady_clock::duration delay);
 
   SamplerCommands commands_;
 
@@ -81,6 +86,7 @@ class Sampler {
   Time next_tick_{};
   YoungProcesses young_;
   absl::Status started_;
+  std::atomic<int64_t> stalled_ms_ = 0;
   std::thread thread_;
 };
 

@@ -16,6 +16,7 @@
 #include "launcher/session/own_cost.h"
 #include "launcher/session/session_clock.h"
 #include "writer/base/secrets.h"
+#include "writer/base/summary_format.h"
 
 namespace tbprof {
 namespace {
@@ -484,6 +485,14 @@ void Session::ReleaseTargets() {
   drain_->ReleaseSegments();
 }
 
+// Where nothing was sampled for long, stacks are missing, and the split of the time is less sure.
+void Session::NoteStalls() {
+  const auto stalled = sampler_ == nullptr ? std::chrono::milliseconds(0) : sampler_->Stalled();
+  if (stalled < std::chrono::seconds(1)) return;
+  notes_.push_back(absl::StrCat("tbprof had no CPU for ", HumanSeconds(std::chrono::duration<double>(stalled).count()),
+                                ", or was stopped: nothing was sampled then"));
+}
+
 bool Session::Close(const EndFact& end, int patience_ms) {
   if (closed_) return !hangs_;
   closed_ = true;
@@ -495,6 +504,7 @@ bool Session::Close(const EndFact& end, int patience_ms) {
     __atomic_store_n(&header->control, 0u, __ATOMIC_SEQ_CST);
   }
   targets_->StopSampling();
+  NoteStalls();
   sampler_.reset();
   native_sampler_.reset();
   Flush(patience_ms);

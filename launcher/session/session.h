@@ -154,6 +154,7 @@ class Session {
   void LookForProcesses();
 
  private:
+  void NoteStalls();
   Session() = default;
   absl::Status MakeSpool();
   void RecordStart(const ClockFact& first);
