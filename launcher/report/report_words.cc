@@ -79,12 +79,12 @@ std::vector<std::string> LeadLines(const Report& report) {
 
 template <typename Row>
 std::string ThreadsText(const ThreadRows<Row>& threads) {
-  std::string name = threads.main              ? "main thread"
-                     : threads.threads.empty() ? "threads"
-                                               : StrCat("thread ", threads.threads);
+  // Threads without a name have this one.
+  const bool named = !threads.threads.empty() && threads.threads != "thread";
+  std::string name = threads.main ? "main thread" : named ? StrCat("thread ", threads.threads) : "threads";
   if (threads.thread_count > 1) {
     name = StrCat(threads.thread_count, threads.main ? " main threads" : " threads");
-    if (!threads.main && !threads.threads.empty()) StrAppend(&name, " ", threads.threads);
+    if (!threads.main && named) StrAppend(&name, " ", threads.threads);
   }
   return StrCat(threads.process, threads.forked ? " (fork children)" : "", ", ", name, ", ",
                 threads.in_steps ? "in steps" : "whole profile");

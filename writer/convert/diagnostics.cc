@@ -2,6 +2,7 @@
 #include "writer/convert/diagnostics.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <map>
 #include <set>
@@ -22,6 +23,7 @@ constexpr size_t kMaxPids = 8;
 constexpr size_t kMaxPrograms = 1000;
 constexpr size_t kShownPrograms = 3;
 constexpr size_t kShownPath = 32;
+constexpr char kNotReached[] = "tbprof was not reached: another root, a system call filter, or too few descriptors";
 
 std::string ErrorName(int error) {
   if (error == 0) return "";
@@ -257,7 +259,7 @@ std::vector<UnrecordedProgram> FindUnrecorded(const SpoolFacts& facts, uint64_t 
       programs.Add(ProcessState::kNotLoaded, exec.path, reason, pid);
     } else if (pid > 0 &&
                (complete || facts.clock.ToPs(facts.last_ticks) - facts.clock.ToPs(exec.ticks) > kHelloPatiencePs)) {
-      programs.Add(ProcessState::kNotLoaded, exec.path, "tbprof was not reached", pid);
+      programs.Add(ProcessState::kNotLoaded, exec.path, kNotReached, pid);
     }
   }
   return programs.Take();
@@ -330,6 +332,20 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
     notes.push_back(StrCat("waits inside ", names, " are not seen: these wait by futex, not by pthread functions"));
   }
   return notes;
+}
+
+void AddEndDiagnoses(Timeline* timeline) {
+  if (timeline->refused_threads > 0) {
+    timeline->warnings.push_back(
+        StrCat(Counted(timeline->refused_threads, "thread"),
+               " could not be started: the limit of processes or memory was "
+               "reached (`ulimit -u`, the cgroup's pids.max, `ulimit -v`); tbprof's own five count, too"));
+  }
+  if (timeline->exit_signal == SIGSYS) {
+    timeline->warnings.push_back(
+        "a system call filter ended the command: it forbids a call of the command, or getpid, gettid or getppid, "
+        "which tbprof's library makes in it");
+  }
 }
 
 std::string SamplingText(const Timeline& timeline) {

@@ -136,6 +136,7 @@ void AddProfileWarnings(const WarningsInput& input, AnnotationLines* annotations
   if (!unrecorded.empty()) timeline->warnings.push_back(std::move(unrecorded));
   for (std::string& note : UnseenNotes(*facts, input.families)) timeline->notes.push_back(std::move(note));
   annotations->AddWarnings();
+  AddEndDiagnoses(timeline);
   if (std::string text = SamplingText(*timeline); !text.empty()) timeline->warnings.push_back(std::move(text));
   if (facts->coarsest_sampling > 0) {
     timeline->notes.push_back(StrCat("heap sites: down to one sample per ",

@@ -2,6 +2,7 @@
 #include "writer/convert/timeline_builder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -358,6 +359,7 @@ class Builder {
     event.type = type;
     event.error = (record.tag.flags & kRecordFailed) != 0 ? span.error : 0;
     if (event.error != 0) event.flags |= Event::kFailed;
+    if (event.error == EAGAIN && timeline_.types[type].value == ValueKind::kFlowOut) ++timeline_.refused_threads;
     events_.Keep(place.line, event);
   }
 

@@ -509,6 +509,7 @@ struct Timeline {
   std::vector<ConservedRow> conservation;  // by kind
   std::vector<DropCount> drops;
   uint64_t corrupt_records = 0;
+  uint64_t refused_threads = 0;       // calls of pthread_create that failed for lack of resources
   uint64_t records_not_kept = 0;      // drained, but not written to the spool
   uint64_t records = 0;               // decoded
   uint64_t events_over_budget = 0;    // decoded, counted in the totals, left out of the lines

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <functional>
 #include <random>
 
@@ -154,6 +155,21 @@ SpoolMaker One(uint64_t open = 1000) {
   SpoolMaker spool;
   spool.Session(open).Segment(1, kRows).Process(1, 1, 100, 500).Thread(1, 1, 1, 100, 500);
   return spool;
+}
+
+TEST(TimelineBuilder, ThreadsThatCouldNotBeStarted_AreAWarning) {
+  SpoolMaker spool = One();
+  spool.Chunk(1, 1, 1).Span(kCreate, 2000, 500, 0, EAGAIN, EAGAIN).Span(kCreate, 3000, 500, 0, EAGAIN, EAGAIN);
+  spool.Span(kCreate, 4000, 500, 0, EINVAL, EINVAL).Span(kRead, 5000, 50, 8, -1, EAGAIN);
+  EXPECT_THAT(BuildGood(spool.EndChunk().End(10000)).warnings,
+              testing::Contains(HasSubstr("2 threads could not be started")));
+  SpoolMaker other = One();
+  EXPECT_THAT(BuildGood(other.End(10000)).warnings, testing::Not(testing::Contains(HasSubstr("not be started"))));
+}
+
+TEST(TimelineBuilder, EndBySystemCallFilter_IsExplained) {
+  SpoolMaker spool = One();
+  EXPECT_THAT(BuildGood(spool.End(10000, -1, SIGSYS)).warnings, testing::Contains(HasSubstr("a system call filter")));
 }
 
 TEST(TimelineBuilder, Spans_BecomeEvents) {
