@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/gate/bootstrap.h"
+#include "launcher/gate/gate_output.h"
 #include "launcher/gate/statistics.h"
 #include "launcher/gate/window_error.h"
 
@@ -193,9 +194,9 @@ bool CanBeMostOf(std::string_view part, AmountKind kind) {
     return std::ranges::find(kinds, kind) != kinds.end();
   };
   if (part == "python") return any({kPythonLine});
-  if (part == "operations" || part == "launch") return any({kOperation, kPythonLine});
+  if (part == "operations" || part == "launch") return any({kOperation, kPythonLine, kFunction});
   if (part == "kernels" || part == "collectives" || part == "copies") return any({kKernel, kPythonLine});
-  if (part == "rest") return any({kPythonLine, kWait, kOperation});
+  if (part == "rest") return any({kPythonLine, kWait, kOperation, kFunction});
   if (IsWaitForOthers(part)) return any({kWait, kPythonLine, kOtherLine});
   return (part == "disk" || part == "network" || part == "child" || part == "sleep") && any({kWait, kPythonLine});
 }
@@ -226,7 +227,7 @@ class FirstCause {
     // Among rows with similar scores, an operation is more specific than the line that calls it, and the cause of a
     // wait than the wait.
     for (const AmountKind kind : {AmountKind::kKernel, AmountKind::kOperation, AmountKind::kOtherLine,
-                                  AmountKind::kWait, AmountKind::kPythonLine}) {
+                                  AmountKind::kWait, AmountKind::kPythonLine, AmountKind::kFunction}) {
       RowIterator found = rows_.end();
       double score = kAlike * best;
       for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
@@ -277,9 +278,8 @@ class FirstCause {
 };
 
 int DirectionOf(const Comparison& comparison) {
-  const auto steps = std::ranges::find(comparison.quantities, "step_time", &QuantityResult::name);
-  const bool is_known =
-      steps == comparison.quantities.end() || steps->answer == Answer::kWorse || steps->answer == Answer::kBetter;
+  const QuantityResult* const steps = StepTime(comparison);
+  const bool is_known = steps == nullptr || steps->answer == Answer::kWorse || steps->answer == Answer::kBetter;
   if (!is_known) return 0;
   return comparison.difference_s.value_or(0) < 0 ? -1 : 1;
 }

@@ -153,7 +153,7 @@ int Save(const Options& options) {
     if (!run->unfit.empty()) {
       return Fail(PrintableUtf8(StrCat(options.operands[i], ": not saved: ", run->unfit)), kExitUsage);
     }
-    if (!run->no_times.empty()) {
+    if (!run->no_times.empty() && !run->IsWholeRun()) {
       terminal.Warn(
           PrintableUtf8(StrCat(options.operands[i], ": ",
                                run->counts.empty() ? "neither its times nor counts of a step can be compared: "

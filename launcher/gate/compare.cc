@@ -13,6 +13,7 @@
 #include "launcher/gate/blame.h"
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/comparability.h"
+#include "launcher/gate/cpu_contention.h"
 #include "launcher/gate/window_error.h"
 #include "writer/base/summary_format.h"
 #include "writer/timeline/timeline_verdict.h"
@@ -65,20 +66,6 @@ double GeometricMean(const std::vector<RunValue>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-// If waits for a CPU have a larger share of the step, the machine was shared.
-constexpr double kSharedCpus = 0.05;
-
-double StarvationOf(const RunNumbers& run) {
-  double sum = 0;
-  for (const Amount& amount : run.amounts) {
-    const bool starves = amount.kind == AmountKind::kPart && amount.name == StepPartName(StepPart::kStarvation);
-    if (starves) sum += amount.per_step;
-  }
-  return sum;
-}
-
-bool IsStarved(const RunNumbers& run) { return StarvationOf(run) > kSharedCpus * run.mean_step_s; }
-
 std::string UnclearWindows(const Estimate& estimate, double margin, double confidence) {
   if (!estimate.known) return "too few steps in a window: how much they vary is not known";
   if (const ConfidenceInterval interval = IntervalOf(estimate, confidence);
@@ -117,11 +104,16 @@ class Comparing {
 
   void AddTimes(const std::string& no_times) {
     if (!no_times.empty()) {
-      AddUnknown("step_time", Unit::kSeconds, no_times);
+      AddUnknown(out_.whole_runs ? "wall_time" : "step_time", Unit::kSeconds, no_times);
       return;
     }
     const bool medians = NeedsMedians(base_, now_);
     if (out_.one_process) return AddWindowTimes(medians);
+    if (out_.whole_runs) {
+      AddEstimate("wall_time", Unit::kSeconds, StepTimes(base_, medians), StepTimes(now_, medians), true);
+      for (const RunNumbers& run : now_.runs) out_.quantities.back().now_values.push_back(run.median_step_s);
+      return;
+    }
     AddEstimate("step_time", Unit::kSeconds, StepTimes(base_, medians), StepTimes(now_, medians), true);
     for (const RunNumbers& run : now_.runs) out_.quantities.back().now_values.push_back(run.median_step_s);
     // The mean includes pauses that the trimmed mean leaves out.
@@ -440,58 +432,6 @@ std::vector<RunValue> StepTimes(const Side& side, bool medians) {
   return values;
 }
 
-namespace {
-
-// If waits for a CPU have this share of the change, and the job used less than this share of the CPUs, the machine was
-// busy with other programs.
-constexpr double kStarvedShare = 0.2, kOwnCpus = 0.7;
-
-double MeanStarvation(const Side& side) {
-  double sum = 0;
-  for (const RunNumbers& run : side.runs) sum += StarvationOf(run);
-  return sum / static_cast<double>(side.runs.size());
-}
-
-// The share of the change that is waits for a CPU.
-double StarvedShare(const Sides& sides, const QuantityResult& step) {
-  const double share = (MeanStarvation(sides.now) - MeanStarvation(sides.base)) / (*step.now - *step.base);
-  return std::isfinite(share) ? share : 0;
-}
-
-// For windows of one process, waits for a CPU are a change of the job, too: the program may have started threads.
-std::string StarvationOfWindows(const Sides& sides, const Comparison& comparison) {
-  const QuantityResult& step = comparison.quantities.front();
-  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
-  const double share = StarvedShare(sides, step);
-  if (share < kStarvedShare) return "";
-  return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)),
-                " of the change: other programs or other threads of the job had the CPUs");
-}
-
-// Why a change of the step time means nothing for the program: other programs used the CPUs. Empty: they did not, or
-// it is not known.
-std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
-  const QuantityResult& step = comparison.quantities.front();
-  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
-  if (!step.base.has_value() || !step.now.has_value()) return "";
-  const double starved = MeanStarvation(sides.now) - MeanStarvation(sides.base);
-  const double share = StarvedShare(sides, step);
-  if (share < kStarvedShare) return "";
-  const Side& starving = starved > 0 ? sides.now : sides.base;
-  double used = 0, cpus = 0;
-  for (const RunNumbers& run : starving.runs) {
-    if (!run.cpus_used.has_value() || run.identity.cpus <= 0) return "";
-    used += *run.cpus_used;
-    cpus += static_cast<double>(run.identity.cpus);
-  }
-  if (used >= kOwnCpus * cpus) return "";
-  const auto runs = static_cast<double>(starving.runs.size());
-  return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)), " of the change, and the job used ",
-                absl::StrFormat("%.1f of %.0f CPUs", used / runs, cpus / runs), ": other programs had them");
-}
-
-}  // namespace
-
 void WithdrawTimes(const std::string& reason, Comparison* comparison) {
   comparison->answer = Answer::kCannotTell;
   comparison->reason = reason;
@@ -501,13 +441,67 @@ void WithdrawTimes(const std::string& reason, Comparison* comparison) {
     quantity.reason = reason;
     quantity.low = quantity.high = std::nullopt;
     quantity.more_runs.reset();
+    quantity.now_values.clear();
+  }
+  comparison->long_steps = false;
+}
+
+namespace {
+
+// Where no run has known steps, each run is compared as one step.
+bool AreWholeRuns(const Sides& sides) {
+  const auto is_whole = [](const RunNumbers& run) { return run.IsWholeRun(); };
+  return !sides.base.runs.empty() && !sides.now.runs.empty() && std::ranges::all_of(sides.base.runs, is_whole) &&
+         std::ranges::all_of(sides.now.runs, is_whole);
+}
+
+void MakeOneStep(Side* side) {
+  for (RunNumbers& run : side->runs) {
+    run.steps = 1;
+    run.steps_s = {*run.wall_s};
+    run.median_step_s = run.mean_step_s = *run.wall_s;
+    run.no_times.clear();
   }
 }
+
+// The typical step leaves the longest steps out, and those that are irregular are no part of the mean. `name`: of the
+// quantity that is certainly worse, although the typical step is not; null: none.
+const QuantityResult* CertainlyWorse(const Comparison& comparison, std::string_view name) {
+  for (const QuantityResult& quantity : comparison.quantities) {
+    const bool is_certain = quantity.answer == Answer::kWorse && quantity.low.value_or(0) > comparison.margin;
+    if (quantity.name == name && is_certain) return &quantity;
+  }
+  return nullptr;
+}
+
+void HeedLongSteps(Comparison* comparison) {
+  if (comparison->one_process) return;
+  if (comparison->answer != Answer::kEquivalent && comparison->answer != Answer::kCannotTell) return;
+  if (const QuantityResult* const mean = CertainlyWorse(*comparison, "step_time_mean"); mean != nullptr) {
+    comparison->answer = Answer::kWorse;
+    comparison->reason.clear();
+    comparison->long_steps = true;
+    return;
+  }
+  if (comparison->answer != Answer::kEquivalent) return;
+  const QuantityResult* const wall = CertainlyWorse(*comparison, "wall_time");
+  if (wall == nullptr) return;
+  comparison->answer = Answer::kCannotTell;
+  comparison->reason = StrCat("the typical step is the same, but the whole run takes ", HumanPercent(*wall->change),
+                              " longer: irregular steps, or what is outside of the steps");
+}
+
+}  // namespace
 
 Comparison Compare(Side base, Side now, const CompareOptions& options) {
   Comparison out;
   out.margin = options.margin;
   ChosenRuns runs = ChooseRuns({std::move(base), std::move(now)}, options.any_program);
+  out.whole_runs = AreWholeRuns(runs.times);
+  if (out.whole_runs) {
+    MakeOneStep(&runs.times.base);
+    MakeOneStep(&runs.times.now);
+  }
   const Comparability comparable = CheckComparable(runs, options.any_program);
   out.reason = comparable.reason;
   out.warnings = comparable.warnings;
@@ -517,9 +511,10 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
     Comparing(options, runs.times, &out).AddTimes(comparable.no_times);
     Comparing(options, runs.ForAll(), &out).AddMemory();
     Comparing(options, runs.ForCounts(), &out).AddCounts(comparable.no_counts);
-    Comparing(options, runs.ForWall(), &out).AddWall(comparable.no_wall);
+    if (!out.whole_runs) Comparing(options, runs.ForWall(), &out).AddWall(comparable.no_wall);
     out.answer = out.quantities.front().answer;
     out.reason = out.quantities.front().reason;
+    HeedLongSteps(&out);
     if (out.one_process) {
       const std::string warning = StarvationOfWindows(runs.times, out);
       if (!warning.empty()) out.warnings.push_back(warning);

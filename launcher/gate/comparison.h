@@ -81,13 +81,17 @@ struct Comparison {
   // Why totals of the whole run, divided by its steps, cannot be compared: one line; empty: they can. Allocated bytes
   // are such totals.
   std::string no_totals;
+  // No run has known steps: each is compared as a whole, as one step, and `wall_time` takes the place of `step_time`.
+  bool whole_runs = false;
+  // The answer is worse by the mean of all steps: some steps became much longer, the typical one did not.
+  bool long_steps = false;
   // All runs are windows of one process, so that their steps show by how much times vary.
   bool one_process = false;
   double margin = 0.03;      // for the step time, as a share
   double confidence = 0.95;  // of each interval
   Answer answer = Answer::kCannotTell;
   std::string reason;                      // for kCannotTell: one line, for instance the difference between the runs
-  std::vector<QuantityResult> quantities;  // step_time first
+  std::vector<QuantityResult> quantities;  // StepTime first
   // Rows of kPart and `unexplained_s` add up to the difference of the step time; each other kind is another view of the
   // same difference.
   std::vector<BlameRow> blame;

@@ -19,6 +19,7 @@ constexpr size_t kMostRuleBytes = 1000;
 
 constexpr KnownQuantity kQuantities[] = {
     {"step_time", Unit::kSeconds},
+    {"step_time_mean", Unit::kSeconds},
     {"wall_time", Unit::kSeconds},
     {"memory_peak", Unit::kBytes},
     {"copied_bytes_per_step", Unit::kBytes},
@@ -35,13 +36,10 @@ constexpr KnownQuantity kQuantities[] = {
 };
 
 constexpr std::pair<std::string_view, AmountKind> kKinds[] = {
-    {"part", AmountKind::kPart},
-    {"operation", AmountKind::kOperation},
-    {"kernel", AmountKind::kKernel},
-    {"wait", AmountKind::kWait},
-    {"line", AmountKind::kPythonLine},
-    {"other_line", AmountKind::kOtherLine},
-    {"allocation", AmountKind::kAllocationSite},
+    {"part", AmountKind::kPart},         {"operation", AmountKind::kOperation},
+    {"kernel", AmountKind::kKernel},     {"wait", AmountKind::kWait},
+    {"line", AmountKind::kPythonLine},   {"other_line", AmountKind::kOtherLine},
+    {"function", AmountKind::kFunction}, {"allocation", AmountKind::kAllocationSite},
 };
 
 struct NamedUnit {

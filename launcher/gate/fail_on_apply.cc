@@ -104,11 +104,14 @@ Judged ExactRange(const FailRule& rule, const QuantityResult& quantity) {
   return {range, ""};
 }
 
-// The range of the new side's own value.
-Judged NewRange(const std::vector<double>& values, double confidence) {
+// The range of the new side's own value. Of few runs, that of all: a rule fails if each of them breaks it.
+Judged NewRange(std::vector<double> values, double confidence) {
   const std::optional<Range> range = MedianInterval(values, confidence);
-  if (!range.has_value()) return {{}, TooFew("the new side", values.size())};
-  return {range, ""};
+  if (range.has_value()) return {range, ""};
+  if (values.empty()) return {{}, TooFew("the new side", 0)};
+  std::ranges::sort(values);
+  const double middle = (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  return {Range{middle, values.front(), values.back(), values.size() == 1}, ""};
 }
 
 // The range of the change. Each side gets half of the error probability that the confidence permits.
@@ -131,17 +134,18 @@ Judged JudgeQuantity(const FailRule& rule, const Comparison& comparison, const Q
   if (quantity.exact && quantity.base.has_value() && quantity.now.has_value()) {
     return ExactRange(rule, quantity);
   }
+  const bool is_window = comparison.IsOneWindowASide() && quantity.name == "step_time";
+  if (rule.limit_kind == LimitKind::kValue && !is_window && !quantity.now_values.empty()) {
+    return NewRange(quantity.now_values, comparison.confidence);
+  }
   if (!quantity.low.has_value() || !quantity.high.has_value()) {
     if (!quantity.reason.empty()) return {{}, quantity.reason};
     return {{}, quantity.unit == Unit::kCount ? "not countable: it differs between runs of one side" : "no interval"};
   }
   if (rule.limit_kind == LimitKind::kValue) {
-    if (comparison.IsOneWindowASide() && quantity.name == "step_time") {
-      // The interval of the change is wider than that of the new side alone.
-      const double base = *quantity.base;
-      return {Range{quantity.now, base * (1 + *quantity.low), base * (1 + *quantity.high)}, ""};
-    }
-    return NewRange(quantity.now_values, comparison.confidence);
+    // The interval of the change is wider than that of the new side alone.
+    const double base = *quantity.base;
+    return {Range{quantity.now, base * (1 + *quantity.low), base * (1 + *quantity.high)}, ""};
   }
   if (rule.limit_kind == LimitKind::kShare) return {Range{quantity.change, *quantity.low, *quantity.high}, ""};
   if (!quantity.base.has_value()) return {{}, "the base side is not known"};
@@ -281,6 +285,7 @@ std::string RangeText(const FailRule& rule, Unit unit, const Range& range) {
 // Why the comparison lacks a quantity.
 std::string WhyNoQuantity(const FailRule& rule, const Comparison& comparison) {
   if (comparison.quantities.empty() && !comparison.reason.empty()) return comparison.reason;
+  if (comparison.whole_runs && rule.name != "wall_time") return "the steps of the runs are not known: use wall_time";
   if (rule.name.ends_with("_per_step") && !comparison.no_totals.empty()) return comparison.no_totals;
   return StrCat("no run has ", rule.name);
 }
@@ -290,15 +295,18 @@ std::string WhyNoQuantity(const FailRule& rule, const Comparison& comparison) {
 RuleResult ApplyFailRule(const FailRule& rule, const Comparison& comparison) {
   RuleResult result;
   result.rule = rule.text;
-  result.of_answer = !rule.kind.has_value() && rule.name == "step_time";
+  const QuantityResult* const step = StepTime(comparison);
+  result.of_answer = !rule.kind.has_value() && (step == nullptr ? rule.name == "step_time" : rule.name == step->name);
   Judged judged;
   Unit unit = rule.kind.has_value() ? UnitOf(*rule.kind) : Unit::kSeconds;
   std::string values;
   if (rule.kind.has_value()) {
     judged = JudgeAmount(rule, comparison);
   } else {
-    const auto found = std::ranges::find_if(comparison.quantities,
-                                            [&](const QuantityResult& quantity) { return quantity.name == rule.name; });
+    // Some steps became much longer: the typical step does not show it.
+    const bool of_mean = result.of_answer && comparison.long_steps && rule.limit_kind != LimitKind::kValue;
+    const std::string_view name = of_mean ? "step_time_mean" : std::string_view(rule.name);
+    const auto found = std::ranges::find(comparison.quantities, name, &QuantityResult::name);
     if (found == comparison.quantities.end()) {
       judged.why = WhyNoQuantity(rule, comparison);
     } else {

@@ -44,7 +44,7 @@ Part QuantityPart(const Comparison& comparison) {
   if (const QuantityResult* step = StepTime(comparison); step != nullptr) add(*step);
   for (const bool changed : {true, false}) {
     for (const QuantityResult& quantity : comparison.quantities) {
-      if (quantity.name != "step_time" && IsChanged(quantity) == changed) add(quantity);
+      if (&quantity != StepTime(comparison) && IsChanged(quantity) == changed) add(quantity);
     }
   }
   return part;
@@ -71,7 +71,8 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
             "| change | base | new | of the difference | name |\n|--:|--:|--:|--:|---|\n",
             {}};
   if (part_of_step) {
-    part.title = StrCat("Why: ", SignedValueText(Unit::kSeconds, comparison.difference_s.value_or(0)), " a step");
+    part.title = StrCat("Why: ", SignedValueText(Unit::kSeconds, comparison.difference_s.value_or(0)),
+                        comparison.whole_runs ? "" : " a step");
   }
   const Unit unit = UnitOf(kind);
   for (const BlameRow* row : BlameOf(comparison, kind, kMostOfAKind)) {

@@ -50,7 +50,7 @@ class Lines {
 // True: the mean of all steps changes otherwise than the typical step, for instance by pauses.
 bool IsOtherDifference(const Comparison& comparison) {
   const QuantityResult* step = StepTime(comparison);
-  if (step == nullptr || !step->base.has_value() || !step->now.has_value()) return false;
+  if (comparison.whole_runs || step == nullptr || !step->base.has_value() || !step->now.has_value()) return false;
   const double typical_s = *step->now - *step->base, mean_s = comparison.difference_s.value_or(0);
   return std::abs(typical_s - mean_s) > kOtherDifference * std::max(std::abs(typical_s), std::abs(mean_s));
 }
@@ -58,7 +58,8 @@ bool IsOtherDifference(const Comparison& comparison) {
 void AddBlameHeading(const Comparison& comparison, Lines* lines) {
   lines->Add(comparison.difference_s.has_value()
                  ? StrCat("why: ", SignedValueText(Unit::kSeconds, *comparison.difference_s),
-                          " a step (~: not significant; kinds are views of the same difference)")
+                          comparison.whole_runs ? "" : " a step",
+                          " (~: not significant; kinds are views of the same difference)")
                  : "changes in a step, whose time is not compared:");
   if (comparison.difference_s.has_value() && IsOtherDifference(comparison)) {
     lines->Add("     in the mean of all steps, with pauses; the typical step changes as above");

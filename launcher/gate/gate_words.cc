@@ -74,7 +74,8 @@ std::string ChangedStepOfWindows(const Comparison& comparison, const QuantityRes
 std::string ChangedStep(const Comparison& comparison, const QuantityResult& step) {
   if (comparison.one_process && step.base.has_value()) return ChangedStepOfWindows(comparison, step);
   const double change = step.change.value_or(0);
-  std::string text = StrCat("the step takes ", PercentDigits(change), change < 0 ? " % less" : " % longer");
+  std::string text = StrCat("the ", comparison.whole_runs ? "run" : "step", " takes ", PercentDigits(change),
+                            change < 0 ? " % less" : " % longer");
   if (step.low.has_value() && step.high.has_value()) {
     const bool one_sign = (*step.low < 0) == (*step.high < 0);
     StrAppend(&text, " (",
@@ -86,11 +87,26 @@ std::string ChangedStep(const Comparison& comparison, const QuantityResult& step
 }
 
 std::string SameStep(const Comparison& comparison, const QuantityResult& step) {
-  std::string text = step.change.has_value() ? StrCat("the step changes by ", ChangeText(step)) : "no steps compared";
+  std::string text = step.change.has_value()
+                         ? StrCat("the ", comparison.whole_runs ? "run" : "step", " changes by ", ChangeText(step))
+                         : "no steps compared";
   StrAppend(&text, comparison.answer == Answer::kEquivalent
                        ? StrCat(", margin ", PercentDigits(comparison.margin), " %")
                        : "");
   return StrCat(text, ", ", TimesText(comparison, step));
+}
+
+// `some steps take much longer: the mean step 66.7 % (50.4 to 84.9 %), the typical one 3.1 %`.
+std::string LongSteps(const Comparison& comparison) {
+  std::string text = "some steps take much longer";
+  for (const QuantityResult& quantity : comparison.quantities) {
+    if (quantity.name == "step_time_mean") StrAppend(&text, ": the mean step changes by ", ChangeText(quantity));
+  }
+  const QuantityResult* const step = StepTime(comparison);
+  if (step != nullptr && step->change.has_value()) {
+    StrAppend(&text, ", the typical one by ", SignedPercent(*step->change));
+  }
+  return StrCat(text, ", ", RunsText(comparison));
 }
 
 // The reason for the answer `worse` if the step time did not cause it.
@@ -133,6 +149,7 @@ AnswerText TextOfAnswer(const Comparison& comparison) {
   const QuantityResult* step = StepTime(comparison);
   switch (comparison.answer) {
     case Answer::kWorse:
+      if (comparison.long_steps) return {"worse", LongSteps(comparison)};
       if (step == nullptr || step->answer != Answer::kWorse) return WorseWithoutStep(comparison);
       return {"worse", ChangedStep(comparison, *step)};
     case Answer::kBetter:
@@ -274,6 +291,8 @@ std::string_view AmountKindTitle(AmountKind kind) {
       return "lines of Python";
     case AmountKind::kOtherLine:
       return "lines of Python in other threads and processes";
+    case AmountKind::kFunction:
+      return "native functions";
     case AmountKind::kAllocationSite:
       break;
   }
@@ -284,7 +303,7 @@ Unit UnitOf(AmountKind kind) { return kind == AmountKind::kAllocationSite ? Unit
 
 const QuantityResult* StepTime(const Comparison& comparison) {
   for (const QuantityResult& quantity : comparison.quantities) {
-    if (quantity.name == "step_time") return &quantity;
+    if (quantity.name == (comparison.whole_runs ? "wall_time" : "step_time")) return &quantity;
   }
   return nullptr;
 }
@@ -300,7 +319,7 @@ bool IsChanged(const QuantityResult& quantity) {
 std::vector<const QuantityResult*> ChangedQuantities(const Comparison& comparison) {
   std::vector<const QuantityResult*> changed;
   for (const QuantityResult& quantity : comparison.quantities) {
-    if (quantity.name != "step_time" && IsChanged(quantity)) changed.push_back(&quantity);
+    if (&quantity != StepTime(comparison) && IsChanged(quantity)) changed.push_back(&quantity);
   }
   return changed;
 }

@@ -8,12 +8,15 @@
 #include "launcher/base/text.h"
 #include "launcher/report/report_answers.h"
 #include "writer/base/shown_file.h"
+#include "writer/base/symbol_text.h"
 
 namespace tbprof {
 namespace {
 
 // Share of the step time, with a tolerance for inaccurate times.
 constexpr double kWholeStep = 1.1;
+// Waits of this share of a run without steps are those of a program for the one that it started.
+constexpr double kWholeRun = 0.8;
 
 // Adds the rows of a summary that have the same name.
 using Sums = std::map<std::string, double>;
@@ -37,8 +40,9 @@ std::string LineName(const Fields& row) {
 void AddParts(const Fields& root, RunNumbers* numbers) {
   const Fields split = root.Object("verdict").Object("split");
   const std::string basis = split.Text("basis");
-  const double steps = split.Number("steps").value_or(0);
-  if ((basis != "steps" && basis != "training") || steps <= 0) return;
+  // The whole run is one step where none are known.
+  const double steps = numbers->IsWholeRun() ? 1 : split.Number("steps").value_or(0);
+  if ((basis != "steps" && basis != "training" && !numbers->IsWholeRun()) || steps <= 0) return;
   numbers->split_step_s = split.Seconds("steps_s") / steps;
   Sums parts;
   for (const Fields& part : split.Objects("parts")) parts[part.Text("part")] += part.Seconds("s");
@@ -73,9 +77,9 @@ void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
   }
   // A wait that is longer than the step is not part of it: a shell that waits for the program, workers that wait for
   // work.
-  if (numbers->mean_step_s > 0) {
-    std::erase_if(sums, [&](const auto& sum) { return sum.second > kWholeStep * numbers->mean_step_s * steps; });
-  }
+  const double most_s =
+      numbers->IsWholeRun() ? kWholeRun * *numbers->wall_s : kWholeStep * numbers->mean_step_s * steps;
+  if (most_s > 0) std::erase_if(sums, [&](const auto& sum) { return sum.second > most_s; });
   Add(AmountKind::kWait, sums, steps, numbers, calls);
 }
 
@@ -83,10 +87,17 @@ struct Lines {
   Sums seconds, samples;
 };
 
-// Only the regular steps. `seconds`: name of the field with the time of a line.
-void AddLinesOf(const Fields& group, const char* seconds, Lines* lines) {
-  for (const Fields& phase : group.Objects("phases")) {
-    if (phase.Text("phase") != "steps") continue;
+// The part of a group of threads that counts: the regular steps, or the whole run. Absent: there is none.
+std::vector<Fields> CountedOf(const Fields& group, const RunNumbers& numbers) {
+  if (numbers.IsWholeRun()) return {group};
+  std::vector<Fields> phases = group.Objects("phases");
+  std::erase_if(phases, [](const Fields& phase) { return phase.Text("phase") != "steps"; });
+  return phases;
+}
+
+// `seconds`: name of the field with the time of a line.
+void AddLinesOf(const Fields& group, const RunNumbers& numbers, const char* seconds, Lines* lines) {
+  for (const Fields& phase : CountedOf(group, numbers)) {
     for (const Fields& line : phase.Objects("top_lines")) {
       const std::string name = LineName(line);
       lines->seconds[name] += line.Seconds(seconds);
@@ -95,9 +106,8 @@ void AddLinesOf(const Fields& group, const char* seconds, Lines* lines) {
   }
 }
 
-// Adds the lines of the main thread, and those of all other threads together.
-void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
-  const std::vector<Fields> groups = root.Object("python").Objects("groups");
+// Index of the group of main threads with most samples; `groups.size()`: none.
+size_t MainGroup(const std::vector<Fields>& groups) {
   size_t main = groups.size();
   uint64_t most_samples = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -107,17 +117,38 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
     most_samples = samples;
     main = i;
   }
+  return main;
+}
+
+// By the name alone: the arguments of a template differ between versions of a program.
+void AddFunctions(const Fields& root, double steps, RunNumbers* numbers) {
+  const std::vector<Fields> groups = root.Object("native").Objects("groups");
+  const size_t main = MainGroup(groups);
+  if (main == groups.size()) return;
+  Lines functions;
+  for (const Fields& phase : CountedOf(groups[main], *numbers)) {
+    for (const Fields& row : phase.Objects("top_self")) {
+      const std::string name = ShortSymbol(row.Text("function"));
+      functions.seconds[name] += row.Seconds("self_cpu_s");
+      functions.samples[name] += static_cast<double>(row.Count("self_samples").value_or(0));
+    }
+  }
+  Add(AmountKind::kFunction, functions.seconds, steps, numbers, functions.samples);
+}
+
+// Adds the lines of the main thread, and those of all other threads together.
+void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
+  const std::vector<Fields> groups = root.Object("python").Objects("groups");
+  const size_t main = MainGroup(groups);
   if (main == groups.size()) return;
   Lines own, others;
   // Other threads wait most of their time, so only their CPU time is counted.
   for (size_t i = 0; i < groups.size(); ++i) {
     const bool is_main = i == main;
-    AddLinesOf(groups[i], is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
+    AddLinesOf(groups[i], *numbers, is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
   }
-  for (const Fields& phase : groups[main].Objects("phases")) {
-    if (phase.Text("phase") == "steps") {
-      numbers->python_samples += static_cast<double>(phase.Count("samples").value_or(0));
-    }
+  for (const Fields& phase : CountedOf(groups[main], *numbers)) {
+    numbers->python_samples += static_cast<double>(phase.Count("samples").value_or(0));
   }
   Add(AmountKind::kPythonLine, own.seconds, steps, numbers, own.samples);
   Add(AmountKind::kOtherLine, others.seconds, steps, numbers, others.samples);
@@ -164,13 +195,16 @@ void ReadCounts(const Fields& root, RunNumbers* numbers) {
 void ReadAmounts(const Fields& root, RunNumbers* numbers) {
   AddParts(root, numbers);
   AddOperations(root, numbers);
-  if (numbers->steps == 0) return;
-  AddPythonLines(root, static_cast<double>(numbers->steps), numbers);
+  if (numbers->steps == 0 && !numbers->IsWholeRun()) return;
+  const double regular = numbers->IsWholeRun() ? 1 : static_cast<double>(numbers->steps);
+  AddPythonLines(root, regular, numbers);
+  AddFunctions(root, regular, numbers);
   if (HasStepsOfAPart(root)) return;
   // Irregular steps have a share of the totals as well, and a busy machine has more of them.
-  AddKernels(root, numbers->AllSteps(), numbers);
-  AddWaits(root, numbers->AllSteps(), numbers);
-  AddAllocations(root, numbers->AllSteps(), numbers);
+  const double all = numbers->IsWholeRun() ? 1 : numbers->AllSteps();
+  AddKernels(root, all, numbers);
+  AddWaits(root, all, numbers);
+  AddAllocations(root, all, numbers);
 }
 
 }  // namespace tbprof

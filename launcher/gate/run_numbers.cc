@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 constexpr uint64_t kFewestSteps = 10;
 constexpr double kLeastConfidence = 0.5;
 constexpr size_t kMostSummaries = 4096;
-constexpr double kBaselineRounding = 1e-6;
+constexpr double kBaselineRounding = 1e-5;
 
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
   const absl::StatusOr<OpenedFile> file = OpenRegularFile(path);
@@ -71,7 +71,9 @@ void ReadSteps(const Fields& steps, RunNumbers* numbers) {
   numbers->irregular_steps = steps.Count("irregular").value_or(0);
   numbers->median_step_s = steps.Seconds("median_s");
   numbers->mean_step_s = steps.Seconds("mean_s");
-  for (const Fields& step : steps.Objects("list")) {
+  const bool known = steps.Flag("known").value_or(numbers->steps > 0);
+  // Where no steps are known, the list has the whole window.
+  for (const Fields& step : known ? steps.Objects("list") : std::vector<Fields>()) {
     const double length = step.Seconds("duration_s");
     if (step.Flag("regular").value_or(false) && length > 0) numbers->steps_s.push_back(length);
   }
@@ -80,7 +82,7 @@ void ReadSteps(const Fields& steps, RunNumbers* numbers) {
     numbers->block_means_s = steps.Object("blocks").Numbers("means_s");
   }
   const double confidence = steps.Seconds("confidence");
-  if (!steps.Flag("known").value_or(numbers->steps > 0)) {
+  if (!known) {
     const std::string why = steps.Text("unknown_because");
     numbers->no_times = StrCat("its steps are not known", why.empty() ? "" : ": ", why);
   } else if (numbers->steps < kFewestSteps) {
@@ -123,14 +125,14 @@ RunNumbers NumbersOf(const Fields& root) {
   ReadIdentity(root, &numbers);
   ReadFitness(root, &numbers);
   ReadSteps(root.Object("steps"), &numbers);
-  ReadCounts(root, &numbers);
-  ReadAmounts(root, &numbers);
   numbers.start_unix_ns = root.Integer("start_unix_ns").value_or(0);
   numbers.memory_peak_bytes = MemoryPeak(root);
   const std::optional<double> user = root.Number("user_cpu_s"), system = root.Number("system_cpu_s"),
                               wall = root.Number("wall_s");
   if (user.has_value() && system.has_value() && wall.value_or(0) > 0) numbers.cpus_used = (*user + *system) / *wall;
   numbers.wall_s = root.Has("totals_wall_s") ? root.Number("totals_wall_s") : root.Number("wall_s");
+  ReadCounts(root, &numbers);
+  ReadAmounts(root, &numbers);
   return numbers;
 }
 
@@ -206,6 +208,8 @@ std::string_view AmountKindName(AmountKind kind) {
       return "python_line";
     case AmountKind::kOtherLine:
       return "other_line";
+    case AmountKind::kFunction:
+      return "function";
     case AmountKind::kAllocationSite:
       return "allocation_site";
   }
@@ -213,7 +217,8 @@ std::string_view AmountKindName(AmountKind kind) {
 }
 
 bool IsSampled(AmountKind kind) {
-  return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kAllocationSite;
+  return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kFunction ||
+         kind == AmountKind::kAllocationSite;
 }
 
 WindowKind KindOfWindow(const RunIdentity& identity) {
@@ -243,7 +248,8 @@ bool IsSameRun(const RunNumbers& a, const RunNumbers& b) {
 
 bool IsListFull(const RunNumbers& run, AmountKind kind) {
   if (kind == AmountKind::kPart) return false;
-  const bool of_lines = kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine;
+  const bool of_lines =
+      kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kFunction;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
   return rows >= (of_lines ? kSummaryLinesOfPhase : kSummaryRows);
 }

@@ -28,11 +28,12 @@ enum class AmountKind {
   kWait,            // call that waits, by its call site: s per step
   kPythonLine,      // line of Python in the thread of the steps: s per step
   kOtherLine,       // line of Python in another thread or process, such as a loader: s per step
+  kFunction,        // native function in the thread of the steps: s of CPU time per step
   kAllocationSite,  // bytes per step, estimated from samples
 };
-inline constexpr AmountKind kAmountKinds[] = {
-    AmountKind::kPart,       AmountKind::kOperation, AmountKind::kKernel,        AmountKind::kWait,
-    AmountKind::kPythonLine, AmountKind::kOtherLine, AmountKind::kAllocationSite};
+inline constexpr AmountKind kAmountKinds[] = {AmountKind::kPart,     AmountKind::kOperation,     AmountKind::kKernel,
+                                              AmountKind::kWait,     AmountKind::kPythonLine,    AmountKind::kOtherLine,
+                                              AmountKind::kFunction, AmountKind::kAllocationSite};
 std::string_view AmountKindName(AmountKind kind);
 bool IsSampled(AmountKind kind);  // estimated from samples
 
@@ -101,6 +102,8 @@ struct RunNumbers {
   std::optional<double> cpus_used;  // CPU time of the command and its descendants, by its wall time
   std::vector<std::string> files;
 
+  // True: no steps are known, and the numbers are those of the whole run.
+  bool IsWholeRun() const { return steps == 0 && wall_s.value_or(0) > 0 && !IsWindow(identity); }
   // The number of steps by which totals of the whole run are divided.
   double AllSteps() const { return static_cast<double>(steps + irregular_steps); }
 };

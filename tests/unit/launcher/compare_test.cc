@@ -9,6 +9,8 @@
 
 #include "launcher/gate/blame.h"
 #include "launcher/gate/fail_on.h"
+#include "launcher/gate/gate_end.h"
+#include "launcher/gate/gate_output.h"
 #include "tests/unit/launcher/gate_simulation.h"
 
 namespace tbprof {
@@ -335,6 +337,77 @@ TEST(CompareTest, Compare_OtherProgramsHadTheCpus_CannotTell) {
   EXPECT_EQ(ApplyFailRule(*ParseFailRule("step_time>+3%"), busy).state, RuleResult::State::kCannotTell);
   EXPECT_EQ(compare(1.8, 0.6).answer, Answer::kWorse) << "the job uses up the CPUs itself";
   EXPECT_EQ(compare(0.6, 0.1).answer, Answer::kWorse) << "most of it is other time";
+}
+
+// The answer alone would not be sure; a rule takes the interval.
+TEST(CompareTest, Compare_OtherProgramsHadTheCpusOfNoisyRuns_NoRuleFails) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.08, .runs = 10, .change = 0.3});
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    run->identity.cpus = 2;
+    run->cpus_used = 0.6;
+    run->amounts = {{AmountKind::kPart, "starvation", is_new ? 0.25 * run->median_step_s : 0}};
+  });
+  const Comparison busy = CompareSides(sides);
+  EXPECT_EQ(busy.answer, Answer::kCannotTell);
+  EXPECT_EQ(ApplyFailRule(*ParseFailRule("step_time>+3%"), busy).state, RuleResult::State::kCannotTell);
+}
+
+// Every tenth step became six times as long: the typical step did not.
+TEST(CompareTest, Compare_SomeStepsMuchLonger_IsWorse) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10});
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    if (is_new) run->mean_step_s *= 1.5;
+  });
+  Comparison worse = CompareSides(sides);
+  EXPECT_EQ(worse.answer, Answer::kWorse);
+  EXPECT_THAT(AnswerLine(worse), HasSubstr("worse: some steps take much longer: the mean step changes by +5"));
+  const RuleResult rule = ApplyFailRule(*ParseFailRule("step_time>+3%"), worse);
+  EXPECT_EQ(rule.state, RuleResult::State::kFails) << rule.text;
+  EXPECT_EQ(ApplyFailRule(*ParseFailRule("step_time>+80%"), worse).state, RuleResult::State::kHolds);
+  EXPECT_EQ(ApplyFailRule(*ParseFailRule("step_time_mean>+3%"), worse).state, RuleResult::State::kFails);
+}
+
+// Irregular steps are in neither.
+TEST(CompareTest, Compare_SameStepsInALongerRun_IsNotEquivalent) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10});
+  EXPECT_EQ(CompareSides(sides).answer, Answer::kEquivalent);
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) { run->wall_s = (is_new ? 14 : 10) * run->median_step_s; });
+  const Comparison longer = CompareSides(sides);
+  EXPECT_EQ(longer.answer, Answer::kCannotTell);
+  EXPECT_THAT(longer.reason, HasSubstr("the whole run takes 40 % longer"));
+}
+
+// A program without steps: the run is the unit anyway.
+TEST(CompareTest, Compare_NoStepsOnBothSides_ComparesTheWholeRuns) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.5});
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    run->wall_s = 100 * run->median_step_s;
+    run->steps = run->irregular_steps = 0;
+    run->steps_s.clear();
+    run->median_step_s = run->mean_step_s = run->split_step_s = 0;
+    run->identity.steps_source.clear();
+    run->no_times = "its steps are not known: nothing repeats";
+    run->counts.clear();
+    run->memory_peak_bytes = 1e8;
+    run->amounts = {{AmountKind::kFunction, "lookup", is_new ? 0.6 * *run->wall_s : 0.01 * *run->wall_s, 50},
+                    {AmountKind::kFunction, "parse", 0.3 * *run->wall_s / (is_new ? 1.5 : 1), 50}};
+  });
+  const Comparison slower = CompareSides(sides);
+  EXPECT_TRUE(slower.whole_runs);
+  EXPECT_EQ(slower.answer, Answer::kWorse) << slower.reason;
+  EXPECT_THAT(AnswerLine(slower), HasSubstr("worse: the run takes 49.9 % longer"));
+  ASSERT_FALSE(slower.blame.empty());
+  EXPECT_EQ(slower.blame[0].name, "lookup");
+  const RuleResult rule = ApplyFailRule(*ParseFailRule("wall_time>+10%"), slower);
+  EXPECT_EQ(rule.state, RuleResult::State::kFails) << rule.text;
+  EXPECT_TRUE(rule.of_answer);
+  EXPECT_THAT(ApplyFailRule(*ParseFailRule("step_time>+10%"), slower).text, HasSubstr("use wall_time"));
+  Comparison by_memory = slower;
+  ApplyRules({*ParseFailRule("memory_peak>+90%")}, false, &by_memory);
+  EXPECT_EQ(by_memory.gate, GateState::kPasses) << "its wall time was not asked for";
+  // One with steps among them: what is compared with what, is not known.
+  sides.first.runs[0].steps = 20;
+  EXPECT_EQ(CompareSides(sides).answer, Answer::kCannotTell);
 }
 
 // Where a loop's steps begin and end is found from records: the number of steps may differ by chance.

@@ -269,5 +269,17 @@ TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotListed_HasTheirBlocks) {
   EXPECT_EQ(run->block_means_s, (std::vector<double>{0.07, 0.08}));
 }
 
+// A baseline rounds: the same run is known again.
+TEST(RunNumbers, RunOfABaseline_IsTheSameRun) {
+  RunNumbers read, stored;
+  read.start_unix_ns = stored.start_unix_ns = 7;
+  read.steps = stored.steps = 20;
+  read.median_step_s = 0.12345678;
+  stored.median_step_s = 0.123456;
+  EXPECT_TRUE(IsSameRun(read, stored));
+  stored.median_step_s = 0.1236;
+  EXPECT_FALSE(IsSameRun(read, stored));
+}
+
 }  // namespace
 }  // namespace tbprof

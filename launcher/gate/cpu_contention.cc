@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/gate/cpu_contention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "launcher/base/text.h"
+#include "writer/base/summary_format.h"
+#include "writer/timeline/timeline_verdict.h"
+
+namespace tbprof {
+namespace {
+
+// If waits for a CPU have a larger share of the step, the machine was shared.
+constexpr double kSharedCpus = 0.05;
+
+double StarvationOf(const RunNumbers& run) {
+  double sum = 0;
+  for (const Amount& amount : run.amounts) {
+    const bool starves = amount.kind == AmountKind::kPart && amount.name == StepPartName(StepPart::kStarvation);
+    if (starves) sum += amount.per_step;
+  }
+  return sum;
+}
+
+// If waits for a CPU have this share of the change, and the job used less than this share of the CPUs, the machine was
+// busy with other programs.
+constexpr double kStarvedShare = 0.2, kOwnCpus = 0.7;
+
+double MeanStarvation(const Side& side) {
+  double sum = 0;
+  for (const RunNumbers& run : side.runs) sum += StarvationOf(run);
+  return sum / static_cast<double>(side.runs.size());
+}
+
+double MeanStep(const Side& side) {
+  double sum = 0;
+  for (const RunNumbers& run : side.runs) sum += run.mean_step_s;
+  return sum / static_cast<double>(side.runs.size());
+}
+
+// The share of the change that is waits for a CPU. Both are of all steps, not of the typical one.
+double StarvedShare(const Sides& sides) {
+  const double share =
+      (MeanStarvation(sides.now) - MeanStarvation(sides.base)) / (MeanStep(sides.now) - MeanStep(sides.base));
+  return std::isfinite(share) ? share : 0;
+}
+
+}  // namespace
+
+bool IsStarved(const RunNumbers& run) { return StarvationOf(run) > kSharedCpus * run.mean_step_s; }
+
+std::string StarvationOfWindows(const Sides& sides, const Comparison& comparison) {
+  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
+  const double share = StarvedShare(sides);
+  if (share < kStarvedShare) return "";
+  return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)),
+                " of the change: other programs or other threads of the job had the CPUs");
+}
+
+std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
+  const QuantityResult& step = comparison.quantities.front();
+  // A rule takes the interval, although the answer may not be sure.
+  const bool differs = step.low.value_or(0) > 0 || step.high.value_or(0) < 0;
+  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter && !differs) return "";
+  if (!step.base.has_value() || !step.now.has_value()) return "";
+  const double starved = MeanStarvation(sides.now) - MeanStarvation(sides.base);
+  const double share = StarvedShare(sides);
+  if (share < kStarvedShare) return "";
+  const Side& starving = starved > 0 ? sides.now : sides.base;
+  double used = 0, cpus = 0;
+  for (const RunNumbers& run : starving.runs) {
+    if (!run.cpus_used.has_value() || run.identity.cpus <= 0) return "";
+    used += *run.cpus_used;
+    cpus += static_cast<double>(run.identity.cpus);
+  }
+  if (used >= kOwnCpus * cpus) return "";
+  const auto runs = static_cast<double>(starving.runs.size());
+  return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)), " of the change, and the job used ",
+                absl::StrFormat("%.1f of %.0f CPUs", used / runs, cpus / runs), ": other programs had them");
+}
+
+}  // namespace tbprof
