@@ -18,6 +18,7 @@
 #include "writer/steps/step_activity.h"
 #include "writer/steps/step_detector.h"
 #include "writer/steps/step_evidence.h"
+#include "writer/steps/waits_at_line.h"
 
 namespace tbprof {
 namespace {
@@ -279,7 +280,7 @@ InferredSteps StepsAtLine(const Timeline& timeline, uint32_t process, const Step
     if (!steps.exact && steps.order != LineOrder::kOnce) continue;
     return Shown(timeline, process, FromLines(steps));
   }
-  return {};
+  return StepsBetweenWaits(timeline, process, names);
 }
 
 }  // namespace tbprof

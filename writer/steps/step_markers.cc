@@ -97,6 +97,8 @@ bool CoverTheirTime(const std::vector<Step>& steps) {
   return static_cast<double>(covered) >= kLeastCoverage * static_cast<double>(whole);
 }
 
+}  // namespace
+
 void MarkOutliers(std::vector<Step>* steps) {
   if (steps->size() < kFewestForMedian) return;
   std::vector<int64_t> lengths;
@@ -112,8 +114,6 @@ void MarkOutliers(std::vector<Step>* steps) {
   if (outliers > kMostOutliers * static_cast<double>(steps->size())) return;
   for (Step& step : *steps) step.is_regular = !is_outlier(step);
 }
-
-}  // namespace
 
 absl::Status CheckStepMarker(const std::string& expression) {
   if (expression.size() > kMaxExpression) {

@@ -31,6 +31,9 @@ class StepNames {
   std::regex wanted_;
 };
 
+// A few steps that are much longer or shorter than the others are no regular ones.
+void MarkOutliers(std::vector<Step>* steps);
+
 struct MarkedSteps {
   std::vector<Step> steps;  // in order, without overlaps; empty: nothing is marked
   std::string source;       // e.g. "annotation `iteration`"
