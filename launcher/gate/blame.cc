@@ -193,12 +193,13 @@ bool CanBeMostOf(std::string_view part, AmountKind kind) {
   const auto any = [&](std::initializer_list<AmountKind> kinds) {
     return std::ranges::find(kinds, kind) != kinds.end();
   };
-  if (part == "python") return any({kPythonLine});
-  if (part == "operations" || part == "launch") return any({kOperation, kPythonLine, kFunction});
-  if (part == "kernels" || part == "collectives" || part == "copies") return any({kKernel, kPythonLine});
-  if (part == "rest") return any({kPythonLine, kWait, kOperation, kFunction});
-  if (IsWaitForOthers(part)) return any({kWait, kPythonLine, kOtherLine});
-  return (part == "disk" || part == "network" || part == "child" || part == "sleep") && any({kWait, kPythonLine});
+  if (part == "python") return any({kPythonLine, kOwnLine});
+  if (part == "operations" || part == "launch") return any({kOperation, kPythonLine, kOwnLine, kFunction});
+  if (part == "kernels" || part == "collectives" || part == "copies") return any({kKernel, kPythonLine, kOwnLine});
+  if (part == "rest") return any({kPythonLine, kOwnLine, kWait, kOperation, kFunction});
+  if (IsWaitForOthers(part)) return any({kWait, kPythonLine, kOwnLine, kOtherLine});
+  return (part == "disk" || part == "network" || part == "child" || part == "sleep") &&
+         any({kWait, kPythonLine, kOwnLine});
 }
 
 // Chooses the first row: the one with the largest relative change, not the largest row. Noise and slower machines
@@ -226,8 +227,9 @@ class FirstCause {
     if (best <= 0) return part_;
     // Among rows with similar scores, an operation is more specific than the line that calls it, and the cause of a
     // wait than the wait.
-    for (const AmountKind kind : {AmountKind::kKernel, AmountKind::kOperation, AmountKind::kOtherLine,
-                                  AmountKind::kWait, AmountKind::kPythonLine, AmountKind::kFunction}) {
+    for (const AmountKind kind :
+         {AmountKind::kKernel, AmountKind::kOperation, AmountKind::kOtherLine, AmountKind::kWait,
+          AmountKind::kPythonLine, AmountKind::kOwnLine, AmountKind::kFunction}) {
       RowIterator found = rows_.end();
       double score = kAlike * best;
       for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
@@ -284,6 +286,18 @@ int DirectionOf(const Comparison& comparison) {
   return comparison.difference_s.value_or(0) < 0 ? -1 : 1;
 }
 
+// A line of the program that calls nothing outside is the same in both views.
+void DropDoubles(std::vector<BlameRow>* rows) {
+  constexpr double kSame = 0.1;
+  const std::vector<BlameRow> all = *rows;
+  std::erase_if(*rows, [&](const BlameRow& row) {
+    return row.kind == AmountKind::kOwnLine && std::ranges::any_of(all, [&](const BlameRow& other) {
+             return other.kind == AmountKind::kPythonLine && other.name == row.name &&
+                    std::abs(Change(other) - Change(row)) <= kSame * std::abs(Change(row));
+           });
+  });
+}
+
 double MeanOf(const Side& side, const std::function<double(const RunNumbers&)>& value) {
   std::vector<double> values;
   for (const RunNumbers& run : side.runs) values.push_back(value(run));
@@ -330,6 +344,7 @@ void BlameTimes(Comparison* comparison) {
     }
     comparison->unexplained_s = unexplained_s;
   }
+  DropDoubles(&comparison->blame);
   std::ranges::stable_sort(comparison->blame, IsLarger);
   const bool has_errors =
       comparison->one_process || (comparison->base.runs.size() > 1 && comparison->now.runs.size() > 1);

@@ -87,6 +87,11 @@ std::string UnclearReason(const Estimate& estimate, double margin, double confid
     return "the runs get slower or faster within the sides, which were not run alternately: as likely the machine";
   }
   const ConfidenceInterval interval = IntervalOf(estimate, confidence);
+  if (interval.low > 0 || interval.high < 0) {
+    return StrCat("a change is likely, but runs differ by ", HumanPercent(std::expm1(estimate.run_sd)),
+                  estimate.paired ? " from pair to pair" : " by chance",
+                  ": the answer must be surer than the interval");
+  }
   if (interval.low > -margin && interval.high < margin) {
     return StrCat("the interval lies within ", HumanPercent(margin),
                   "; after so few runs it must be narrower to be called equivalent");

@@ -36,10 +36,15 @@ constexpr KnownQuantity kQuantities[] = {
 };
 
 constexpr std::pair<std::string_view, AmountKind> kKinds[] = {
-    {"part", AmountKind::kPart},         {"operation", AmountKind::kOperation},
-    {"kernel", AmountKind::kKernel},     {"wait", AmountKind::kWait},
-    {"line", AmountKind::kPythonLine},   {"other_line", AmountKind::kOtherLine},
-    {"function", AmountKind::kFunction}, {"allocation", AmountKind::kAllocationSite},
+    {"part", AmountKind::kPart},
+    {"operation", AmountKind::kOperation},
+    {"kernel", AmountKind::kKernel},
+    {"wait", AmountKind::kWait},
+    {"line", AmountKind::kPythonLine},
+    {"own_line", AmountKind::kOwnLine},
+    {"other_line", AmountKind::kOtherLine},
+    {"function", AmountKind::kFunction},
+    {"allocation", AmountKind::kAllocationSite},
 };
 
 struct NamedUnit {

@@ -239,6 +239,7 @@ std::string ValueText(Unit unit, double value) {
   const double size = std::abs(value);
   if (size >= 9999.5) return StrCat(value < 0 ? "-" : "", HumanCount(static_cast<uint64_t>(std::min(size, 1e18))));
   if (std::abs(size - std::round(size)) < 5e-3) return absl::StrFormat("%.0f", value);
+  if (size < 0.0995) return absl::StrFormat("%.2g", value);
   return absl::StrFormat("%.*f", size < 9.995 ? 2 : 1, value);
 }
 
@@ -262,7 +263,9 @@ std::string ChangeText(const QuantityResult& quantity) {
 
 std::string ShareText(const BlameRow& row) {
   if (!row.share.has_value() || !std::isfinite(*row.share)) return "";
-  return absl::StrFormat("%.0f %%", std::clamp(*row.share, -9.99, 9.99) * 100);
+  // A part that grew much more than the whole, beside others that shrank, is no share of it.
+  constexpr double kMost = 9.99;
+  return std::abs(*row.share) > kMost ? "" : absl::StrFormat("%.0f %%", *row.share * 100);
 }
 
 std::string_view RuleStateName(RuleResult::State state) {
@@ -289,6 +292,8 @@ std::string_view AmountKindTitle(AmountKind kind) {
       return "waits";
     case AmountKind::kPythonLine:
       return "lines of Python";
+    case AmountKind::kOwnLine:
+      return "lines of the program, with what they call";
     case AmountKind::kOtherLine:
       return "lines of Python in other threads and processes";
     case AmountKind::kFunction:

@@ -96,9 +96,9 @@ std::vector<Fields> CountedOf(const Fields& group, const RunNumbers& numbers) {
 }
 
 // `seconds`: name of the field with the time of a line.
-void AddLinesOf(const Fields& group, const RunNumbers& numbers, const char* seconds, Lines* lines) {
+void AddLinesOf(const Fields& group, const RunNumbers& numbers, const char* list, const char* seconds, Lines* lines) {
   for (const Fields& phase : CountedOf(group, numbers)) {
-    for (const Fields& line : phase.Objects("top_lines")) {
+    for (const Fields& line : phase.Objects(list)) {
       const std::string name = LineName(line);
       lines->seconds[name] += line.Seconds(seconds);
       lines->samples[name] += static_cast<double>(line.Count("self_samples").value_or(0));
@@ -145,11 +145,14 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
   // Other threads wait most of their time, so only their CPU time is counted.
   for (size_t i = 0; i < groups.size(); ++i) {
     const bool is_main = i == main;
-    AddLinesOf(groups[i], *numbers, is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
+    AddLinesOf(groups[i], *numbers, "top_lines", is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
   }
   for (const Fields& phase : CountedOf(groups[main], *numbers)) {
     numbers->python_samples += static_cast<double>(phase.Count("samples").value_or(0));
   }
+  Lines of_program;
+  AddLinesOf(groups[main], *numbers, "top_own_lines", "self_s", &of_program);
+  Add(AmountKind::kOwnLine, of_program.seconds, steps, numbers, of_program.samples);
   Add(AmountKind::kPythonLine, own.seconds, steps, numbers, own.samples);
   Add(AmountKind::kOtherLine, others.seconds, steps, numbers, others.samples);
 }

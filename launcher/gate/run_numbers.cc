@@ -206,6 +206,8 @@ std::string_view AmountKindName(AmountKind kind) {
       return "wait";
     case AmountKind::kPythonLine:
       return "python_line";
+    case AmountKind::kOwnLine:
+      return "own_line";
     case AmountKind::kOtherLine:
       return "other_line";
     case AmountKind::kFunction:
@@ -217,8 +219,8 @@ std::string_view AmountKindName(AmountKind kind) {
 }
 
 bool IsSampled(AmountKind kind) {
-  return kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kFunction ||
-         kind == AmountKind::kAllocationSite;
+  return kind == AmountKind::kPythonLine || kind == AmountKind::kOwnLine || kind == AmountKind::kOtherLine ||
+         kind == AmountKind::kFunction || kind == AmountKind::kAllocationSite;
 }
 
 WindowKind KindOfWindow(const RunIdentity& identity) {
@@ -248,8 +250,7 @@ bool IsSameRun(const RunNumbers& a, const RunNumbers& b) {
 
 bool IsListFull(const RunNumbers& run, AmountKind kind) {
   if (kind == AmountKind::kPart) return false;
-  const bool of_lines =
-      kind == AmountKind::kPythonLine || kind == AmountKind::kOtherLine || kind == AmountKind::kFunction;
+  const bool of_lines = IsSampled(kind) && kind != AmountKind::kAllocationSite;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
   return rows >= (of_lines ? kSummaryLinesOfPhase : kSummaryRows);
 }

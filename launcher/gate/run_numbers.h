@@ -27,13 +27,15 @@ enum class AmountKind {
   kKernel,          // s per step
   kWait,            // call that waits, by its call site: s per step
   kPythonLine,      // line of Python in the thread of the steps: s per step
+  kOwnLine,         // line of the program's own in that thread, with what it calls outside: s per step
   kOtherLine,       // line of Python in another thread or process, such as a loader: s per step
   kFunction,        // native function in the thread of the steps: s of CPU time per step
   kAllocationSite,  // bytes per step, estimated from samples
 };
-inline constexpr AmountKind kAmountKinds[] = {AmountKind::kPart,     AmountKind::kOperation,     AmountKind::kKernel,
-                                              AmountKind::kWait,     AmountKind::kPythonLine,    AmountKind::kOtherLine,
-                                              AmountKind::kFunction, AmountKind::kAllocationSite};
+inline constexpr AmountKind kAmountKinds[] = {
+    AmountKind::kPart,      AmountKind::kOperation, AmountKind::kKernel,
+    AmountKind::kWait,      AmountKind::kOwnLine,   AmountKind::kPythonLine,
+    AmountKind::kOtherLine, AmountKind::kFunction,  AmountKind::kAllocationSite};
 std::string_view AmountKindName(AmountKind kind);
 bool IsSampled(AmountKind kind);  // estimated from samples
 

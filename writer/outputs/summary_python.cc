@@ -106,7 +106,8 @@ Json PhasesJson(const Timeline& timeline, const PythonSums& sums, const NativeSu
                    {"samples", totals.all.samples},
                    {"wall_s", Seconds(totals.all.wall_ps)},
                    {"on_cpu_s", Seconds(totals.all.on_cpu_ps)},
-                   {"top_lines", LinesJson(timeline, totals.lines, kSummaryLinesOfPhase, &native_sums, &native)}});
+                   {"top_lines", LinesJson(timeline, totals.lines, kSummaryLinesOfPhase, &native_sums, &native)},
+                   {"top_own_lines", LinesJson(timeline, totals.own_lines, kSummaryLinesOfPhase)}});
   }
   return out;
 }
