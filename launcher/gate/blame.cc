@@ -13,8 +13,10 @@
 
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/gate_output.h"
+#include "launcher/gate/moved_lines.h"
 #include "launcher/gate/statistics.h"
 #include "launcher/gate/window_error.h"
+#include "writer/base/parse_number.h"
 
 namespace tbprof {
 namespace {
@@ -83,9 +85,36 @@ Rows RowsOf(const Comparison& comparison, AmountKind kind) {
   return rows;
 }
 
+// The number in `train.py:42 step`; -1: it has none.
+int64_t LineNumberOf(std::string_view name) {
+  const size_t colon = name.find(':');
+  if (colon == std::string_view::npos) return -1;
+  const std::optional<int64_t> line = LeadingNumber<int64_t>(name.substr(colon + 1));
+  return line.value_or(-1);
+}
+
+// For each line of the base that an edit has moved: the name that it has on the new side.
+std::map<std::string, std::string> MovedNames(const Rows& rows) {
+  std::map<std::string, std::vector<std::pair<LineTimes, std::string>>> functions;
+  for (const auto& [name, row] : rows) {
+    const int64_t line = LineNumberOf(name);
+    if (line < 0) continue;
+    functions[WithoutLineNumbers(name)].push_back({{line, Mean(row.base), Mean(row.now)}, name});
+  }
+  std::map<std::string, std::string> moved;
+  for (auto& [function, lines] : functions) {
+    std::ranges::sort(lines, {}, [](const auto& line) { return line.first.line; });
+    std::vector<LineTimes> times;
+    for (const auto& [line, name] : lines) times.push_back(line);
+    for (const auto& [base, now] : MatchMovedLines(times)) moved[lines[base].second] = lines[now].second;
+  }
+  return moved;
+}
+
 // If on both sides most of a function's time is at lines that the other side lacks, its lines have moved: they become
-// one row.
-Rows JoinMoved(Rows rows) {
+// one row. If some have moved, those of the base get the numbers of the new side.
+Rows JoinMoved(Rows rows, bool are_lines) {
+  const std::map<std::string, std::string> moved = are_lines ? MovedNames(rows) : std::map<std::string, std::string>();
   std::map<std::string, FunctionTimes> functions;
   for (const auto& [name, row] : rows) {
     FunctionTimes& times = functions[WithoutLineNumbers(name)];
@@ -94,15 +123,28 @@ Rows JoinMoved(Rows rows) {
     if (IsNone(row.now)) times.base_alone += Mean(row.base);
     if (IsNone(row.base)) times.now_alone += Mean(row.now);
   }
+  const size_t base_runs = rows.empty() ? 0 : rows.begin()->second.base.size();
+  const size_t now_runs = rows.empty() ? 0 : rows.begin()->second.now.size();
   Rows out;
   for (auto& [name, row] : rows) {
     const std::string function = WithoutLineNumbers(name);
-    Row& joined = out[functions[function].moved() ? function : name];
-    Add(row.base, &joined.base);
-    Add(row.now, &joined.now);
-    Add(row.base_samples, &joined.base_samples);
-    Add(row.now_samples, &joined.now_samples);
+    const bool all = functions[function].moved();
+    const auto renamed = moved.find(name);
+    Row& of_base = out[all ? function : renamed != moved.end() ? renamed->second : name];
+    Add(row.base, &of_base.base);
+    Add(row.base_samples, &of_base.base_samples);
+    Row& of_now = out[all ? function : name];
+    Add(row.now, &of_now.now);
+    Add(row.now_samples, &of_now.now_samples);
   }
+  for (auto& [name, row] : out) {
+    row.base.resize(base_runs);
+    row.base_samples.resize(base_runs);
+    row.now.resize(now_runs);
+    row.now_samples.resize(now_runs);
+  }
+  // A line of the base that has another name now, and nothing else, leaves an empty row.
+  std::erase_if(out, [](const auto& entry) { return IsNone(entry.second.base) && IsNone(entry.second.now); });
   return out;
 }
 
@@ -153,7 +195,8 @@ std::vector<BlameRow> BlameOfKind(const Comparison& comparison, AmountKind kind,
   std::vector<double> p;
   // In one process no line has moved.
   const bool join = kind != AmountKind::kPart && !comparison.one_process;
-  const Rows rows = join ? JoinMoved(RowsOf(comparison, kind)) : RowsOf(comparison, kind);
+  const bool are_lines = kind == AmountKind::kOwnLine || kind == AmountKind::kPythonLine;
+  const Rows rows = join ? JoinMoved(RowsOf(comparison, kind), are_lines) : RowsOf(comparison, kind);
   for (const auto& [name, values] : rows) {
     BlameRow row;
     row.kind = kind;

@@ -609,6 +609,22 @@ TEST(CompareTest, Blame_LinesMovedByAnEdit_AreOneRow) {
   EXPECT_NEAR(comparison.blame[0].now - comparison.blame[0].base, 0.001, 1e-9);
 }
 
+// The change added a call, and moved the lines below it.
+TEST(CompareTest, Blame_CallAddedAboveOtherLines_IsNamed) {
+  std::pair<Side, Side> sides = Sides();
+  ForEach(&sides, [](RunNumbers* run, bool is_new) {
+    AddAmounts(run, {{AmountKind::kPart, "operations", is_new ? 0.003 : 0.002},
+                     {AmountKind::kOwnLine, is_new ? "train.py:82 main" : "train.py:79 main", 0.0012},
+                     {AmountKind::kOwnLine, is_new ? "train.py:79 main" : "train.py:82 main", 0.0001},
+                     {AmountKind::kOwnLine, "train.py:90 main", is_new ? 0.001 : 0}});
+  });
+  const Comparison comparison = CompareSides(sides);
+  const auto lines = BlameOf(comparison, AmountKind::kOwnLine, 10);
+  ASSERT_FALSE(lines.empty());
+  EXPECT_EQ(lines[0]->name, "train.py:90 main");
+  for (const BlameRow* row : lines) EXPECT_GE(row->now, row->base - 0.0002) << row->name << " is not faster";
+}
+
 // A summary lists 20 lines of a thread: one that it leaves out may be as long as the least of them.
 TEST(CompareTest, Blame_LineBelowTheListed_IsNotZero) {
   const auto compare = [](size_t listed) {
