@@ -6,6 +6,7 @@
 
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
+#include "writer/base/text_match.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -37,6 +38,8 @@ void ProcessModules::Set(const Identity& process, const std::vector<Module>& mod
 
 StringId ProcessModules::NameOfCall(const Identity& process, uint64_t return_address) {
   const std::vector<Symbol> symbols = SymbolsOfCall(process, return_address);
+  // Waits of the interpreter are known by the names of its functions, whatever is inlined into them.
+  if (StartsWithAny(symbols.back().module, {"python", "libpython"})) return strings_.Intern(symbols.back().Text());
   // std::mutex::lock and its like are inlined: who called them is meant.
   const auto own = std::ranges::find_if(
       symbols, [](const Symbol& symbol) { return !symbol.function.empty() && !IsOfLanguageLibrary(symbol.function); });

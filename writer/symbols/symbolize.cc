@@ -279,8 +279,9 @@ struct Symbolizer::State {
 
   void AddInlined(const Module& module, uint64_t address, Answer* answer) {
     answer->inlined_known = true;
-    // The address has a line if there is debug information.
-    DebugLines* const lines = answer->source == nullptr ? nullptr : LinesFor(FileFor(module));
+    // Also where the address has no line: clang gives line 0 to code that it has moved together.
+    File& file = FileFor(module);
+    DebugLines* const lines = answer->function == nullptr || file.main == nullptr ? nullptr : LinesFor(file);
     if (lines == nullptr) return;
     const uint64_t before = lines->bytes();
     for (InlinedCall& call : lines->FindInlined(address)) {

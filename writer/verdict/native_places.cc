@@ -9,12 +9,19 @@
 
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
+#include "writer/base/text_match.h"
 #include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 namespace {
 
 enum class Nearness : uint8_t { kNone, kLibrary, kOwn };
+
+// Inlined code of a language's library, whose names may lack the library.
+bool IsFileOfLanguage(std::string_view file) {
+  return ContainsAny(file,
+                     {"/rustc/", "/library/core/src/", "/library/alloc/src/", "/library/std/src/", "/include/c++/"});
+}
 
 // The frames that every program has.
 bool IsOfStart(std::string_view function) { return function == "_start" || function == "_init"; }
@@ -67,7 +74,8 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     // A function without a name has that of its module: `[sort]`.
     if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;
     if (IsHelper(module) || IsInterpreter(module)) continue;
-    const bool own = executables.contains(module) && !IsOfLanguageLibrary(name);
+    const bool own = executables.contains(module) && !IsOfLanguageLibrary(name) &&
+                     !IsFileOfLanguage(timeline.strings.Get(frame.file));
     const Nearness here = own ? Nearness::kOwn : Nearness::kLibrary;
     if (here < nearness[i]) continue;
     own_[i] = frame.function;

@@ -1,78 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Modules of processes and of the processes from which they were forked.
+// How the place of a call is named where functions are inlined. The modules are this test's own.
 #include "writer/convert/process_modules.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/unit/writer/own_modules.h"
 
 namespace tbprof {
+
+__attribute__((always_inline)) inline uint64_t InlinedIntoIt() {
+  uint64_t address;
+#if defined(__x86_64__)
+  asm volatile("lea 0(%%rip), %0" : "=r"(address));
+#else
+  asm volatile("adr %0, ." : "=r"(address));
+#endif
+  return address;
+}
+extern "C" __attribute__((noinline, noipa)) uint64_t tbprof_test_take_gil() { return InlinedIntoIt(); }
+
 namespace {
 
-class ProcessModulesTest : public testing::Test {
- protected:
-  ProcessFacts& Add(const Identity& process, uint32_t parent, uint64_t start, uint64_t end, const char* path) {
-    ProcessFacts& facts = facts_.processes[process];
-    facts.parent_serial = parent;
-    Module module;
-    module.load_bias = module.start = start;
-    module.end = end;
-    module.path = path;
-    facts.modules.push_back(module);
-    return facts;
+// The place, if the executable had this name.
+std::string PlaceIn(const std::string& name) {
+  const std::filesystem::path directory =
+      std::filesystem::temp_directory_path() / ("tbprof-modules-" + std::to_string(getpid()));
+  std::filesystem::create_directory(directory);
+  const std::filesystem::path copy = directory / name;
+  std::filesystem::copy_file("/proc/self/exe", copy, std::filesystem::copy_options::overwrite_existing);
+  const uint64_t address = tbprof_test_take_gil();
+  std::vector<Module> modules;
+  const ModuleMap own = OwnModules();
+  for (Module module : own.modules()) {
+    if (address >= module.start && address < module.end) module.path = copy;
+    modules.push_back(std::move(module));
   }
-
-  SpoolFacts facts_;
-  StringTable strings_;
-  ProcessModules modules_{&facts_, &strings_};
-};
-
-TEST_F(ProcessModulesTest, ForkChild_HasItsParentsModules) {
-  Add({1, 1}, 0, 0x1000, 0x2000, "/lib/parent.so");
-  Add({1, 2}, 1, 0x3000, 0x4000, "/lib/child.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 2}, 0x1100), "parent.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 2}, 0x3100), "child.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x3100), "");
+  SpoolFacts facts;
+  StringTable strings;
+  ProcessModules process(&facts, &strings);
+  process.Set({1, 1}, modules);
+  const std::string place = strings.Get(process.NameOfCall({1, 1}, address + 1));
+  std::filesystem::remove_all(directory);
+  return place;
 }
 
-TEST_F(ProcessModulesTest, ModuleThatTheChildLoaded_WinsOverItsParents) {
-  Add({1, 1}, 0, 0x1000, 0x2000, "/lib/old.so");
-  Add({1, 2}, 1, 0x1000, 0x2000, "/lib/new.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 2}, 0x1100), "new.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x1100), "old.so");
+TEST(ProcessModules, CallInAnInlinedFunction_IsThatFunctions) {
+  EXPECT_THAT(PlaceIn("program"), testing::HasSubstr("InlinedIntoIt"));
 }
 
-TEST_F(ProcessModulesTest, ReturnAddressAtTheEnd_IsOfTheCallBeforeIt) {
-  Add({1, 1}, 0, 0x1000, 0x2000, "/lib/first.so");
-  Add({1, 1}, 0, 0x2000, 0x3000, "/lib/second.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x2000), "first.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x2001), "second.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x1000), "");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0), "");
-}
-
-TEST_F(ProcessModulesTest, ProcessesThatAreEachOthersParent_EndTheSearch) {
-  Add({1, 1}, 2, 0x1000, 0x2000, "/lib/first.so");
-  Add({1, 2}, 1, 0x3000, 0x4000, "/lib/second.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x3100), "second.so");
-}
-
-TEST_F(ProcessModulesTest, ProcessOfAnotherSegment_IsNoParent) {
-  Add({1, 1}, 0, 0x1000, 0x2000, "/lib/first.so");
-  Add({2, 2}, 1, 0x3000, 0x4000, "/lib/second.so");
-  EXPECT_EQ(modules_.FileOfCall({2, 2}, 0x1100), "");
-  EXPECT_EQ(modules_.FileOfCall({9, 9}, 0x1100), "");
-}
-
-TEST_F(ProcessModulesTest, NameOfFile_IsMadePrintable) {
-  Add({1, 1}, 0, 0x1000, 0x2000, "/lib/a\x1b[31m.so");
-  EXPECT_EQ(modules_.FileOfCall({1, 1}, 0x1100).find('\x1b'), std::string::npos);
-  EXPECT_NE(modules_.FileOfCall({1, 1}, 0x1100), "");
-}
-
-TEST_F(ProcessModulesTest, AddressInNoModule_IsNamedByItsNumber) {
-  const StringId known = modules_.NameOfCall({1, 1}, 0xabc123);
-  EXPECT_NE(strings_.Get(known).find("abc12"), std::string::npos);
-  EXPECT_EQ(modules_.NameOfCall({1, 1}, 0xabc123), known);
+// Waits for the GIL are known by `take_gil`, into which CPython inlines its wait.
+TEST(ProcessModules, CallInTheInterpreter_IsTheFunctionsAroundIt) {
+  EXPECT_THAT(PlaceIn("libpython3.11.so.1.0"), testing::StartsWith("tbprof_test_take_gil"));
+  EXPECT_THAT(PlaceIn("python3.12"), testing::StartsWith("tbprof_test_take_gil"));
 }
 
 }  // namespace
