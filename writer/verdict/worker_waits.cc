@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
@@ -67,6 +68,37 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
   return where;
 }
 
+namespace {
+
+// A fork child of a loader has its first batch after some milliseconds. One that lives so short a time does little but
+// start and end.
+constexpr int64_t kForkedStartPs = 15'000'000'000, kShortLifePs = 200'000'000'000;
+
+// Adds the starts of fork children of `own` without a sample or with a short life, and returns the last one; 0: there
+// is none.
+int64_t AddForkedStarts(const Timeline& timeline, uint32_t own, std::vector<TimeSpan>* starts, int64_t* first_end_ps) {
+  int64_t last_start_ps = 0;
+  std::set<uint32_t> sampled;
+  for (const PythonThread& python : timeline.python.threads) {
+    if (python.thread < timeline.threads.size() && !python.runs.empty()) {
+      sampled.insert(timeline.threads[python.thread].process);
+    }
+  }
+  for (uint32_t i = 0; i < timeline.processes.size(); ++i) {
+    const Process& process = timeline.processes[i];
+    if (!process.forked || process.parent != static_cast<int>(own)) continue;
+    if (process.start_ps <= 0 || process.end_ps <= process.start_ps) continue;
+    const bool is_short = process.end_ps - process.start_ps < kShortLifePs;
+    if (!is_short && sampled.contains(i)) continue;
+    starts->push_back({process.start_ps, is_short ? process.end_ps : process.start_ps + kForkedStartPs});
+    last_start_ps = std::max(last_start_ps, process.start_ps);
+    *first_end_ps = std::min(*first_end_ps, process.end_ps);
+  }
+  return last_start_ps;
+}
+
+}  // namespace
+
 double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                      const std::vector<TimeSpan>& spans) {
   std::vector<TimeSpan> starts;
@@ -84,6 +116,7 @@ double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t 
     last_start_ps = std::max(last_start_ps, process.start_ps);
     if (process.end_ps > process.start_ps) first_end_ps = std::min(first_end_ps, process.end_ps);
   }
+  last_start_ps = std::max(last_start_ps, AddForkedStarts(timeline, own, &starts, &first_end_ps));
   if (last_start_ps < first_end_ps) return 0;
   std::erase_if(starts, [](const TimeSpan& start) { return start.end_ps <= start.start_ps; });
   starts = Merged(std::move(starts));

@@ -36,7 +36,8 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
                                     uint32_t thread, const std::vector<TimeSpan>& spans);
 
 // The share of the waits in which a process of multiprocessing below the thread's process had not begun with its
-// function: it imports modules, and loads what it was given. 0 if none of them was started after another's end.
+// function: it imports modules, and loads what it was given; or in which a fork child that lived too short to be
+// sampled was new. 0 if none of them was started after another's end.
 double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
                      const std::vector<TimeSpan>& spans);
 

@@ -146,6 +146,23 @@ TEST(VerdictBlocker, WorkersThatStartAgain_AreToBeKept) {
   }
 }
 
+// Fork children of short epochs are not sampled.
+TEST(VerdictBlocker, ForkedWorkersOfShortEpochs_AreToBeKept) {
+  for (const bool again : {true, false}) {
+    Maker maker;
+    const uint32_t get = maker.Stack(maker.in_main, kLoader, "_get_data", 1);
+    for (int i = 0; again && i < kSteps; ++i) {
+      const uint32_t process = maker.Process(300 + i, 0);
+      maker.timeline.processes[process].start_ps = i * kStep + 1;
+      maker.timeline.processes[process].end_ps = i * kStep + 80 * kMs;
+    }
+    maker.EachStep(70 * kMs, [&](int64_t at) { maker.Wait(maker.main, kSemaphore, at, 70 * kMs, get); });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(CauseName(verdict.cause), CauseName(Cause::kSlowLoader)) << again;
+    EXPECT_EQ(verdict.advice, again ? Advice::kStartedAgain : Advice::kOfCause);
+  }
+}
+
 // SQLAlchemy, attrs, torch.fx make functions of text: the line that called them is the program's.
 TEST(VerdictBlocker, CodeThatALibraryMade_IsPartOfTheLineThatCalledIt) {
   for (const char* const made : {"<sqlalchemy generated _go() wrapper>", "<string>"}) {
