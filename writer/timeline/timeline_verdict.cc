@@ -104,6 +104,8 @@ std::string_view NextStep(const Verdict& verdict) {
       return "hold the lock for less time, or give each thread data of its own";
     case Advice::kAllocates:
       return "keep and reuse the memory instead of allocating it in each turn, or preload a faster allocator";
+    case Advice::kTinyOperations:
+      return "give each operation more work (larger batches, fewer calls, fewer .item()); a GPU would not help";
     case Advice::kFewRanks:
       return "record all ranks in one run (--ranks=all, --run=NAME): another rank may be slow";
     case Advice::kFewChildren:

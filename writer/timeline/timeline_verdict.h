@@ -54,19 +54,20 @@ enum class Advice : uint8_t {
   kNoBlocker,
   kNoLine,  // the time is spread over many lines
   kNoSteps,
-  kTakeTurns,      // its threads wait for the GIL
-  kBesideAWait,    // native code, and a wait whose cause is not known
-  kOwnProcesses,   // processes of the program, not of a data loader
-  kOwnUnseen,      // the same, and what they do was not seen
-  kCompilesAgain,  // without steps, up to the end
-  kStartedAgain,   // most of the wait is the start of processes that prepare data
-  kStdin,          // what it waits for is written by whoever started it
-  kReduced,        // the ranks' gradients are reduced by a library, during the backward pass
-  kQuickCalls,     // most of it is calls that were too short to be recorded
-  kHangs,          // nothing of the process ran
-  kAtLocks,        // its threads wait for locks of each other
-  kAllocates,      // much of the CPU time is in the allocator
-  kFewRanks,       // not all ranks were recorded: another one may be slow
+  kTakeTurns,       // its threads wait for the GIL
+  kBesideAWait,     // native code, and a wait whose cause is not known
+  kOwnProcesses,    // processes of the program, not of a data loader
+  kOwnUnseen,       // the same, and what they do was not seen
+  kCompilesAgain,   // without steps, up to the end
+  kStartedAgain,    // most of the wait is the start of processes that prepare data
+  kStdin,           // what it waits for is written by whoever started it
+  kReduced,         // the ranks' gradients are reduced by a library, during the backward pass
+  kQuickCalls,      // most of it is calls that were too short to be recorded
+  kHangs,           // nothing of the process ran
+  kAtLocks,         // its threads wait for locks of each other
+  kAllocates,       // much of the CPU time is in the allocator
+  kTinyOperations,  // of PyTorch, each of which takes some microseconds
+  kFewRanks,        // not all ranks were recorded: another one may be slow
 };
 
 enum class Cause : uint8_t {

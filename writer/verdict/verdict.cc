@@ -10,6 +10,7 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/timeline/torch_names.h"
 #include "writer/verdict/account.h"
 #include "writer/verdict/blocked_time.h"
 #include "writer/verdict/blockers.h"
@@ -94,6 +95,24 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
                 place->line > 0 ? StrCat(":", place->line) : "");
 }
 
+// Most of an operation of some microseconds is its call: other hardware does not change that.
+void AddTinyOperations(const Timeline& timeline, uint32_t process, Verdict* verdict) {
+  constexpr double kTinyPs = 10e6;
+  constexpr double kFewest = 20'000;
+  if (verdict->cause != Cause::kOperations || verdict->advice != Advice::kOfCause) return;
+  double self_ps = 0, calls = 0;
+  for (const OperationTotal& total : timeline.processes[process].operations) {
+    if (!IsTorchWork(timeline.types[total.type]) || total.self_ps < 0) continue;
+    self_ps += static_cast<double>(total.self_ps);
+    calls += static_cast<double>(total.calls);
+  }
+  const bool is_most = self_ps * 2 >= static_cast<double>(verdict->total_ps) * verdict->share;
+  if (calls < kFewest || self_ps > kTinyPs * calls || !is_most) return;
+  verdict->advice = Advice::kTinyOperations;
+  verdict->facts.push_back(StrCat(HumanCount(static_cast<uint64_t>(calls)), " operations of PyTorch, of ",
+                                  HumanTime(static_cast<int64_t>(self_ps / calls)), " each"));
+}
+
 // What the code does that takes the time, if its functions show it.
 void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector<QuickCalls>& quick, Verdict* verdict) {
   constexpr double kMuch = 0.25;
@@ -105,6 +124,7 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
       verdict->advice = Advice::kQuickCalls;
     }
   }
+  AddTinyOperations(timeline, timeline.threads[span.thread].process, verdict);
   const bool computes = verdict->cause == Cause::kOperations || verdict->cause == Cause::kOversubscription ||
                         verdict->cause == Cause::kCpuContention;
   if (!computes) return;

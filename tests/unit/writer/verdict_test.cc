@@ -132,6 +132,25 @@ TEST(Verdict, NativeWorkWithAFewLogs_IsNativeWork) {
   EXPECT_EQ(CauseName(maker.Make().cause), "operations");
 }
 
+// A GPU makes operations of some microseconds slower.
+TEST(Verdict, TinyOperationsOfPyTorch_AreToGetMoreWork) {
+  for (const int64_t self_us : {3, 300}) {
+    Maker maker;
+    maker.EachStep(90 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 90 * kMs, maker.in_main, maker.library); });
+    EventType type = {"aten::add", EventFamily::kAnnotation};
+    type.origin = RangeOrigin::kTorchOperation;
+    maker.timeline.types.push_back(type);
+    OperationTotal total;
+    total.type = static_cast<uint16_t>(maker.timeline.types.size() - 1);
+    total.self_ps = kSteps * 80 * kMs;
+    total.calls = static_cast<uint64_t>(total.self_ps / (self_us * 1'000'000));
+    maker.timeline.processes[0].operations = {total};
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kOperations);
+    EXPECT_EQ(verdict.advice, self_us == 3 ? Advice::kTinyOperations : Advice::kOfCause);
+  }
+}
+
 TEST(Verdict, NativeWorkBesideALargeWait_SaysNotThatNoWaitIsLarge) {
   for (const int64_t blocked : {0, 30}) {
     Maker maker;
