@@ -60,9 +60,14 @@ uint64_t LibraryBytes() {
   return to - from;
 }
 
+// The last bits of a limit that this library made larger: a program that another one starts by posix_spawn, system or
+// popen inherits the kernel's limit, and must not take it for a limit without the share.
+constexpr uint64_t kMark = 0x5b5;
+
 rlim_t Raised(rlim_t bytes) {
   const uint64_t own = g_attachment.segment.header->segment_bytes + kPage + LibraryBytes();
-  return bytes < RLIM_INFINITY - own ? bytes + own : RLIM_INFINITY;
+  if (bytes >= RLIM_INFINITY - own - 2 * kPage) return RLIM_INFINITY;
+  return (bytes + own) / kPage * kPage + kMark;
 }
 
 // Whether SetAddressLimit is to set the limit, and not the real function alone.
@@ -152,6 +157,7 @@ bool PassOnRaisedLimit(const char* file) {
 void RaiseInheritedAddressLimit() {
   rlimit now;
   if (g_has_filter || Exchange(nullptr, &now) != 0 || now.rlim_cur == RLIM_INFINITY) return;
+  if (now.rlim_cur % kPage == kMark) return;
   rlimit raised{Raised(now.rlim_cur), Raised(now.rlim_max)};
   if (Exchange(&raised, nullptr) != 0) {
     // Without privileges the hard limit cannot grow.

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -123,6 +124,8 @@ Rows JoinMoved(Rows rows, bool are_lines) {
     if (IsNone(row.now)) times.base_alone += Mean(row.base);
     if (IsNone(row.base)) times.now_alone += Mean(row.now);
   }
+  std::set<std::string> targets;
+  for (const auto& [base, now] : moved) targets.insert(now);
   const size_t base_runs = rows.empty() ? 0 : rows.begin()->second.base.size();
   const size_t now_runs = rows.empty() ? 0 : rows.begin()->second.now.size();
   Rows out;
@@ -130,7 +133,12 @@ Rows JoinMoved(Rows rows, bool are_lines) {
     const std::string function = WithoutLineNumbers(name);
     const bool all = functions[function].moved();
     const auto renamed = moved.find(name);
-    Row& of_base = out[all ? function : renamed != moved.end() ? renamed->second : name];
+    // Another line has this number now, and this one is gone.
+    const bool replaced = renamed == moved.end() && targets.contains(name) && !IsNone(row.base);
+    Row& of_base = out[all                      ? function
+                       : renamed != moved.end() ? renamed->second
+                       : replaced               ? StrCat(name, " (gone)")
+                                                : name];
     Add(row.base, &of_base.base);
     Add(row.base_samples, &of_base.base_samples);
     Row& of_now = out[all ? function : name];

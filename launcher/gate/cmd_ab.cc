@@ -141,7 +141,8 @@ class Ab {
     const QuantityResult* const time = StepTime(*latest_);
     const std::string change = time == nullptr ? "" : ChangeText(*time);
     terminal_.Print(StrCat(where, change.empty() ? "" : ": ", change));
-    stopped_ = latest_->answer != Answer::kCannotTell;
+    // More pairs do not change an answer that other numbers than the step time put in doubt.
+    stopped_ = latest_->answer != Answer::kCannotTell || (time != nullptr && time->answer != Answer::kCannotTell);
   }
 
   int End() {

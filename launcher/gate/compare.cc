@@ -277,6 +277,7 @@ class Comparing {
       result.answer = Answer::kCannotTell;
       result.more_runs.reset();
       result.low = result.high = std::nullopt;
+      result.now_values.clear();
       result.reason = not_exact;
     } else if (result.answer == Answer::kCannotTell && !by_timing) {
       result.reason = StrCat("not countable: it differs by ", HumanPercent(spread), " between runs of one side");
@@ -463,6 +464,7 @@ bool AreWholeRuns(const Sides& sides) {
 void MakeOneStep(Side* side) {
   for (RunNumbers& run : side->runs) {
     run.steps = 1;
+    run.irregular_steps = 0;
     run.steps_s = {*run.wall_s};
     run.median_step_s = run.mean_step_s = *run.wall_s;
     run.no_times.clear();
@@ -480,12 +482,12 @@ const QuantityResult* CertainlyWorse(const Comparison& comparison, std::string_v
 }
 
 void HeedLongSteps(Comparison* comparison) {
-  if (comparison->one_process) return;
-  if (comparison->answer != Answer::kEquivalent && comparison->answer != Answer::kCannotTell) return;
+  if (comparison->one_process || comparison->answer == Answer::kWorse) return;
   if (const QuantityResult* const mean = CertainlyWorse(*comparison, "step_time_mean"); mean != nullptr) {
-    comparison->answer = Answer::kWorse;
-    comparison->reason.clear();
-    comparison->long_steps = true;
+    const bool is_shorter = comparison->answer == Answer::kBetter;
+    comparison->answer = is_shorter ? Answer::kCannotTell : Answer::kWorse;
+    comparison->reason = is_shorter ? "the typical step is shorter, but some steps are much longer" : "";
+    comparison->long_steps = !is_shorter;
     return;
   }
   if (comparison->answer != Answer::kEquivalent) return;

@@ -40,10 +40,12 @@ double MeanStep(const Side& side) {
   return sum / static_cast<double>(side.runs.size());
 }
 
-// The share of the change that is waits for a CPU. Both are of all steps, not of the typical one.
-double StarvedShare(const Sides& sides) {
-  const double share =
-      (MeanStarvation(sides.now) - MeanStarvation(sides.base)) / (MeanStep(sides.now) - MeanStep(sides.base));
+// The share of the change that is waits for a CPU. They are of all steps; the change may be of the typical one.
+double StarvedShare(const Sides& sides, const QuantityResult& step) {
+  const double of_mean = MeanStep(sides.now) - MeanStep(sides.base);
+  const double of_typical = step.now.value_or(0) - step.base.value_or(0);
+  const double change = std::abs(of_mean) > std::abs(of_typical) ? of_mean : of_typical;
+  const double share = (MeanStarvation(sides.now) - MeanStarvation(sides.base)) / change;
   return std::isfinite(share) ? share : 0;
 }
 
@@ -53,7 +55,7 @@ bool IsStarved(const RunNumbers& run) { return StarvationOf(run) > kSharedCpus *
 
 std::string StarvationOfWindows(const Sides& sides, const Comparison& comparison) {
   if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return "";
-  const double share = StarvedShare(sides);
+  const double share = StarvedShare(sides, comparison.quantities.front());
   if (share < kStarvedShare) return "";
   return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)),
                 " of the change: other programs or other threads of the job had the CPUs");
@@ -63,10 +65,11 @@ std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   const QuantityResult& step = comparison.quantities.front();
   // A rule takes the interval, although the answer may not be sure.
   const bool differs = step.low.value_or(0) > 0 || step.high.value_or(0) < 0;
-  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter && !differs) return "";
+  const bool is_clear = comparison.answer == Answer::kWorse || comparison.answer == Answer::kBetter;
+  if (!is_clear && (comparison.answer == Answer::kEquivalent || !differs)) return "";
   if (!step.base.has_value() || !step.now.has_value()) return "";
   const double starved = MeanStarvation(sides.now) - MeanStarvation(sides.base);
-  const double share = StarvedShare(sides);
+  const double share = StarvedShare(sides, comparison.quantities.front());
   if (share < kStarvedShare) return "";
   const Side& starving = starved > 0 ? sides.now : sides.base;
   double used = 0, cpus = 0;

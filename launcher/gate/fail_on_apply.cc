@@ -285,7 +285,8 @@ std::string RangeText(const FailRule& rule, Unit unit, const Range& range) {
 // Why the comparison lacks a quantity.
 std::string WhyNoQuantity(const FailRule& rule, const Comparison& comparison) {
   if (comparison.quantities.empty() && !comparison.reason.empty()) return comparison.reason;
-  if (comparison.whole_runs && rule.name != "wall_time") return "the steps of the runs are not known: use wall_time";
+  const bool is_of_step = rule.name.starts_with("step_time") || rule.name.ends_with("_per_step");
+  if (comparison.whole_runs && is_of_step) return "the steps of the runs are not known: use wall_time";
   if (rule.name.ends_with("_per_step") && !comparison.no_totals.empty()) return comparison.no_totals;
   return StrCat("no run has ", rule.name);
 }

@@ -15,8 +15,6 @@ namespace {
 
 // Share of the step time, with a tolerance for inaccurate times.
 constexpr double kWholeStep = 1.1;
-// Waits of this share of a run without steps are those of a program for the one that it started.
-constexpr double kWholeRun = 0.8;
 
 // Adds the rows of a summary that have the same name.
 using Sums = std::map<std::string, double>;
@@ -70,6 +68,8 @@ void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
   Sums sums, calls;
   for (const WaitRow& wait : ReadWaits(root)) {
     if (!wait.idle_pool.empty()) continue;  // its wait lasts as long as the run, whatever the program does
+    // So does that of a shell for the program.
+    if (numbers->IsWholeRun() && wait.operation.starts_with("wait")) continue;
     const std::string& place = wait.python.empty() ? wait.call_site : wait.python;
     const std::string name = StrCat(wait.operation, place.empty() ? "" : " at ", place);
     sums[name] += wait.total_s;
@@ -77,8 +77,7 @@ void AddWaits(const Fields& root, double steps, RunNumbers* numbers) {
   }
   // A wait that is longer than the step is not part of it: a shell that waits for the program, workers that wait for
   // work.
-  const double most_s =
-      numbers->IsWholeRun() ? kWholeRun * *numbers->wall_s : kWholeStep * numbers->mean_step_s * steps;
+  const double most_s = kWholeStep * (numbers->IsWholeRun() ? *numbers->wall_s : numbers->mean_step_s * steps);
   if (most_s > 0) std::erase_if(sums, [&](const auto& sum) { return sum.second > most_s; });
   Add(AmountKind::kWait, sums, steps, numbers, calls);
 }

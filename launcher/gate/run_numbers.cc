@@ -47,6 +47,8 @@ void ReadIdentity(const Fields& root, RunNumbers* numbers) {
   RunIdentity& identity = numbers->identity;
   identity.command = MaskedLine(root.Object("command").Text("line"));
   identity.window = root.Text("window");
+  // Somebody chose when it begins and ends.
+  if (root.Object("command").Flag("attached").value_or(false)) identity.window = StrCat("attached ", identity.window);
   identity.tbprof_version = root.Text("tbprof_version");
   identity.host = root.Text("host");
   const Fields steps = root.Object("steps");
@@ -252,7 +254,11 @@ bool IsListFull(const RunNumbers& run, AmountKind kind) {
   if (kind == AmountKind::kPart) return false;
   const bool of_lines = IsSampled(kind) && kind != AmountKind::kAllocationSite;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
-  return rows >= (of_lines ? kSummaryLinesOfPhase : kSummaryRows);
+  // Functions of one name are added up.
+  const size_t most = kind == AmountKind::kFunction ? kSummaryLinesOfPhase / 2
+                      : of_lines                    ? kSummaryLinesOfPhase
+                                                    : kSummaryRows;
+  return rows >= most;
 }
 
 double LeastListed(const RunNumbers& run, AmountKind kind) {

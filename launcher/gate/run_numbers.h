@@ -105,7 +105,9 @@ struct RunNumbers {
   std::vector<std::string> files;
 
   // True: no steps are known, and the numbers are those of the whole run.
-  bool IsWholeRun() const { return steps == 0 && wall_s.value_or(0) > 0 && !IsWindow(identity); }
+  bool IsWholeRun() const {
+    return steps == 0 && irregular_steps == 0 && wall_s.value_or(0) > 0 && KindOfWindow(identity) == WindowKind::kWhole;
+  }
   // The number of steps by which totals of the whole run are divided.
   double AllSteps() const { return static_cast<double>(steps + irregular_steps); }
 };

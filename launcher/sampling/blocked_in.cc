@@ -130,7 +130,8 @@ uint64_t Word(std::string_view text, int from_end) {
   return space == std::string_view::npos ? 0 : strtoull(std::string(text.substr(space + 1)).c_str(), nullptr, 16);
 }
 
-// `syscall_fd` as for ReadBlocked: the state is in another file of the same directory.
+}  // namespace
+
 bool IsStopped(int syscall_fd) {
   char text[512];
   const ssize_t length = readlink(StrCat("/proc/self/fd/", syscall_fd).c_str(), text, sizeof(text));
@@ -145,8 +146,6 @@ bool IsStopped(int syscall_fd) {
   const std::string_view state = name_end == std::string_view::npos ? "" : line.substr(name_end + 1, 2);
   return state == " T" || state == " t";
 }
-
-}  // namespace
 
 std::string SyscallPath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/syscall"); }
 

@@ -41,6 +41,12 @@ std::string SyscallPath(pid_t pid, int32_t tid);
 // `syscall_fd`: a descriptor of that file. std::nullopt: the thread runs, has ended, or may not be read.
 std::optional<Blocked> ReadBlocked(pid_t pid, int syscall_fd);
 
+// Whether the thread is stopped by a signal or a debugger. ReadBlocked asks this only outside of calls: one that is
+// stopped in a call seems to be in it for long.
+bool IsStopped(int syscall_fd);
+// A thread that is blocked is asked for its state once in so many samples.
+inline constexpr uint32_t kSamplesPerState = 16;
+
 // Parses the text of that file. Does not look up the descriptor of a call: the kind is then kOther.
 std::optional<Blocked> ParseSyscall(std::string_view text);
 // `link`: the target of the symbolic link /proc/PID/fd/N.

@@ -138,9 +138,14 @@ std::optional<Blocked> BlockedThreads::Look(int32_t tid, Thread* thread, Time no
 
 void BlockedThreads::Sample(Time now, uint64_t ticks, const IsGil& is_gil, const Rows& rows) {
   ListThreads(now, rows);
+  // A signal stops all threads.
+  if (is_stopped_ || ++looks_ % kSamplesPerState == 0) {
+    is_stopped_ = !threads_.empty() && IsStopped(threads_.begin()->second.syscall.get());
+  }
   for (auto& [tid, thread] : threads_) {
     bool is_new = false;
-    const std::optional<Blocked> blocked = Look(tid, &thread, now, is_gil, &is_new);
+    std::optional<Blocked> blocked = Look(tid, &thread, now, is_gil, &is_new);
+    if (blocked && is_stopped_) blocked = Blocked{.kind = BlockedIn::kStopped};
     thread.track.Take(blocked, thread.inner, ticks, rows.blocked, is_new);
     if (thread.schedule) thread.usage.Take(*thread.schedule, thread.inner, ticks, now, rows.usage);
   }

@@ -82,6 +82,8 @@ class BlockedThreads {
   std::map<int32_t, Thread> threads_;  // by thread id in the launcher's pid namespace
   std::vector<uint8_t> stack_;
   Time next_listing_{};
+  uint32_t looks_ = 0;
+  bool is_stopped_ = false;
 };
 
 }  // namespace tbprof

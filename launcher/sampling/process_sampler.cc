@@ -227,7 +227,12 @@ void ProcessSampler::TakeUsage(const PythonReader::Thread& state, Thread* thread
 // Records where the thread is blocked now, even if it ran since the previous sample.
 void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
   if (!thread->syscall.valid() || thread->second) return;
-  thread->blocked.Take(ReadBlocked(process_.pid, thread->syscall.get()), thread->tid, ticks, &blocked_);
+  std::optional<Blocked> blocked = ReadBlocked(process_.pid, thread->syscall.get());
+  if (blocked && blocked->call != 0 && (thread->is_stopped || ++thread->looks % kSamplesPerState == 0)) {
+    thread->is_stopped = IsStopped(thread->syscall.get());
+    if (thread->is_stopped) blocked = Blocked{.kind = BlockedIn::kStopped};
+  }
+  thread->blocked.Take(blocked, thread->tid, ticks, &blocked_);
 }
 
 void ProcessSampler::TakeAllBlocked(Time now) {

@@ -60,6 +60,8 @@ class ProcessSampler {
     uint64_t thread_id = 0, native_id = 0;  // of the state when `tid` was resolved
     ScopedFd schedstat, syscall;            // `syscall`: only of a main thread
     BlockedTrack blocked;
+    uint32_t looks = 0;                       // samples in which it was in a call
+    bool is_stopped = false;                  // in a call, by its state
     std::optional<ScheduleReading> schedule;  // read before the last sample
     UsageTrack usage;
     Time ran{};               // time of the last change of the schedule

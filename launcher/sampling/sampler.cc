@@ -65,8 +65,9 @@ void Sampler::Run() {
     const bool has_processes = !set_->empty();
     std::optional<Time> until;
     if (armed_ && (has_processes || !young_.empty())) until = young_.NextWake(has_processes, next_tick_);
+    const Time before = Clock::now();
     const SamplerCommands::Batch batch = commands_.Wait(until);
-    if (until.has_value()) CountDelay(Clock::now() - *until);
+    if (until.has_value()) CountDelay(Clock::now() - std::max(before, *until));
     for (const SamplerCommands::Command& command : batch.commands) Apply(command);
     TakeGrown();
     if (armed_ && !set_->empty() && !batch.stop && Clock::now() >= next_tick_) next_tick_ = set_->Tick(next_tick_);

@@ -113,13 +113,19 @@ print('done')
 )";
 
 TEST(RunVerdict, StoppedProgram_IsNotJudgedByTheStop) {
-  RunOptions options;
-  options.tbprof = {"--summary=short"};
-  const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", kStopped}, options);
-  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
-  EXPECT_EQ(result.out, "done\n");
-  EXPECT_TRUE(result.Printed("stopped by a signal or a debugger for ")) << result.AllPrinted();
-  EXPECT_FALSE(result.Printed("memory pages")) << result.AllPrinted();
+  // Stopped while it computes, and while it waits in a call.
+  const std::string computes = kStopped;
+  std::string waits = computes;
+  waits.replace(waits.find("while os"), waits.find("for _") - waits.find("while os"), "os.waitpid(child, 0)\n");
+  for (const std::string& program : {computes, waits}) {
+    RunOptions options;
+    options.tbprof = {"--summary=short"};
+    const RunResult result = RunUnderTbprof({"/usr/bin/python3", "-c", program}, options);
+    ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+    EXPECT_EQ(result.out, "done\n");
+    EXPECT_TRUE(result.Printed("stopped by a signal or a debugger for ")) << program << result.AllPrinted();
+    EXPECT_FALSE(result.Printed("memory pages")) << result.AllPrinted();
+  }
 }
 
 TEST(RunVerdict, ProgramThatDoesNothing_IsUnknownWithAReason) {

@@ -39,9 +39,10 @@ std::string UnrecordedText(const std::vector<UnrecordedProgram>& programs);
 // Notes on activity that the hooks cannot see in processes with these modules. `families`: the recorded ones.
 std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families);
 
-// The line for the terminal and XSpace.warnings; empty: no operation was skipped.
 // Warns of what the end of the run tells: threads that could not be started, a system call filter.
 void AddEndDiagnoses(Timeline* timeline);
+
+// The line for the terminal and XSpace.warnings; empty: no operation was skipped.
 std::string SamplingText(const Timeline& timeline);
 
 // Checks whether the programs call tbprof's functions: sets the state and the reason of each process, and adds

@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kFewestWaits = 10;
 // One call may wait several times in a row: what begins so soon, as a share of the usual distance, is the same turn.
 constexpr double kSameTurn = 0.2;
+// Above this share of the time in distances of over twice the usual one, the usual one is not that of turns.
+constexpr double kMostLong = 1.0 / 3;
 // Above this share of distances that are neither, what a turn is, is not known.
 constexpr double kMostBetween = 0.1;
 // Correlation of a distance with the next one below which they alternate, and the least relative variance that counts.
@@ -64,6 +66,13 @@ std::vector<int64_t> TurnsOf(const std::vector<int64_t>& starts) {
   const auto high = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() * 3 / 4);
   std::nth_element(sorted.begin(), high, sorted.end());
   const double usual = static_cast<double>(*high);
+  // A line that waits often in each turn: the usual distance is that within a turn.
+  double all = 0, long_ones = 0;
+  for (const int64_t distance : distances) {
+    all += static_cast<double>(distance);
+    if (static_cast<double>(distance) > 2 * usual) long_ones += static_cast<double>(distance);
+  }
+  if (long_ones > kMostLong * all) return {};
   std::vector<int64_t> turns = {starts[0]};
   size_t between = 0;
   for (size_t i = 0; i < distances.size(); ++i) {

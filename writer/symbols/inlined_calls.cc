@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ctime>
 
 #include "writer/symbols/demangle.h"
 
 namespace tbprof {
 namespace {
 
-// Of one file: some seconds of work.
-constexpr uint64_t kMostVisited = uint64_t{30} << 20;
+// Of one file. Range lists and entries without a sibling may be of any length, so that the time is limited, too.
+constexpr uint64_t kMostVisited = uint64_t{30} << 20, kMostNs = 3'000'000'000;
 constexpr uint64_t kMostFunctions = uint64_t{1} << 21;
 constexpr int kDeepestScope = 32;
 constexpr size_t kMostInlined = 24;
@@ -54,6 +55,12 @@ InlinedCall CallOf(Dwarf_Die* unit, Dwarf_Die* die) {
   call.file.assign(file, strnlen(file, kMaxNameLength));
   call.line = static_cast<int>(line);
   return call;
+}
+
+uint64_t ThreadCpuNs() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 }  // namespace
@@ -102,6 +109,14 @@ bool InlinedCalls::Step(Dwarf_Die* parent, uint64_t address, Dwarf_Die* inlined,
 }
 
 bool InlinedCalls::Find(Dwarf_Die* unit, uint64_t address, std::vector<InlinedCall>* calls) {
+  if (spent_ns_ > kMostNs) return false;
+  const uint64_t before = ThreadCpuNs();
+  const bool found = Look(unit, address, calls);
+  spent_ns_ += ThreadCpuNs() - before;
+  return found;
+}
+
+bool InlinedCalls::Look(Dwarf_Die* unit, uint64_t address, std::vector<InlinedCall>* calls) {
   const std::vector<Function>& functions = FunctionsOf(unit);
   auto after = std::ranges::upper_bound(functions, address, {}, &Function::low);
   if (after == functions.begin() || address >= (--after)->high) return false;

@@ -37,6 +37,7 @@ class InlinedCalls {
     uint64_t die;  // offset
   };
 
+  bool Look(Dwarf_Die* unit, uint64_t address, std::vector<InlinedCall>* calls);
   const std::vector<Function>& FunctionsOf(Dwarf_Die* unit);
   void AddFunctions(Dwarf_Die* parent, int depth, std::vector<Function>* functions);
   // Puts the call inlined at `address` directly below `parent` into `inlined`.
@@ -45,6 +46,7 @@ class InlinedCalls {
   std::unordered_map<uint64_t, std::vector<Function>> units_;  // by offset of the unit; sorted by `low`
   uint64_t functions_ = 0;
   uint64_t visited_ = 0;  // entries of the debug information
+  uint64_t spent_ns_ = 0;
 };
 
 }  // namespace tbprof

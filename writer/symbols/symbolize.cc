@@ -285,7 +285,7 @@ struct Symbolizer::State {
     if (lines == nullptr) return;
     const uint64_t before = lines->bytes();
     for (InlinedCall& call : lines->FindInlined(address)) {
-      if (call.function.empty()) continue;
+      if (call.function.empty()) call.function = "[inlined]";
       answer->inlined.push_back({Intern(std::move(call.function)), Intern(PrintableUtf8(call.file)), call.line});
     }
     debug_bytes += lines->bytes() - before;

@@ -21,8 +21,8 @@ constexpr double kSystemTime = 0.2;
 constexpr double kMuchPaused = 0.5;
 // Least CPU time of a page fault, including the zeroing of the page. A larger measured value (machine.page_ps) is used.
 constexpr int64_t kFaultPs = 350'000;
-// If known faults explain this share of the time in the kernel, all of it is their work.
-constexpr double kMostlyFaults = 0.3;
+// If known faults explain this share of the time in the kernel, the pages are new again and again.
+constexpr double kManyFaults = 0.2;
 // Most CPU time for reading one page.
 constexpr double kMajorFaultPs = 25e6;
 // Least number of blocked samples: fewer do not give a usable division.
@@ -309,8 +309,8 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
                           usage.major_faults * kMajorFaultPs;
   double faulting =
       system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
-  // Pages that are made anew are also given back, and some are huge: neither is counted.
-  if (faulting >= kMostlyFaults) faulting = 1;
+  // Pages that are made anew are also given back, which costs as much, and is not counted.
+  if (faulting >= kManyFaults) faulting = std::min(1.0, 2 * faulting);
   for (const auto& [stack, running] : rows) {
     const int64_t ran = Part(running.on_cpu_ps, scale);
     const StepPart known = PartOfRunning(tags.TagOf(stack));

@@ -56,7 +56,10 @@ NativeLine MainLineOf(const Timeline& timeline, uint32_t thread, StringId functi
 }
 
 NativePlaces::NativePlaces(const Timeline& timeline)
-    : timeline_(timeline), own_(timeline.native.stacks.size(), 0), are_native_(timeline.processes.size(), false) {
+    : timeline_(timeline),
+      own_(timeline.native.stacks.size(), 0),
+      unnamed_(timeline.native.stacks.size(), false),
+      are_native_(timeline.processes.size(), false) {
   const auto set = [&](uint32_t thread, bool native) { are_native_[timeline.threads[thread].process] = native; };
   for (const NativeThread& thread : timeline.native.threads) set(thread.thread, true);
   for (const PythonThread& thread : timeline.python.threads) set(thread.thread, false);
@@ -68,10 +71,12 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     const NativeStack& frame = stacks[i];
     if (frame.parent < i) {
       own_[i] = own_[frame.parent];
+      unnamed_[i] = unnamed_[frame.parent];
       nearness[i] = nearness[frame.parent];
     }
     const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
     // A function without a name has that of its module: `[sort]`.
+    if (name.starts_with('[') && executables.contains(module)) unnamed_[i] = true;
     if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;
     if (IsHelper(module) || IsInterpreter(module)) continue;
     const bool own = executables.contains(module) && !IsOfLanguageLibrary(name) &&
@@ -87,6 +92,16 @@ bool NativePlaces::IsNative(uint32_t thread) const { return are_native_[timeline
 
 bool NativePlaces::Has(uint32_t thread) const {
   return IsNative(thread) && timeline_.native.OfThread(thread) != nullptr;
+}
+
+bool NativePlaces::AreUnnamed(uint32_t thread) const {
+  if (!Has(thread)) return false;
+  int64_t all = 0, unnamed = 0;
+  for (const NativePoint& point : timeline_.native.OfThread(thread)->points) {
+    all += PeriodPs(point);
+    if (point.stack < own_.size() && own_[point.stack] == 0 && unnamed_[point.stack]) unnamed += PeriodPs(point);
+  }
+  return unnamed * 2 > all;
 }
 
 std::vector<NativePlace> NativePlaces::In(uint32_t thread, const std::vector<TimeSpan>& spans) const {

@@ -40,10 +40,13 @@ class NativePlaces {
   bool Has(uint32_t thread) const;
   // The sampled time within `spans` (sorted, apart), longest first. Empty if Has is false.
   std::vector<NativePlace> In(uint32_t thread, const std::vector<TimeSpan>& spans) const;
+  // Most of the thread's samples are in functions of the program's executable that have no name.
+  bool AreUnnamed(uint32_t thread) const;
 
  private:
   const Timeline& timeline_;
   std::vector<StringId> own_;     // by stack
+  std::vector<bool> unnamed_;     // by stack: a frame of the executable has no name, and no frame has one
   std::vector<bool> are_native_;  // by process
 };
 

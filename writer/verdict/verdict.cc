@@ -65,16 +65,6 @@ std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t 
       span.basis == VerdictBasis::kLoop ? "outside of the loop" : "imports, and the interpreter's start and end");
 }
 
-// Most of the thread's native code is in functions without names.
-bool LacksNames(const NativePlaces& natives, const StepSpan& span) {
-  int64_t all = 0, unnamed = 0;
-  for (const NativePlace& place : natives.In(span.thread, span.spans)) {
-    all += place.ps;
-    if (place.function == 0) unnamed += place.ps;
-  }
-  return unnamed * 2 > all;
-}
-
 // What the thread does after its last step, if that is long beside the steps: another rank hangs, or data is uneven.
 std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const StepSpan& span) {
   constexpr int64_t kLongPs = 3'000'000'000'000;
@@ -183,7 +173,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
     verdict.limits.push_back(std::move(after));
   }
   const NativePlaces natives(timeline);
-  if (LacksNames(natives, span)) {
+  if (natives.AreUnnamed(span.thread)) {
     verdict.limits.push_back("function names: most of the native code has none (built with -s, or stripped)");
   }
   const ThreadTime time(timeline, classes, span.thread, span.spans);

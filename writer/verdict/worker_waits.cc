@@ -74,27 +74,30 @@ namespace {
 // start and end.
 constexpr int64_t kForkedStartPs = 15'000'000'000, kShortLifePs = 200'000'000'000;
 
-// Adds the starts of fork children of `own` without a sample or with a short life, and returns the last one; 0: there
-// is none.
-int64_t AddForkedStarts(const Timeline& timeline, uint32_t own, std::vector<TimeSpan>* starts, int64_t* first_end_ps) {
-  int64_t last_start_ps = 0;
+// The starts of fork children of `own` within `spans`, if some began when others had ended: of those without a sample,
+// and of those with a short life.
+std::vector<TimeSpan> ForkedStarts(const Timeline& timeline, uint32_t own, const std::vector<TimeSpan>& spans) {
+  constexpr size_t kFewest = 4;
   std::set<uint32_t> sampled;
   for (const PythonThread& python : timeline.python.threads) {
     if (python.thread < timeline.threads.size() && !python.runs.empty()) {
       sampled.insert(timeline.threads[python.thread].process);
     }
   }
-  for (uint32_t i = 0; i < timeline.processes.size(); ++i) {
+  std::vector<TimeSpan> starts;
+  int64_t first_end_ps = INT64_MAX, last_start_ps = 0;
+  for (uint32_t i = 0; i < timeline.processes.size() && !spans.empty(); ++i) {
     const Process& process = timeline.processes[i];
-    if (!process.forked || process.parent != static_cast<int>(own)) continue;
-    if (process.start_ps <= 0 || process.end_ps <= process.start_ps) continue;
+    if (!process.forked || process.parent != static_cast<int>(own) || process.end_ps <= process.start_ps) continue;
+    if (process.end_ps < spans.front().start_ps || process.start_ps > spans.back().end_ps) continue;
     const bool is_short = process.end_ps - process.start_ps < kShortLifePs;
     if (!is_short && sampled.contains(i)) continue;
-    starts->push_back({process.start_ps, is_short ? process.end_ps : process.start_ps + kForkedStartPs});
+    starts.push_back({process.start_ps, is_short ? process.end_ps : process.start_ps + kForkedStartPs});
     last_start_ps = std::max(last_start_ps, process.start_ps);
-    *first_end_ps = std::min(*first_end_ps, process.end_ps);
+    first_end_ps = std::min(first_end_ps, process.end_ps);
   }
-  return last_start_ps;
+  const bool again = starts.size() >= kFewest && last_start_ps >= first_end_ps;
+  return again ? starts : std::vector<TimeSpan>();
 }
 
 }  // namespace
@@ -116,8 +119,8 @@ double ShareOfStarts(const Timeline& timeline, const PythonTags& tags, uint32_t 
     last_start_ps = std::max(last_start_ps, process.start_ps);
     if (process.end_ps > process.start_ps) first_end_ps = std::min(first_end_ps, process.end_ps);
   }
-  last_start_ps = std::max(last_start_ps, AddForkedStarts(timeline, own, &starts, &first_end_ps));
-  if (last_start_ps < first_end_ps) return 0;
+  if (last_start_ps < first_end_ps) starts.clear();
+  for (const TimeSpan& start : ForkedStarts(timeline, own, spans)) starts.push_back(start);
   std::erase_if(starts, [](const TimeSpan& start) { return start.end_ps <= start.start_ps; });
   starts = Merged(std::move(starts));
   int64_t common = 0;

@@ -389,6 +389,7 @@ TEST(CompareTest, Compare_NoStepsOnBothSides_ComparesTheWholeRuns) {
     run->no_times = "its steps are not known: nothing repeats";
     run->counts.clear();
     run->memory_peak_bytes = 1e8;
+    run->identity.window = "auto";
     run->amounts = {{AmountKind::kFunction, "lookup", is_new ? 0.6 * *run->wall_s : 0.01 * *run->wall_s, 50},
                     {AmountKind::kFunction, "parse", 0.3 * *run->wall_s / (is_new ? 1.5 : 1), 50}};
   });
@@ -405,6 +406,9 @@ TEST(CompareTest, Compare_NoStepsOnBothSides_ComparesTheWholeRuns) {
   Comparison by_memory = slower;
   ApplyRules({*ParseFailRule("memory_peak>+90%")}, false, &by_memory);
   EXPECT_EQ(by_memory.gate, GateState::kPasses) << "its wall time was not asked for";
+  ForEach(&sides, [](RunNumbers* run, bool) { run->identity.window = "attached all"; });
+  EXPECT_EQ(CompareSides(sides).answer, Answer::kCannotTell) << "somebody chose its length";
+  ForEach(&sides, [](RunNumbers* run, bool) { run->identity.window = "auto"; });
   // One with steps among them: what is compared with what, is not known.
   sides.first.runs[0].steps = 20;
   EXPECT_EQ(CompareSides(sides).answer, Answer::kCannotTell);

@@ -33,6 +33,8 @@ TEST(WaitsAtLine, SeveralWaitsOfOneCall_AreOneStep) { EXPECT_EQ(Found(40, 3).ste
 
 TEST(WaitsAtLine, WaitsHalfAStepApart_AreNotKnown) { EXPECT_TRUE(Found(40, 2, "train.py:33", 20).steps.empty()); }
 
+TEST(WaitsAtLine, ManyWaitsInEachTurn_AreNotKnown) { EXPECT_TRUE(Found(40, 6, "train.py:33", 2).steps.empty()); }
+
 TEST(WaitsAtLine, FewWaitsOrAnotherLine_AreNone) {
   EXPECT_TRUE(Found(8, 1).steps.empty());
   EXPECT_TRUE(Found(40, 1, "train.py:34").steps.empty());
