@@ -16,7 +16,7 @@ namespace tbprof {
 
 // The launcher with its threads, and the signal probe.
 inline constexpr char kLimitOfProcesses[] =
-    "tbprof run needs six beside the command's own (`ulimit -u`, the cgroup's pids.max)";
+    "tbprof run needs six beside the command's own (`ulimit -u`, `ulimit -d`, the cgroup's pids.max)";
 
 // The thread blocks all signals: only the launcher's main thread reads them. ResourceExhausted: `*thread` is as before.
 absl::Status StartThread(std::thread* thread, std::function<void()> body);

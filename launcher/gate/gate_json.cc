@@ -32,7 +32,8 @@ std::string_view UnitName(Unit unit) { return unit == Unit::kSeconds ? "s" : uni
 
 size_t LeftOut(size_t size, size_t most) { return size > most ? size - most : 0; }
 
-Json RunJson(const RunNumbers& run) {
+// `is_whole`: the run stands for one step, which it has not.
+Json RunJson(const RunNumbers& run, bool is_whole) {
   const RunIdentity& identity = run.identity;
   return {{"path", run.path},
           {"start_unix_ns", run.start_unix_ns > 0 ? Json(run.start_unix_ns) : Json(nullptr)},
@@ -48,15 +49,15 @@ Json RunJson(const RunNumbers& run) {
           {"world_size", OrNull(identity.world_size)},
           {"unfit", OrNull(run.unfit)},
           {"no_times", OrNull(run.no_times)},
-          {"steps", run.steps > 0 ? Json(run.steps) : Json(nullptr)},
-          {"median_step_s", run.median_step_s > 0 ? OrNull(run.median_step_s) : Json(nullptr)},
+          {"steps", run.steps > 0 && !is_whole ? Json(run.steps) : Json(nullptr)},
+          {"median_step_s", run.median_step_s > 0 && !is_whole ? OrNull(run.median_step_s) : Json(nullptr)},
           {"memory_peak_bytes", OrNull(run.memory_peak_bytes)},
           {"wall_s", OrNull(run.wall_s)}};
 }
 
-Json SideJson(const Side& side) {
+Json SideJson(const Side& side, bool are_whole) {
   Json runs = Json::array();
-  for (size_t i = 0; i < std::min(side.runs.size(), kMostRuns); ++i) runs.push_back(RunJson(side.runs[i]));
+  for (size_t i = 0; i < std::min(side.runs.size(), kMostRuns); ++i) runs.push_back(RunJson(side.runs[i], are_whole));
   return {{"run_count", side.runs.size()},
           {"runs", std::move(runs)},
           {"runs_left_out", LeftOut(side.runs.size(), kMostRuns)}};
@@ -98,11 +99,16 @@ Json ArrayOf(const std::vector<Row>& rows, size_t most, Make make) {
 }  // namespace
 
 std::string ComparisonAsJson(const Comparison& comparison) {
-  Json out = {{"gate_schema_version", kGateSchemaVersion}, {"tbprof_version", Version()},
-              {"answer", AnswerName(comparison.answer)},   {"text", AnswerLine(comparison)},
-              {"reason", OrNull(comparison.reason)},       {"next", OrNull(NextLine(comparison))},
-              {"margin", OrNull(comparison.margin)},       {"confidence", OrNull(comparison.confidence)},
-              {"base", SideJson(comparison.base)},         {"new", SideJson(comparison.now)},
+  Json out = {{"gate_schema_version", kGateSchemaVersion},
+              {"tbprof_version", Version()},
+              {"answer", AnswerName(comparison.answer)},
+              {"text", AnswerLine(comparison)},
+              {"reason", OrNull(comparison.reason)},
+              {"next", OrNull(NextLine(comparison))},
+              {"margin", OrNull(comparison.margin)},
+              {"confidence", OrNull(comparison.confidence)},
+              {"base", SideJson(comparison.base, comparison.whole_runs)},
+              {"new", SideJson(comparison.now, comparison.whole_runs)},
               {"one_process", comparison.one_process}};
   out["quantities"] = ArrayOf(comparison.quantities, kMostQuantities, QuantityJson);
   out["quantities_left_out"] = LeftOut(comparison.quantities.size(), kMostQuantities);

@@ -170,7 +170,8 @@ absl::Status RunSetup::CheckMeans() {
   constexpr rlim_t kLeastDescriptors = 40;
   rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < kLeastDescriptors) {
-    return absl::ResourceExhaustedError(StrCat("`ulimit -Hn` is ", files.rlim_max, ": tbprof needs 64 descriptors"));
+    return absl::ResourceExhaustedError(
+        StrCat("`ulimit -Hn` is ", files.rlim_max, ": tbprof needs ", kLeastDescriptors, " descriptors"));
   }
   const ScopedFd memory(memfd_create("tbprof", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.valid()) {

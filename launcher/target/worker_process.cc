@@ -26,8 +26,7 @@ absl::Status NoDescriptor(const char* failure) {
   if ((error != EMFILE && error != EINVAL) || getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     return absl::ErrnoToStatus(error, failure);
   }
-  return absl::ResourceExhaustedError(
-      StrCat(failure, ": too few descriptors (`ulimit -Hn` is ", limit.rlim_max, "; 64 are enough)"));
+  return absl::ResourceExhaustedError(StrCat(failure, ": too few descriptors (`ulimit -Hn` is ", limit.rlim_max, ")"));
 }
 
 absl::StatusOr<pid_t> StartWorker(const std::vector<std::string>& arguments,

@@ -42,6 +42,17 @@ inline ModuleMap OwnModules() {
   return modules;
 }
 
+// The address of an instruction in it, wherever it is inlined.
+__attribute__((always_inline)) inline uint64_t AddressHere() {
+  uint64_t address;
+#if defined(__x86_64__)
+  asm volatile("lea 0(%%rip), %0" : "=r"(address));
+#else
+  asm volatile("adr %0, ." : "=r"(address));
+#endif
+  return address;
+}
+
 // The same modules, but the module at `address` comes from another file.
 inline ModuleMap WithFile(uint64_t address, const std::string& path, const std::string& build_id = {}) {
   ModuleMap modules = OwnModules();

@@ -12,16 +12,7 @@
 
 namespace tbprof {
 
-__attribute__((always_inline)) inline uint64_t InlinedIntoIt() {
-  uint64_t address;
-#if defined(__x86_64__)
-  asm volatile("lea 0(%%rip), %0" : "=r"(address));
-#else
-  asm volatile("adr %0, ." : "=r"(address));
-#endif
-  return address;
-}
-extern "C" __attribute__((noinline, noipa)) uint64_t tbprof_test_take_gil() { return InlinedIntoIt(); }
+extern "C" __attribute__((noinline, noipa)) uint64_t tbprof_test_take_gil() { return AddressHere(); }
 
 namespace {
 
@@ -33,23 +24,17 @@ std::string PlaceIn(const std::string& name) {
   const std::filesystem::path copy = directory / name;
   std::filesystem::copy_file("/proc/self/exe", copy, std::filesystem::copy_options::overwrite_existing);
   const uint64_t address = tbprof_test_take_gil();
-  std::vector<Module> modules;
-  const ModuleMap own = OwnModules();
-  for (Module module : own.modules()) {
-    if (address >= module.start && address < module.end) module.path = copy;
-    modules.push_back(std::move(module));
-  }
   SpoolFacts facts;
   StringTable strings;
   ProcessModules process(&facts, &strings);
-  process.Set({1, 1}, modules);
+  process.Set({1, 1}, WithFile(address, copy).modules());
   const std::string place = strings.Get(process.NameOfCall({1, 1}, address + 1));
   std::filesystem::remove_all(directory);
   return place;
 }
 
 TEST(ProcessModules, CallInAnInlinedFunction_IsThatFunctions) {
-  EXPECT_THAT(PlaceIn("program"), testing::HasSubstr("InlinedIntoIt"));
+  EXPECT_THAT(PlaceIn("program"), testing::HasSubstr("AddressHere"));
 }
 
 // Waits for the GIL are known by `take_gil`, into which CPython inlines its wait.
