@@ -96,7 +96,7 @@ std::string SameStep(const Comparison& comparison, const QuantityResult& step) {
   return StrCat(text, ", ", TimesText(comparison, step));
 }
 
-// `some steps take much longer: the mean step 66.7 % (50.4 to 84.9 %), the typical one 3.1 %`.
+// `some steps take much longer: the mean step changes by +66.7 % (+50.4 to +84.9 %), the typical one by +3.1 %, ...`.
 std::string LongSteps(const Comparison& comparison) {
   std::string text = "some steps take much longer";
   for (const QuantityResult& quantity : comparison.quantities) {

@@ -46,7 +46,7 @@ class NativePlaces {
  private:
   const Timeline& timeline_;
   std::vector<StringId> own_;     // by stack
-  std::vector<bool> unnamed_;     // by stack: a frame of the executable has no name, and no frame has one
+  std::vector<bool> unnamed_;     // by stack: a frame of the executable has no name
   std::vector<bool> are_native_;  // by process
 };
 
