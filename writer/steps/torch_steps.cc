@@ -190,7 +190,7 @@ class ByBatches {
     }
     if (unknown != 1) return unknown > 1;
     const size_t last = batches.back();
-    return EndOf(last) != INT64_MAX && 2 * (EndOf(last) - ranges_.batches[last].start) > usual_length_;
+    return EndOf(last) != INT64_MAX && EndOf(last) - ranges_.batches[last].start > usual_length_ / 2;
   }
 
   // Adds batches before those of a step: of an optimizer that was not called (GradScaler), of an evaluation, or unused

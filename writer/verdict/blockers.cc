@@ -196,7 +196,7 @@ std::set<uint32_t> FramesThatRun(const PythonThread& python, const PythonTags& t
   }
   std::set<uint32_t> frames;
   for (const auto& [frame, of_frame] : samples) {
-    if (frame != 0 && of_frame.second * 4 >= of_frame.first) frames.insert(frame);
+    if (frame != 0 && of_frame.second >= of_frame.first / 4) frames.insert(frame);
   }
   return frames;
 }
@@ -213,7 +213,7 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
     const std::set<uint32_t> frames =
         scope == BlockerScope::kPool ? FramesThatRun(*python, tags) : std::set<uint32_t>();
     for (const PythonRun& run : python->runs) {
-      const bool mostly = run.cpu_ps * 2 >= run.to_ps - run.from_ps;
+      const bool mostly = run.cpu_ps >= (run.to_ps - run.from_ps) / 2;
       if (scope == BlockerScope::kPool ? frames.contains(tags.OwnFrameOf(run.stack)) : mostly) {
         add(run.from_ps, run.to_ps);
       }
@@ -246,7 +246,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   for (const auto& [stack, running] : time.running()) {
     // At a line at which it often runs, a thread of a pool that has no CPU, or gets its pages, is at work nevertheless.
     const int64_t wall = running.on_cpu_ps + running.off_cpu_ps;
-    const bool at_work_throughout = scope == BlockerScope::kPool && running.on_cpu_ps * 4 >= wall;
+    const bool at_work_throughout = scope == BlockerScope::kPool && running.on_cpu_ps >= wall / 4;
     const int64_t at_work = at_work_throughout ? wall : running.cpu_ps;
     account.AddRunning(StepPart::kRest, stack, at_work);
     working += at_work;

@@ -263,7 +263,7 @@ class Chooser {
     // Without steps, the results of a pool of threads or processes need not be data of a training.
     const Wanted results = has_steps ? tagged({PythonTag::kQueueGet, PythonTag::kFuture})
                                      : tagged({PythonTag::kProcessGet, PythonTag::kQueueGet, PythonTag::kFuture});
-    const bool of_pool = !has_steps && (Sum(tagged({PythonTag::kFuture, PythonTag::kProcessGet})) * 2 > Sum(results) ||
+    const bool of_pool = !has_steps && (Sum(tagged({PythonTag::kFuture, PythonTag::kProcessGet})) > Sum(results) / 2 ||
                                         (ShareOf(Sum(results)) >= kLeastShare && IsBlockedByPool(results)));
     Add(of_pool ? Cause::kWorkers : Cause::kPrefetchThread, of_pool ? StepPart::kLocks : StepPart::kInput, results);
     Add(Cause::kWorkers, StepPart::kLocks,
@@ -351,7 +351,7 @@ class Chooser {
       return;
     }
     const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
-    if (!beside.has_value() || *beside * 2 > blocker.busy || IsForGpu(in_.gpu, found)) return;
+    if (!beside.has_value() || *beside > blocker.busy / 2 || IsForGpu(in_.gpu, found)) return;
     const bool of_input = HasSteps();
     candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,
                            of_input ? StepPart::kInput : StepPart::kLocks, ps, waits, /*moves=*/true,
@@ -387,7 +387,7 @@ class Chooser {
     // A thread that waits for pages from disk is off the CPU. A thread that gets new pages is on the CPU.
     const int64_t off_cpu = Sum([&](const AccountRow& row) { return pages(row) && row.doing == kBlocked; });
     const bool from_disk =
-        (in_.usage.known && in_.usage.major_faults * 100 > in_.usage.minor_faults) || off_cpu * 2 > Sum(pages);
+        (in_.usage.known && in_.usage.major_faults > in_.usage.minor_faults / 100) || off_cpu > Sum(pages) / 2;
     Add(from_disk ? Cause::kReclaim : Cause::kAllocationChurn, StepPart::kReclaim, pages);
   }
 
@@ -529,7 +529,7 @@ class Chooser {
     for (const AccountRow& row : blocker.rows) sum += row.ps;
     bool is_named = false;
     for (const AccountRow& row : blocker.rows) {
-      if (verdict_.where.size() >= kMostWhere || row.ps * 10 < sum) break;
+      if (verdict_.where.size() >= kMostWhere || row.ps < sum / 10) break;
       if (!AddPlace(WhereRole::kWaitedFor, blocker.thread, row, sum) && !AddThread(blocker.thread, row, sum)) continue;
       is_named = true;
       if (row.frame != 0 || row.doing == kRunning || blocker.at_locks) verdict_.where.back().alike = blocker.alike - 1;

@@ -91,7 +91,7 @@ bool IsForGpu(const GpuTime& gpu, const std::vector<WaitSlice>& waits) {
     gpu.Add(wait.start_ps, wait.end_ps, &parts);
     all += wait.end_ps - wait.start_ps;
   }
-  return (parts[static_cast<size_t>(StepPart::kKernels)] + parts[static_cast<size_t>(StepPart::kCopies)]) * 2 >= all;
+  return (parts[static_cast<size_t>(StepPart::kKernels)] + parts[static_cast<size_t>(StepPart::kCopies)]) >= all / 2;
 }
 
 }  // namespace tbprof

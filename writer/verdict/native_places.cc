@@ -52,7 +52,7 @@ NativeLine MainLineOf(const Timeline& timeline, uint32_t thread, StringId functi
   const auto most = std::ranges::max_element(lines, {}, [](const auto& line) { return line.second; });
   if (most == lines.end()) return {};
   const auto [file, line] = most->first;
-  return {file, most->second * 2 >= all ? line : -1};
+  return {file, most->second >= all / 2 ? line : -1};
 }
 
 NativePlaces::NativePlaces(const Timeline& timeline)
@@ -101,7 +101,7 @@ bool NativePlaces::AreUnnamed(uint32_t thread) const {
     all += PeriodPs(point);
     if (point.stack < own_.size() && own_[point.stack] == 0 && unnamed_[point.stack]) unnamed += PeriodPs(point);
   }
-  return unnamed * 2 > all;
+  return unnamed > all / 2;
 }
 
 std::vector<NativePlace> NativePlaces::In(uint32_t thread, const std::vector<TimeSpan>& spans) const {

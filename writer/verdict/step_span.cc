@@ -148,7 +148,7 @@ uint32_t ThreadThatWorksFor(const Timeline& timeline, const PythonTags& tags, ui
   const bool waits_for_end = own.for_end_ps > own.all_ps / 2;
   const uint32_t parent = timeline.threads[waiting].process;
   uint32_t best = waiting, best_of_others = waiting;
-  const int64_t least = std::max(own.on_cpu_ps * kTimesTheCpu, kLeastWorkPs);
+  const int64_t least = std::max(std::min(own.on_cpu_ps, INT64_MAX / kTimesTheCpu) * kTimesTheCpu, kLeastWorkPs);
   int64_t most = least, most_of_others = least;
   for (const PythonThread& thread : timeline.python.threads) {
     if (thread.thread >= timeline.threads.size()) continue;
@@ -393,7 +393,7 @@ StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t
     // A script that also starts a short program of Python; not a wrapper (`timeout`), which waits for it all the time.
     if (const uint32_t command = CommandThread(timeline); command != kNoLine && command != span.thread) {
       const TimeSpan of_command = TimeOf(timeline, timeline.threads[command]);
-      const bool is_short = (whole.end_ps - whole.start_ps) * 2 < of_command.end_ps - of_command.start_ps;
+      const bool is_short = whole.end_ps - whole.start_ps < (of_command.end_ps - of_command.start_ps) / 2;
       if (is_short) return SpanOfThread(timeline, tags, command);
     }
     span.reason = "the main thread did nothing but import";
@@ -419,7 +419,7 @@ void LeaveOutImports(const Timeline& timeline, const PythonTags& tags, StepSpan*
   for (TimeSpan& of : rest) of = {std::max(of.start_ps, whole.start_ps), std::min(of.end_ps, whole.end_ps)};
   std::erase_if(rest, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
   // A program that runs while it is imported (`python -c "import train"`) works in its import.
-  if (LengthOf(rest) * 2 >= whole.end_ps - whole.start_ps) span->spans = std::move(rest);
+  if (LengthOf(rest) >= (whole.end_ps - whole.start_ps) / 2) span->spans = std::move(rest);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ StepPart LargestPartOf(const Verdict& verdict) {
 std::string ReasonOfUnknown(const Verdict& verdict, double polls, double most_unknown, double least) {
   const double rest = verdict.ShareOf(StepPart::kRest);
   if (rest > most_unknown) {
-    if (polls * 2 < rest) return StrCat(HumanPercent(rest), " of the time is not explained by what was recorded");
+    if (polls < rest / 2) return StrCat(HumanPercent(rest), " of the time is not explained by what was recorded");
     return StrCat(HumanPercent(polls), " waits for any of several descriptors, and for which was not recorded");
   }
   // A part can be large without a cause: the main thread waits for locks, and no thread is known to hold them.

@@ -72,11 +72,11 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
   const TimeSpan steps = {span.spans.front().start_ps, span.spans.back().end_ps};
   const TimeSpan after = {steps.end_ps, TimeOf(timeline, timeline.threads[span.thread]).end_ps};
   const int64_t length = after.end_ps - after.start_ps;
-  if (length < kLongPs || length * 2 < steps.end_ps - steps.start_ps || timeline.steps_in_detail) return "";
+  if (length < kLongPs || length < (steps.end_ps - steps.start_ps) / 2 || timeline.steps_in_detail) return "";
   const Account account = AccountOf(timeline, tags, span.thread, {after});
   std::string text = StrCat("after the last step: ", HumanTime(length));
   const std::vector<AccountRow> rows = account.RowsOf([](const AccountRow&) { return true; });
-  if (rows.empty() || rows.front().ps * 4 < length) return text;
+  if (rows.empty() || rows.front().ps < length / 4) return text;
   const auto place = PlaceOfRow(timeline, tags, WhereRole::kSpends, span.thread, rows.front(), length);
   if (!place.has_value() || place->file == 0) return text;
   return StrCat(text, ", ", HumanTime(rows.front().ps), " of it ",
@@ -109,7 +109,7 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
   for (const QuickCalls& calls : quick) {
     if (calls.part != verdict->part) continue;
     verdict->facts.push_back(calls.fact);
-    const bool most = calls.ps * 2 >= verdict->part_ps[static_cast<size_t>(calls.part)];
+    const bool most = calls.ps >= verdict->part_ps[static_cast<size_t>(calls.part)] / 2;
     if (most && (verdict->cause == Cause::kDisk || verdict->cause == Cause::kNetwork)) {
       verdict->advice = Advice::kQuickCalls;
     }

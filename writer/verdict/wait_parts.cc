@@ -131,7 +131,7 @@ bool IsOfStdin(const std::vector<WaitSlice>& waits) {
     if (wait.kind == WaitClass::kPipe && !wait.is_poll && wait.object == kStdin)
       of_stdin += wait.end_ps - wait.start_ps;
   }
-  return of_stdin * 2 > all;
+  return of_stdin > all / 2;
 }
 
 }  // namespace tbprof

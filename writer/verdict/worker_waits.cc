@@ -204,7 +204,7 @@ bool AreForLocks(const WaitClasses& classes, const std::vector<WaitSlice>& waits
     all += wait.end_ps - wait.start_ps;
     if (classes.IsForLock(wait)) for_locks += wait.end_ps - wait.start_ps;
   }
-  return for_locks * 2 >= all;
+  return for_locks >= all / 2;
 }
 
 bool IsOfMultiprocessing(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
