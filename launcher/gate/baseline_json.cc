@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
-#include "launcher/gate/gate_output.h"
 #include "launcher/report/bounded_json.h"
 #include "writer/base/secret_text.h"
 #include "writer/base/utf8.h"

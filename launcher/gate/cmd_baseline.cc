@@ -12,6 +12,7 @@
 #include "launcher/cli/terminal.h"
 #include "launcher/gate/baseline_store.h"
 #include "launcher/gate/gate_output.h"
+#include "launcher/gate/statistics.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
 #include "writer/logdir/logdir.h"
@@ -46,8 +47,7 @@ std::string StepText(const Side& side) {
   }
   if (medians.empty()) return "no step times";
   std::ranges::sort(medians);
-  std::string text =
-      StrCat("step ", HumanSeconds((medians[(medians.size() - 1) / 2] + medians[medians.size() / 2]) / 2));
+  std::string text = StrCat("step ", HumanSeconds(MiddleOf(medians)));
   if (const std::optional<RunNoise> noise = NoiseOf(side); noise.has_value()) {
     StrAppend(&text, ", run to run ", HumanPercent(noise->sd));
   }

@@ -16,7 +16,6 @@
 #include "launcher/gate/cpu_contention.h"
 #include "launcher/gate/window_error.h"
 #include "writer/base/summary_format.h"
-#include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
 namespace {

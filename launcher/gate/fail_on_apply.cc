@@ -47,7 +47,7 @@ std::optional<Range> MedianInterval(std::vector<double> values, double confidenc
     term *= static_cast<double>(n - k + 1) / static_cast<double>(k);
   }
   if (k == 0 || 2 * k > n) return std::nullopt;
-  return Range{(values[(n - 1) / 2] + values[n / 2]) / 2, values[k - 1], values[n - k]};
+  return Range{MiddleOf(values), values[k - 1], values[n - k]};
 }
 
 std::string TooFew(std::string_view which, size_t runs) {
@@ -110,7 +110,7 @@ Judged NewRange(std::vector<double> values, double confidence) {
   if (range.has_value()) return {range, ""};
   if (values.empty()) return {{}, TooFew("the new side", 0)};
   std::ranges::sort(values);
-  const double middle = (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+  const double middle = MiddleOf(values);
   return {Range{middle, values.front(), values.back(), values.size() == 1}, ""};
 }
 

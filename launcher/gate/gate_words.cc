@@ -7,7 +7,6 @@
 #include "launcher/cli/options.h"
 #include "launcher/gate/gate_output.h"
 #include "writer/base/summary_format.h"
-#include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {

@@ -339,6 +339,10 @@ std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double marg
   return enough;
 }
 
+double MiddleOf(absl::Span<const double> sorted) {
+  return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+}
+
 double StudentP(double t, double degrees) {
   return 2 * boost::math::cdf(boost::math::complement(StudentsT(degrees), std::abs(t)));
 }

@@ -100,6 +100,9 @@ ConfidenceInterval IntervalOf(const Estimate& estimate, double confidence);
 std::optional<uint64_t> RunsNeeded(double change_log, double run_sd, double margin, bool paired,
                                    bool disturbed = false);
 
+// The median; of an even count, the mean of the two in the middle. `sorted` is not empty.
+double MiddleOf(absl::Span<const double> sorted);
+
 // Two-sided p-value of Student's t, and the factor of a standard error for an interval.
 double StudentP(double t, double degrees);
 double IntervalFactor(double confidence, double degrees);

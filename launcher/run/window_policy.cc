@@ -7,6 +7,7 @@
 #include "launcher/base/text.h"
 #include "wire/clock.h"
 #include "writer/base/utf8.h"
+#include "writer/convert/event_budget.h"
 #include "writer/convert/timeline_builder.h"
 
 namespace tbprof {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "launcher/sampling/thread_ids.h"
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/text_match.h"
 
@@ -22,7 +23,8 @@ constexpr size_t kStackBytes = 4096;
 constexpr uint64_t kPageBytes = 4096;
 
 bool IsLibc(std::string_view path) {
-  return StartsWithAny(BaseName(path), {"libc.so", "libc-2", "libpthread", "ld-linux", "linux-vdso"});
+  const std::string_view name = BaseName(path);
+  return IsCLibraryFile(name) || name.starts_with("linux-vdso");
 }
 
 }  // namespace

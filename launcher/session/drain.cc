@@ -36,8 +36,8 @@ constexpr uint64_t kFactsNs = 1'000'000'000;
 constexpr uint64_t kPassBytes = 256 << 10;
 constexpr uint64_t kPassChunkShare = 16;  // 1/16 of a segment's chunks freed also counts as a full pass
 constexpr int kMinSleepUs = 300;
-// The end of a process waits this long, so that one pass covers several ends: a pass for each of a thousand short
-// processes would cost three writes and three wakes each.
+// The longest sleep with ends of processes to write. Ends during a sleep do not shorten it, so that one pass covers
+// several: a pass for each of a thousand short processes would cost three writes and three wakes each.
 constexpr int kEndedSleepUs = 5000;
 constexpr int kMaxBusySleepUs = 20'000;
 // Bursts after a trickle, such as CUPTI's buffers: a longer sleep than kSleepBetweenBurstsUs would let each burst fill
@@ -128,7 +128,6 @@ MappedSegment* Drain::Add(std::unique_ptr<MappedSegment> segment, const SegmentF
   memcpy(payload + sizeof(fact) + sizeof(header), added->segment.operations, operation_bytes);
   own_frames_->Seal();
   segments_.push_back(std::move(segment));
-  wake_.notify_all();
   return added;
 }
 
@@ -137,7 +136,6 @@ void Drain::Remove(uint32_t number) {
   for (auto& segment : segments_) {
     if (segment->number == number) removals_.push_back(number);
   }
-  wake_.notify_all();
 }
 
 void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_pid) {
@@ -146,7 +144,7 @@ void Drain::ProcessEnded(uint32_t number, uint32_t process_serial, pid_t outer_p
   ended_count_.fetch_add(1, std::memory_order_relaxed);
   // Fork children take process slots even while no window is open.
   pass_wanted_ |= ended_.size() >= kProcessSlots / 16;
-  wake_.notify_all();
+  if (pass_wanted_) wake_.notify_all();
 }
 
 void Drain::ProcessSeen(uint32_t number, uint32_t process_serial, pid_t outer_pid) {

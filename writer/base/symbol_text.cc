@@ -32,6 +32,10 @@ void KeepLastWord(std::string* text) {
 
 }  // namespace
 
+bool IsCLibraryFile(std::string_view base_name) {
+  return StartsWithAny(base_name, {"libc.so", "libc-2", "libpthread", "ld-linux", "ld-2.", "ld-musl-"});
+}
+
 std::string ShortSymbol(std::string_view name) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)::";
   if (name.starts_with('[') || name.starts_with('(')) return std::string(name);

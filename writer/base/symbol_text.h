@@ -17,6 +17,9 @@ std::string ShortSymbol(std::string_view name);
 // executable, too, if it is inlined, a template, or linked statically.
 bool IsOfLanguageLibrary(std::string_view function);
 
+// A file of the C library or its loader, by its name without directories: `libc.so.6`, `ld-musl-x86_64.so.1`.
+bool IsCLibraryFile(std::string_view base_name);
+
 // ShortSymbol for a name that may be of Python, whose names stay: `train.<locals>.step`.
 std::string ShortFunction(std::string_view name);
 

@@ -5,7 +5,6 @@
 
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/steps/torch_steps.h"
 #include "writer/timeline/torch_names.h"
 
 namespace tbprof {

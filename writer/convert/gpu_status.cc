@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/gpu_gaps.h"

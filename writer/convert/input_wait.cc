@@ -45,7 +45,7 @@ int64_t Overlap(const std::vector<TimeSpan>& intervals, const Event& wait) {
   auto at = std::ranges::lower_bound(intervals, wait.start_ps, {}, &TimeSpan::end_ps);
   int64_t sum = 0;
   for (; at != intervals.end() && at->start_ps < EndOfWait(wait); ++at) {
-    sum += std::max<int64_t>(std::min(at->end_ps, EndOfWait(wait)) - std::max(at->start_ps, wait.start_ps), 0);
+    sum += CommonPs(*at, {wait.start_ps, EndOfWait(wait)});
   }
   return sum;
 }

@@ -13,7 +13,6 @@
 #include "writer/base/text.h"
 #include "writer/convert/conservation.h"
 #include "writer/convert/diagnostics.h"
-#include "writer/convert/rank_report.h"
 
 namespace tbprof {
 namespace {

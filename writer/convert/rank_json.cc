@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "wire/ranks.h"
+#include "writer/base/json_values.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -18,10 +19,6 @@ constexpr size_t kMaxReports = kMaxWorld;
 constexpr size_t kMaxText = 300, kMaxTexts = 8;
 constexpr double kMostSkewNs = 10e9;  // between the clocks of two machines
 constexpr uint64_t kMostNs = uint64_t{1} << 62;
-
-double Seconds(int64_t picoseconds) { return static_cast<double>(picoseconds) / kPsPerSecond; }
-
-Json KnownOrNull(bool known, const Json& value) { return known ? value : Json(nullptr); }
 
 std::string_view StateName(RankState state) {
   switch (state) {

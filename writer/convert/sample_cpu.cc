@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "writer/timeline/time_span.h"
+
 namespace tbprof {
 namespace {
 
 int64_t Common(const PythonRun& run, int64_t from_ps, int64_t to_ps) {
-  return std::max<int64_t>(0, std::min(run.to_ps, to_ps) - std::max(run.from_ps, from_ps));
+  return CommonPs({run.from_ps, run.to_ps}, {from_ps, to_ps});
 }
 
 // The CPU time by samples, for a part of the time that the run stands for.

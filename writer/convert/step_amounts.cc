@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/text_match.h"
 #include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
@@ -23,8 +24,6 @@ constexpr KindName kMadeCounts[] = {
     {ConservedKind::kLock, "lock_waits"},       {ConservedKind::kThreadCall, "thread_calls"},
     {ConservedKind::kProcess, "process_calls"},
 };
-
-bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 class Measurer {
  public:
@@ -87,8 +86,8 @@ class Measurer {
     }
     uint64_t launches = 0, synchronizations = 0;
     ForEachTotal(EventFamily::kGpu, [&](const OperationTotal& total, std::string_view name) {
-      if (Has(name, "Launch")) launches += total.calls;
-      if (Has(name, "Synchronize")) synchronizations += total.calls;
+      if (ContainsAny(name, {"Launch"})) launches += total.calls;
+      if (ContainsAny(name, {"Synchronize"})) synchronizations += total.calls;
     });
     amounts_.counts.push_back({"kernels", static_cast<double>(kernels)});
     amounts_.counts.push_back({"launches", static_cast<double>(launches)});

@@ -16,7 +16,6 @@
 
 #include "absl/status/statusor.h"
 #include "writer/convert/diagnostics.h"
-#include "writer/convert/event_budget.h"
 #include "writer/spool/spool.h"
 #include "writer/timeline/timeline.h"
 

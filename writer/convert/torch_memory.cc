@@ -36,15 +36,6 @@ StringId OperationAt(const Timeline& timeline, uint32_t index, int64_t time_ps) 
   return 0;
 }
 
-// The stack of the thread's samples at a time; 0: there is none.
-uint32_t PythonStackAt(const Timeline& timeline, uint32_t index, int64_t time_ps) {
-  const PythonThread* const thread = timeline.python.OfThread(index);
-  if (thread == nullptr) return 0;
-  const auto after = std::ranges::upper_bound(thread->runs, time_ps, {}, &PythonRun::from_ps);
-  if (after == thread->runs.begin() || std::prev(after)->to_ps < time_ps) return 0;
-  return std::prev(after)->stack;
-}
-
 // The live memory at the highest report: by operation, and by the sampled stack of the thread.
 DeviceMemory PeakOf(const Timeline& timeline, const std::vector<TensorMemory>& reports, bool complete) {
   const auto highest = std::ranges::max_element(reports, {}, &TensorMemory::allocated);
@@ -68,7 +59,8 @@ DeviceMemory PeakOf(const Timeline& timeline, const std::vector<TensorMemory>& r
   int64_t known = 0;
   for (const auto& [address, tensor] : live) {
     const StringId operation = OperationAt(timeline, tensor->thread, tensor->time_ps);
-    const uint32_t stack = PythonStackAt(timeline, tensor->thread, tensor->time_ps);
+    const PythonThread* const python = timeline.python.OfThread(tensor->thread);
+    const uint32_t stack = python == nullptr ? 0 : python->StackAt(tensor->time_ps);
     HeldBytes& row = rows[{operation, stack}];
     if (operation != 0) row.frames = {operation};
     row.python_stack = stack;

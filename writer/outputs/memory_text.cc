@@ -6,13 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "writer/base/json_values.h"
 #include "writer/base/saturating.h"
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/native_place.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/timeline/python_origin.h"
 
 namespace tbprof {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <string_view>
 
+#include "writer/base/json_values.h"
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/outputs/summary_values.h"
 
 namespace tbprof {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/summary.h"
+#include "writer/base/json_values.h"
 #include "writer/outputs/memory_text.h"
 
 #include <algorithm>
@@ -22,7 +23,6 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
@@ -284,7 +284,7 @@ Section GpuSection(const Timeline& timeline, size_t columns) {
     if (timeline.gpu_devices.size() > 4) continue;
     text.clear();
     for (const GpuCopyTotal& copy : device.copy_totals) {
-      const double seconds = static_cast<double>(copy.total_ps) / 1e12;
+      const double seconds = Seconds(copy.total_ps);
       StrAppend(&text, text.empty() ? "" : ", ", copy.name, " ", HumanBytes(static_cast<double>(copy.bytes)), " in ",
                 HumanTime(copy.total_ps));
       if (seconds > 0) StrAppend(&text, " (", HumanBytes(static_cast<double>(copy.bytes) / seconds), "/s)");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/summary_amounts.h"
 
+#include "writer/base/json_values.h"
 #include "writer/base/utf8.h"
-#include "writer/outputs/summary_values.h"
 
 namespace tbprof {
 namespace {
@@ -38,7 +38,7 @@ Json StepOperationsJson(const Timeline& timeline) {
   for (const StepOperation& operation : amounts.operations) {
     list.push_back({{"name", ValidUtf8(timeline.strings.Get(operation.name))},
                     {"calls_per_step", operation.calls / steps},
-                    {"s_per_step", static_cast<double>(operation.self_ps) / 1e12 / steps}});
+                    {"s_per_step", Seconds(operation.self_ps) / steps}});
   }
   return list;
 }

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "writer/base/json_values.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/rank_json.h"
 #include "writer/outputs/python_line_totals.h"
@@ -14,7 +15,6 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/outputs/summary_verdict.h"
 #include "writer/timeline/python_place.h"
 #include "writer/timeline/summary_limits.h"
@@ -26,8 +26,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxFrames = 32;
 constexpr size_t kMaxProcesses = 1000;
-
-Json KnownOrNull(bool known, const Json& value) { return known ? value : Json(nullptr); }
 
 std::string_view StateName(ProcessState state) {
   switch (state) {

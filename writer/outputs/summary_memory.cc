@@ -5,13 +5,13 @@
 #include <map>
 #include <utility>
 
+#include "writer/base/json_values.h"
 #include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/outputs/memory_text.h"
 #include "writer/outputs/native_place.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/timeline/summary_limits.h"
 
 namespace tbprof {

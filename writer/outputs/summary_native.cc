@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "writer/base/json_values.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
@@ -15,7 +16,6 @@
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_python_text.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/json_values.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/native_by_line.h"
@@ -17,7 +18,6 @@
 #include "writer/convert/sample_phases.h"
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_native.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/timeline/summary_limits.h"
 
 namespace tbprof {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "writer/base/json_values.h"
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
@@ -21,7 +22,6 @@
 #include "writer/convert/sample_phases.h"
 #include "writer/convert/thread_groups.h"
 #include "writer/outputs/summary_native.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/outputs/xplane.h"
 
 namespace tbprof {

@@ -8,10 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include "writer/base/json_values.h"
+#include "writer/base/median.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/input_wait.h"
 #include "writer/outputs/step_change_text.h"
-#include "writer/outputs/summary_values.h"
 
 namespace tbprof {
 namespace {
@@ -131,11 +132,8 @@ std::vector<double> BlockMeans(std::span<const double> lengths, size_t block) {
 std::vector<double> BlockMedians(std::span<const double> lengths, size_t block) {
   std::vector<double> medians;
   for (size_t first = 0; first + block <= lengths.size(); first += block) {
-    std::vector<double> of_block(lengths.begin() + static_cast<std::ptrdiff_t>(first),
-                                 lengths.begin() + static_cast<std::ptrdiff_t>(first + block));
-    const auto middle = of_block.begin() + static_cast<std::ptrdiff_t>(block / 2);
-    std::ranges::nth_element(of_block, middle);
-    medians.push_back(*middle);
+    const auto of_block = lengths.subspan(first, block);
+    medians.push_back(Median(std::vector<double>(of_block.begin(), of_block.end())));
   }
   return medians;
 }

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "writer/base/json_values.h"
 #include "writer/base/shown_file.h"
 #include "writer/base/symbol_text.h"
-#include "writer/outputs/summary_values.h"
 #include "writer/outputs/xspace_skim.h"
 
 namespace tbprof {

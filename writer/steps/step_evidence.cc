@@ -13,6 +13,7 @@
 
 #include "writer/base/median.h"
 #include "writer/base/stable_hash.h"
+#include "writer/timeline/time_span.h"
 
 namespace tbprof {
 namespace {
@@ -68,12 +69,8 @@ bool IsWait(EventFamily family) {
   return family == EventFamily::kIo || family == EventFamily::kSleep || family == EventFamily::kProcess;
 }
 
-struct Span {
-  int64_t start, end;
-};
-
-std::vector<Span> RegularSteps(const StepDetection& found) {
-  std::vector<Span> steps;
+std::vector<TimeSpan> RegularSteps(const StepDetection& found) {
+  std::vector<TimeSpan> steps;
   for (const DetectedStep& step : found.steps) {
     if (step.kind == DetectedStep::Kind::kRegular) steps.push_back({step.start_ps, step.end_ps});
   }
@@ -130,13 +127,12 @@ class Measurement {
     evidence.meeting = Meeting();
     evidence.alike = Alike();
     evidence.numeric = Numeric();
-    int64_t in_steps = 0;
-    for (const Span& step : steps_) in_steps += step.end - step.start;
+    const int64_t in_steps = LengthOf(steps_);
     const auto of = [&](int64_t whole) {
       return static_cast<double>(in_steps) / static_cast<double>(std::max<int64_t>(whole, 1));
     };
     evidence.covered = of(last_ps_ - first_ps_);
-    evidence.dense = of(steps_.back().end - steps_.front().start);
+    evidence.dense = of(steps_.back().end_ps - steps_.front().start_ps);
     evidence.waiting = static_cast<double>(waiting_ps_) / static_cast<double>(std::max<int64_t>(in_steps, 1));
     return evidence;
   }
@@ -144,8 +140,8 @@ class Measurement {
  private:
   // Null: the time is in no regular step.
   Content* ContentAt(int64_t time) {
-    const auto next = std::ranges::upper_bound(steps_, time, {}, &Span::start);
-    if (next == steps_.begin() || std::prev(next)->end <= time) return nullptr;
+    const auto next = std::ranges::upper_bound(steps_, time, {}, &TimeSpan::start_ps);
+    if (next == steps_.begin() || std::prev(next)->end_ps <= time) return nullptr;
     return &contents_[static_cast<size_t>(std::prev(next) - steps_.begin())];
   }
 
@@ -162,9 +158,9 @@ class Measurement {
       if (thread.is_main && IsWait(type.family)) {
         const int64_t from = std::max(event.start_ps, waited_until);
         waited_until = std::max(waited_until, end);
-        while (step != steps_.end() && step->end <= from) ++step;
-        for (auto at = step; at != steps_.end() && at->start < end; ++at) {
-          waiting_ps_ += std::max<int64_t>(std::min(end, at->end) - std::max(from, at->start), 0);
+        while (step != steps_.end() && step->end_ps <= from) ++step;
+        for (auto at = step; at != steps_.end() && at->start_ps < end; ++at) {
+          waiting_ps_ += CommonPs(*at, {from, end});
         }
       }
       if (Content* content = ContentAt(event.start_ps); content != nullptr) AddCall(index, type, event, content);
@@ -236,7 +232,7 @@ class Measurement {
 
   const Timeline& timeline_;
   const uint32_t process_;
-  const std::vector<Span> steps_;
+  const std::vector<TimeSpan> steps_;
   std::vector<Content> contents_;
   std::map<StringId, bool> numpy_;  // by call site
   int64_t first_ps_ = std::numeric_limits<int64_t>::max(), last_ps_ = 0, waiting_ps_ = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "writer/base/median.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 
@@ -103,9 +104,7 @@ void MarkOutliers(std::vector<Step>* steps) {
   if (steps->size() < kFewestForMedian) return;
   std::vector<int64_t> lengths;
   for (const Step& step : *steps) lengths.push_back(step.end_ps - step.start_ps);
-  const auto middle = lengths.begin() + static_cast<ptrdiff_t>(lengths.size() / 2);
-  std::nth_element(lengths.begin(), middle, lengths.end());
-  const auto median = static_cast<double>(*middle);
+  const auto median = static_cast<double>(Median(std::move(lengths)));
   const auto is_outlier = [median](const Step& step) {
     const auto length = static_cast<double>(step.end_ps - step.start_ps);
     return length > median * kTimesMedian || length * kTimesMedian < median;

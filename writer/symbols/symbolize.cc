@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/symbols/debug_lines.h"
@@ -35,13 +36,9 @@ std::string ModuleName(const std::string& path) {
   return name.empty() ? "[unknown]" : PrintableUtf8(std::string(name));
 }
 
-// The C library and its loader. Users need no lines in them, and reading their separate debug file takes longer than
-// all the rest of a short run's conversion: libdw decompresses the whole file (docs/decisions/040-fast-end.md).
-bool IsCLibrary(const std::string& path) {
-  const std::string_view name = BaseName(path);
-  return name.starts_with("libc.so.") || name.starts_with("libc-2.") || name.starts_with("ld-linux") ||
-         name.starts_with("ld-2.");
-}
+// Users need no lines in the C library, and reading its separate debug file takes longer than all the rest of a short
+// run's conversion: libdw decompresses the whole file (docs/decisions/040-fast-end.md).
+bool IsCLibrary(const std::string& path) { return IsCLibraryFile(BaseName(path)); }
 
 // Functions of one module, sorted by address; names stay in the files.
 class SymbolIndex {

@@ -16,6 +16,29 @@ struct TimeSpan {
   int64_t start_ps, end_ps;
 };
 
+// The time that both have in common.
+inline int64_t CommonPs(TimeSpan a, TimeSpan b) {
+  return std::max<int64_t>(0, std::min(a.end_ps, b.end_ps) - std::max(a.start_ps, b.start_ps));
+}
+
+inline int64_t LengthOf(const std::vector<TimeSpan>& spans) {
+  int64_t length = 0;
+  for (const TimeSpan& span : spans) length += span.end_ps - span.start_ps;
+  return length;
+}
+
+// Calls `visit(start_ps, end_ps)` for each intersection of [start, end) with the spans, which are in order and
+// disjoint. `*at` is the span to begin with, and is advanced: the calls must come in order of time.
+template <typename Visit>
+void ForCommon(const std::vector<TimeSpan>& spans, size_t* at, int64_t start, int64_t end, Visit&& visit) {
+  while (*at < spans.size() && spans[*at].end_ps <= start) ++*at;
+  for (size_t i = *at; i < spans.size() && spans[i].start_ps < end; ++i) {
+    const int64_t from = start > spans[i].start_ps ? start : spans[i].start_ps;
+    const int64_t to = end < spans[i].end_ps ? end : spans[i].end_ps;
+    if (to > from) visit(from, to);
+  }
+}
+
 // Returns the union of the spans: in order, disjoint.
 inline std::vector<TimeSpan> Merged(std::vector<TimeSpan> spans) {
   std::ranges::sort(spans, {}, &TimeSpan::start_ps);

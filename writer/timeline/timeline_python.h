@@ -64,6 +64,9 @@ struct PythonTally {
 };
 
 struct PythonThread {
+  // The stack that was sampled around this time; 0: none.
+  uint32_t StackAt(int64_t at_ps) const;
+
   uint32_t thread = 0;               // index into Timeline::threads
   std::vector<PythonRun> runs;       // in order of time
   std::vector<PythonSpan> spans;     // sorted by (start ascending, duration descending), nested or apart

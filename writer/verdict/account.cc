@@ -5,10 +5,12 @@
 
 namespace tbprof {
 
-void Account::AddWait(StepPart part, const WaitSlice& wait, int64_t ps) {
+AccountRow Account::RowOf(StepPart part, const WaitSlice& wait, int64_t ps) const {
   const uint32_t frame = tags_.OwnFrameOf(wait.stack);
-  Add({part, tags_.TagOf(wait.stack), static_cast<int>(wait.kind), frame, wait.type, wait.call_site, ps});
+  return {part, tags_.TagOf(wait.stack), static_cast<int>(wait.kind), frame, wait.type, wait.call_site, ps};
 }
+
+void Account::AddWait(StepPart part, const WaitSlice& wait, int64_t ps) { Add(RowOf(part, wait, ps)); }
 
 void Account::AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing, StringId function) {
   Add({part, tags_.TagOf(stack), doing, tags_.OwnFrameOf(stack), 0, function, ps});
@@ -16,9 +18,9 @@ void Account::AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing, S
 
 void Account::Add(AccountRow row) {
   if (row.ps <= 0) return;
-  parts_[static_cast<size_t>(row.part)] += row.ps;
+  AddSaturating(&parts_[static_cast<size_t>(row.part)], row.ps);
   AccountRow& into = rows_[{row.part, row.tag, row.doing, row.frame, row.type, row.call_site}];
-  row.ps += into.ps;
+  AddSaturating(&row.ps, into.ps);
   into = row;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/saturating.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/thread_time.h"
 #include "writer/verdict/verdict.h"
@@ -37,6 +38,7 @@ class Account {
  public:
   explicit Account(const PythonTags& tags) : tags_(tags) {}
 
+  AccountRow RowOf(StepPart part, const WaitSlice& wait, int64_t ps) const;
   void AddWait(StepPart part, const WaitSlice& wait, int64_t ps);
   // `function`: of native code, if there is no Python stack.
   void AddRunning(StepPart part, uint32_t stack, int64_t ps, int doing = kRunning, StringId function = 0);
@@ -48,7 +50,7 @@ class Account {
   std::array<int64_t, kStepParts> PartsOf(Wanted&& wanted) const {
     std::array<int64_t, kStepParts> parts{};
     for (const auto& [key, row] : rows_) {
-      if (wanted(row)) parts[static_cast<size_t>(row.part)] += row.ps;
+      if (wanted(row)) AddSaturating(&parts[static_cast<size_t>(row.part)], row.ps);
     }
     return parts;
   }
@@ -61,7 +63,8 @@ class Account {
       if (!wanted(row)) continue;
       // The longest of the merged rows supplies the frame.
       auto& [into, largest] = merged[{tags_.LineOf(row.frame), row.doing, row.frame == 0 ? row.call_site : 0}];
-      const int64_t sum = into.ps + row.ps;
+      int64_t sum = into.ps;
+      AddSaturating(&sum, row.ps);
       if (row.ps > largest) {
         into = row;
         largest = row.ps;

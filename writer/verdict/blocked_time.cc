@@ -12,18 +12,12 @@ void ForEachBlockedRun(const Timeline& timeline, uint32_t thread,
   const ThreadBlocked* const blocked = timeline.BlockedOfThread(thread);
   if (blocked == nullptr) return;
   const PythonThread* const python = timeline.python.OfThread(thread);
-  size_t at = 0;
   int64_t behind = INT64_MIN;
   for (const BlockedRun& run : blocked->runs) {
     if (run.first_ps <= behind) continue;
     behind = run.last_ps;
-    uint32_t stack = 0;
     const int64_t middle = run.first_ps + (run.last_ps - run.first_ps) / 2;
-    if (python != nullptr) {
-      while (at < python->runs.size() && python->runs[at].to_ps <= middle) ++at;
-      if (at < python->runs.size() && python->runs[at].from_ps <= middle) stack = python->runs[at].stack;
-    }
-    visit(run, stack);
+    visit(run, python == nullptr ? 0 : python->StackAt(middle));
   }
 }
 

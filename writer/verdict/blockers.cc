@@ -219,8 +219,11 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
       }
     }
   } else if (natives.Has(thread)) {
+    // Periods differ: that of a point may begin before the point before it.
+    int64_t behind = INT64_MIN;
     for (const NativePoint& point : timeline.native.OfThread(thread)->points) {
-      add(point.at_ps - PeriodPs(point), point.at_ps);
+      add(std::max(point.at_ps - PeriodPs(point), behind), point.at_ps);
+      behind = point.at_ps;
     }
   }
   return work;

@@ -19,7 +19,9 @@
 #include "writer/verdict/gpu_causes.h"
 #include "writer/verdict/job_crowd.h"
 #include "writer/verdict/library_waits.h"
+#include "writer/verdict/lock_waits.h"
 #include "writer/verdict/place_of_row.h"
+#include "writer/verdict/process_starts.h"
 #include "writer/verdict/unknown_cause.h"
 #include "writer/verdict/wait_parts.h"
 #include "writer/verdict/worker_waits.h"
@@ -462,12 +464,7 @@ class Chooser {
   std::vector<WaitSlice> WaitsOf(const Wanted& wanted) const {
     std::vector<WaitSlice> waits;
     for (const WaitSlice& wait : in_.time.waits()) {
-      AccountRow row;
-      row.tag = in_.tags.TagOf(wait.stack);
-      row.doing = static_cast<int>(wait.kind);
-      row.type = wait.type;
-      row.part = PartOfWait(in_.tags, wait);
-      if (wanted(row)) waits.push_back(wait);
+      if (wanted(account_.RowOf(PartOfWait(in_.tags, wait), wait, wait.end_ps - wait.start_ps))) waits.push_back(wait);
     }
     AccountRow in_library;
     in_library.doing = kBlocked;

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "writer/base/saturating.h"
+#include "writer/base/symbol_text.h"
+#include "writer/base/text_match.h"
 #include "writer/verdict/blocked_time.h"
 #include "writer/verdict/wait_parts.h"
 
@@ -31,8 +33,6 @@ constexpr double kFewestBlocked = 5;
 constexpr double kDiskFaultPs = 10e9;
 
 using ByClass = std::array<int64_t, kNativeClasses>;
-
-bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 // The part of the step for running time whose Python stack has this tag.
 StepPart PartOfRunning(PythonTag tag) {
@@ -64,16 +64,12 @@ PointSums SumPoints(const Timeline& timeline, const PythonTags& tags, uint32_t t
   if (native == nullptr) return sums;
   const std::vector<NativeClass> classes = NativeClassesOf(timeline);
   const PythonThread* const python = timeline.python.OfThread(thread);
-  size_t at = 0, run = 0;
+  size_t at = 0;
   for (const NativePoint& point : native->points) {
     bool in = false;
     ForCommon(time.gaps(), &at, point.at_ps, point.at_ps + 1, [&](int64_t, int64_t) { in = true; });
     if (!in || point.stack >= classes.size()) continue;
-    uint32_t stack = 0;
-    if (python != nullptr) {
-      while (run < python->runs.size() && python->runs[run].to_ps <= point.at_ps) ++run;
-      if (run < python->runs.size() && python->runs[run].from_ps <= point.at_ps) stack = python->runs[run].stack;
-    }
+    const uint32_t stack = python == nullptr ? 0 : python->StackAt(point.at_ps);
     if (PartOfRunning(tags.TagOf(stack)) != StepPart::kRest) continue;
     const auto kind = static_cast<size_t>(classes[point.stack]);
     sums.all[kind] += PeriodPs(point);
@@ -174,9 +170,7 @@ bool IsInterpreter(std::string_view module) {
   return module.starts_with("python") || module.starts_with("libpython") || module.starts_with("pypy");
 }
 bool IsHelper(std::string_view module) {
-  return module.starts_with("libc.so") || module.starts_with("libc-2") || module.starts_with("libpthread") ||
-         module.starts_with("libm.so") || module.starts_with("libm-2") || module.starts_with("linux-vdso") ||
-         module.starts_with("ld-linux") || module.starts_with("libtbprof");
+  return IsCLibraryFile(module) || StartsWithAny(module, {"libm.so", "libm-2", "linux-vdso", "libtbprof"});
 }
 
 bool IsNativeSampled(const Timeline& timeline, uint32_t process) {
@@ -232,7 +226,7 @@ std::vector<NativeClass> NativeClassesOf(const Timeline& timeline) {
     const NativeStack& frame = native.stacks[i];
     const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
     const NativeClass outer = frame.parent < i ? classes[frame.parent] : NativeClass::kOperations;
-    if (outer == NativeClass::kGarbageCollection || (IsInterpreter(module) && Has(name, "gc_collect"))) {
+    if (outer == NativeClass::kGarbageCollection || (IsInterpreter(module) && ContainsAny(name, {"gc_collect"}))) {
       classes[i] = NativeClass::kGarbageCollection;
     } else if (IsInterpreter(module)) {
       classes[i] = NativeClass::kPython;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "writer/base/summary_format.h"
@@ -22,11 +23,13 @@ bool IsLaunch(WaitClass kind) { return kind == WaitClass::kGpuLaunch; }
 
 // Time in the calls of one kind, plus the time to the next such call where that is at most kBetweenCallsPs.
 int64_t BackToBackPs(const ThreadTime& time, bool (*is_wanted)(WaitClass)) {
-  int64_t sum = 0, last_end = INT64_MIN / 2;
+  int64_t sum = 0;
+  std::optional<int64_t> last_end;
   for (const WaitSlice& wait : time.waits()) {
     if (!is_wanted(wait.kind)) continue;
-    const int64_t between = wait.start_ps - last_end;
-    sum += wait.end_ps - wait.start_ps + (between <= kBetweenCallsPs ? between : 0);
+    sum += wait.end_ps - wait.start_ps;
+    const int64_t between = wait.start_ps - last_end.value_or(wait.start_ps);
+    if (between <= kBetweenCallsPs) sum += between;
     last_end = wait.end_ps;
   }
   return sum;

@@ -7,8 +7,7 @@
 
 #include "writer/base/text_match.h"
 #include "writer/verdict/library_waits.h"
-#include "writer/verdict/wait_parts.h"
-#include "writer/verdict/worker_waits.h"
+#include "writer/verdict/lock_waits.h"
 
 namespace tbprof {
 namespace {

@@ -48,10 +48,11 @@ std::optional<double> ComputingBeside(const Timeline& timeline, uint32_t thread,
   const std::vector<TimeSpan> spans = SpansOf(waits);
   const int64_t length = LengthOf(spans);
   if (length <= 0 || !IsNativeSampled(timeline, timeline.threads[thread].process)) return std::nullopt;
-  int64_t cpu_ps = 0;
+  double cpu_ps = 0;
   // A thread without counts has not run for 10 ms.
-  ForEachWithoutPython(timeline, thread, spans, [&](uint32_t i) { cpu_ps += UsageOf(timeline, i, spans).cpu_ps; });
-  return static_cast<double>(cpu_ps) / static_cast<double>(length);
+  ForEachWithoutPython(timeline, thread, spans,
+                       [&](uint32_t i) { cpu_ps += static_cast<double>(UsageOf(timeline, i, spans).cpu_ps); });
+  return cpu_ps / static_cast<double>(length);
 }
 
 std::optional<double> BusyBeside(const Timeline& timeline, uint32_t thread, const std::vector<WaitSlice>& waits) {

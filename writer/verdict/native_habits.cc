@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "writer/base/saturating.h"
 #include "writer/base/text_match.h"
 
 namespace tbprof {
@@ -53,7 +54,7 @@ const NativeStack* LeafOf(const NativeTimeline& native, uint32_t stack) {
 }  // namespace
 
 NativeHabits NativeHabitsOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
-  int64_t of_thread = 0, allocating = 0, of_process = 0, spinning = 0;
+  double of_thread = 0, allocating = 0, of_process = 0, spinning = 0;
   for (const NativeThread& native : timeline.native.threads) {
     if (timeline.threads[native.thread].process != timeline.threads[thread].process) continue;
     size_t at = 0;
@@ -62,17 +63,16 @@ NativeHabits NativeHabitsOf(const Timeline& timeline, uint32_t thread, const std
       ForCommon(spans, &at, point.at_ps, point.at_ps + 1, [&](int64_t, int64_t) { within = true; });
       const NativeStack* const leaf = LeafOf(timeline.native, point.stack);
       if (!within || leaf == nullptr) continue;
-      of_process += PeriodPs(point);
+      const auto period = static_cast<double>(PeriodPs(point));
+      of_process += period;
       // Code of an OpenMP loop is in the program: what is in the library waits.
-      if (IsOpenMp(timeline.strings.Get(leaf->module))) spinning += PeriodPs(point);
+      if (IsOpenMp(timeline.strings.Get(leaf->module))) spinning += period;
       if (native.thread != thread) continue;
-      of_thread += PeriodPs(point);
-      if (IsOfAllocator(timeline.strings.Get(leaf->function))) allocating += PeriodPs(point);
+      of_thread += period;
+      if (IsOfAllocator(timeline.strings.Get(leaf->function))) allocating += period;
     }
   }
-  const auto share = [](int64_t part, int64_t whole) {
-    return whole <= 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-  };
+  const auto share = [](double part, double whole) { return whole <= 0 ? 0.0 : part / whole; };
   return {share(allocating, of_thread), share(spinning, of_process)};
 }
 
@@ -84,8 +84,8 @@ OwnShare OwnShareOfSamples(const Timeline& timeline) {
       const NativeStack* const leaf = LeafOf(timeline.native, tally.stack);
       if (leaf == nullptr) continue;
       samples += tally.samples;
-      all += tally.cpu_ps;
-      if (IsTbprof(timeline.strings.Get(leaf->module))) own += tally.cpu_ps;
+      AddSaturating(&all, tally.cpu_ps);
+      if (IsTbprof(timeline.strings.Get(leaf->module))) AddSaturating(&own, tally.cpu_ps);
     }
   }
   if (samples < kEnoughSamples || all <= 0) return {};

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "writer/verdict/step_span.h"
+#include "writer/timeline/time_span.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

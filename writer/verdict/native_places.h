@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "writer/verdict/step_span.h"
+#include "writer/timeline/time_span.h"
 
 namespace tbprof {
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_replace.h"
+#include "writer/base/text_match.h"
 #include "writer/timeline/python_origin.h"
 
 namespace tbprof {
@@ -70,7 +71,6 @@ constexpr Known kKnown[] = {
     {"/safetensors/torch.py", "save_file", PythonTag::kCheckpoint},
     {"/subprocess.py", "", PythonTag::kChild},
     {"/logging/", "", PythonTag::kLogging},
-    {"/logging/__init__.py", "", PythonTag::kLogging},
     // What a progress bar iterates over runs below it, and is no logging.
     {"/tqdm/contrib/", "", PythonTag::kNone},
     {"/tqdm/", "__iter__", PythonTag::kNone},
@@ -140,8 +140,6 @@ bool IsName(std::string_view qualified, std::string_view name) {
   return name.back() == '.' ? qualified.starts_with(name) : LastName(qualified) == name;
 }
 
-bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
 // Functions of the program itself that save checkpoints, recognized by name. torch.utils.checkpoint is unrelated to
 // saving, and `save_embeddings` may compute what it saves.
 bool SavesCheckpoint(std::string_view qualified) {
@@ -149,11 +147,8 @@ bool SavesCheckpoint(std::string_view qualified) {
   for (char& letter : name) letter = absl::ascii_tolower(static_cast<unsigned char>(letter));
   const std::string_view last = LastName(name);
   if (last == "save") return true;
-  const auto has_any = [&](std::initializer_list<std::string_view> words) {
-    return std::ranges::any_of(words, [&](std::string_view word) { return Has(name, word); });
-  };
-  if (last.starts_with("save") && has_any({"model", "weights", "state", "optimizer"})) return true;
-  return has_any({"checkpoint", "snapshot", "ckpt"}) && has_any({"save", "write", "dump", "store"});
+  if (last.starts_with("save") && ContainsAny(name, {"model", "weights", "state", "optimizer"})) return true;
+  return ContainsAny(name, {"checkpoint", "snapshot", "ckpt"}) && ContainsAny(name, {"save", "write", "dump", "store"});
 }
 
 // The program's own files may have any name: `/home/rich/train.py`, `logging/setup.py`. Frameworks are also run from

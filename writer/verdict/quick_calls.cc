@@ -50,7 +50,7 @@ std::vector<QuickCalls> QuickCallsOf(const Timeline& timeline, const PythonTags&
     if (type.family != EventFamily::kIo || total.calls <= total.recorded) continue;
     const Recorded recorded = RecordedOf(timeline, total.type);
     const double ps = std::min(left, in_spans * static_cast<double>(total.total_ps - recorded.ps));
-    if (ps < kLeastOfCpu * static_cast<double>(usage.cpu_ps)) continue;
+    if (ps <= 0 || ps < kLeastOfCpu * static_cast<double>(usage.cpu_ps)) continue;
     QuickCalls quick;
     Event call;
     call.type = total.type;

@@ -11,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "writer/verdict/account.h"
 #include "writer/verdict/cpu_split.h"
 
 namespace tbprof {

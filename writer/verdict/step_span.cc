@@ -424,12 +424,6 @@ void LeaveOutImports(const Timeline& timeline, const PythonTags& tags, StepSpan*
 
 }  // namespace
 
-int64_t LengthOf(const std::vector<TimeSpan>& spans) {
-  int64_t length = 0;
-  for (const TimeSpan& span : spans) length += span.end_ps - span.start_ps;
-  return length;
-}
-
 TimeSpan TimeOf(const Timeline& timeline, const Thread& thread) {
   const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;
   return {std::max<int64_t>(thread.start_ps, 0), end};

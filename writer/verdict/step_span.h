@@ -27,22 +27,8 @@ struct StepSpan {
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags);
 
-int64_t LengthOf(const std::vector<TimeSpan>& spans);
-
 // The part of the thread's life that is in the window.
 TimeSpan TimeOf(const Timeline& timeline, const Thread& thread);
-
-// Calls `visit(start_ps, end_ps)` for each intersection of [start, end) with the spans. `*at` is the span to begin
-// with, and is advanced: the calls must come in order of time.
-template <typename Visit>
-void ForCommon(const std::vector<TimeSpan>& spans, size_t* at, int64_t start, int64_t end, Visit&& visit) {
-  while (*at < spans.size() && spans[*at].end_ps <= start) ++*at;
-  for (size_t i = *at; i < spans.size() && spans[i].start_ps < end; ++i) {
-    const int64_t from = start > spans[i].start_ps ? start : spans[i].start_ps;
-    const int64_t to = end < spans[i].end_ps ? end : spans[i].end_ps;
-    if (to > from) visit(from, to);
-  }
-}
 
 }  // namespace tbprof
 

@@ -78,13 +78,6 @@ WaitClass ClassOfDescriptor(WaitClass call, BlockedIn descriptor) {
   return call;
 }
 
-// The Python stack that was sampled around this time; 0: none.
-uint32_t StackAt(const PythonThread* python, int64_t at_ps) {
-  if (python == nullptr) return 0;
-  const auto run = std::ranges::upper_bound(python->runs, at_ps, {}, &PythonRun::to_ps);
-  return run != python->runs.end() && run->from_ps <= at_ps ? run->stack : 0;
-}
-
 }  // namespace
 
 std::vector<TimeSpan> SpansOf(const std::vector<WaitSlice>& waits) {
@@ -205,7 +198,9 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
     if (of_file) kind = ClassOfDescriptor(kind, descriptors.Of(event.object));
     const int64_t start = std::max(event.start_ps, free_from);
     free_from = end;
-    const uint32_t stack = event.python != 0 ? event.python : StackAt(python, event.start_ps + event.duration_ps / 2);
+    const uint32_t stack = event.python != 0   ? event.python
+                           : python == nullptr ? 0
+                                               : python->StackAt(event.start_ps + event.duration_ps / 2);
     ForCommon(spans, &at, start, end, [&](int64_t from, int64_t to) {
       waits_.push_back({from, to, end, kind, stack, event.type, event.call_site, event.object});
       results.push_back(event.value);

@@ -13,7 +13,6 @@
 #include "writer/timeline/torch_names.h"
 #include "writer/verdict/account.h"
 #include "writer/verdict/blocked_time.h"
-#include "writer/verdict/blockers.h"
 #include "writer/verdict/cause_choice.h"
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/gpu_time.h"
@@ -25,7 +24,6 @@
 #include "writer/verdict/quick_calls.h"
 #include "writer/verdict/span_account.h"
 #include "writer/verdict/step_span.h"
-#include "writer/verdict/wait_parts.h"
 #include "writer/verdict/worker_waits.h"
 
 namespace tbprof {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Values as the members of summary.json have them.
+// Values as the members of a JSON object have them.
 //
-// Process: converter. Pure functions.
-#ifndef TBPROF_WRITER_OUTPUTS_SUMMARY_VALUES_H_
-#define TBPROF_WRITER_OUTPUTS_SUMMARY_VALUES_H_
+// Process: converter, launcher. Pure functions.
+#ifndef TBPROF_WRITER_BASE_JSON_VALUES_H_
+#define TBPROF_WRITER_BASE_JSON_VALUES_H_
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -21,10 +21,14 @@ inline double PartOf(int64_t part, int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+inline nlohmann::ordered_json KnownOrNull(bool known, const nlohmann::ordered_json& value) {
+  return known ? value : nlohmann::ordered_json(nullptr);
+}
+
 inline nlohmann::ordered_json TextOrNull(const std::string& text) {
   return text.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(ValidUtf8(text));
 }
 
 }  // namespace tbprof
 
-#endif  // TBPROF_WRITER_OUTPUTS_SUMMARY_VALUES_H_
+#endif  // TBPROF_WRITER_BASE_JSON_VALUES_H_
