@@ -423,6 +423,25 @@ TEST(Verdict, ProcessThatOthersWaitFor_IsTheStraggler) {
   EXPECT_EQ(maker.PlaceOf(maker.Make().where.back()), "train.py:44");
 }
 
+TEST(Verdict, PlaceOfTheStraggler_IsWhereItDiffersFromTheOthers) {
+  Maker maker;
+  const uint32_t slow = maker.Thread("", true, maker.Process(101, 0));
+  const uint32_t barrier = maker.Stack(maker.in_main, "/usr/lib/python3.12/threading.py", "Barrier.wait", 5);
+  const uint32_t its = maker.Stack(maker.in_main, kOwn, "extra", 44);
+  maker.EachStep(25 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 25 * kMs, barrier);
+    maker.Run(slow, at, 70 * kMs, maker.in_main, maker.library);  // as the main thread's process does
+    maker.Run(slow, at + 70 * kMs, 28 * kMs, its, maker.library);
+    maker.Wait(slow, kSemaphore, at + 98 * kMs, 2 * kMs, barrier);
+  });
+  maker.Expect(Cause::kStraggler, StepPart::kCollectives, 0.24);
+  const Verdict verdict = maker.Make();
+  ASSERT_FALSE(verdict.where.empty());
+  EXPECT_EQ(maker.PlaceOf(verdict.where.front()), "train.py:44");
+  EXPECT_NE(std::ranges::find(verdict.facts, "at the first place the others spend 0 % of the time, not 28 %"),
+            verdict.facts.end());
+}
+
 struct Plain {
   Cause cause;
   StepPart part;
