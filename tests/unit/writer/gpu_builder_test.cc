@@ -15,6 +15,7 @@
 
 #include "tests/unit/writer/gpu_spool.h"
 #include "tests/unit/writer/string_sink.h"
+#include "writer/convert/event_budget.h"
 #include "writer/outputs/summary.h"
 #include "writer/outputs/xplane.h"
 #include "writer/outputs/xplane_gpu.h"
