@@ -30,7 +30,8 @@ uint64_t SelfSamples(const nlohmann::json& native, const std::string& name) {
 RunResult Sampled(const std::vector<std::string>& arguments, int status = 0) {
   std::vector<std::string> command = {Program("burns")};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  RunResult run = RunUnderTbprof(command, {.tbprof = {"--sample-rate=200", "--also=perfetto,folded,speedscope"}});
+  RunResult run =
+      RunUnderTbprof(command, {.tbprof = {"--sample-rate=200", "--also=perfetto,folded,speedscope,flamegraph"}});
   EXPECT_EQ(run.status, status) << run.AllPrinted();
   EXPECT_TRUE(run.summary["native"].is_object()) << run.AllPrinted();
   return run;
@@ -74,6 +75,7 @@ TEST(NativeSamples, TwoFunctionsOfKnownShares_HaveThem) {
       std::count_if(lines.begin(), lines.end(), [](const std::string& line) { return line.starts_with("native: "); }),
       1);
   EXPECT_GT(run.profile->Count("Heavy [burns]"), 0);
+  EXPECT_TRUE(run.Printed(".flamegraph.html")) << run.AllPrinted();
 }
 
 // Tests are built with debug information, which tells what was inlined.

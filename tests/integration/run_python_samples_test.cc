@@ -41,7 +41,7 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   const std::string python = "/usr/bin/python3";
   if (access(python.c_str(), X_OK) != 0) GTEST_SKIP() << "no " << python;
   const RunResult bare = RunBare({python, "-c", kProgram});
-  const RunResult run = RunUnderTbprof({python, "-c", kProgram}, {.tbprof = {"--also=folded,speedscope"}});
+  const RunResult run = RunUnderTbprof({python, "-c", kProgram}, {.tbprof = {"--also=folded,speedscope,flamegraph"}});
   ASSERT_EQ(run.status, 0) << run.AllPrinted();
   EXPECT_EQ(run.out, bare.out);
   const nlohmann::json& sampled = run.summary["python"];
@@ -60,6 +60,12 @@ TEST(PythonSamples, ProgramWithHeavyFunction_NamesIt) {
   ASSERT_NE(step, nullptr) << group.dump();
   EXPECT_GE((*step)["total_samples"], (*heavy)["total_samples"]);
   EXPECT_TRUE(run.Printed("heavy")) << run.AllPrinted();
+  const nlohmann::json& files = run.summary["files"];
+  const auto page = std::find_if(files.begin(), files.end(), [](const nlohmann::json& file) {
+    return file["path"].get<std::string>().ends_with(".flamegraph.html");
+  });
+  ASSERT_NE(page, files.end()) << files.dump();
+  EXPECT_TRUE((*page)["verified"].get<std::string>().starts_with("verified: ")) << files.dump();
 }
 
 // Two functions take turns 100 times a second, 3 and 7 ms each: in the rhythm of the samples.

@@ -147,8 +147,9 @@ class Browser:
         self._id = 0
         self.failed = {}  # address -> reason
         self.console = []
+        self.errors = []  # what the console shows as errors, such as what a content security policy refuses
         self._pending = {}
-        for domain in ("Page", "Network", "Runtime"):
+        for domain in ("Page", "Network", "Runtime", "Log"):
             self.call(domain + ".enable")
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -189,6 +190,10 @@ class Browser:
             self.failed[url] = params.get("errorText", "")
         elif method == "Runtime.exceptionThrown":
             self.console.append(params["exceptionDetails"].get("text", ""))
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(params["entry"]["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert"):
+            self.errors.append(str([argument.get("value") for argument in params["args"]]))
 
     def call(self, method, **params):
         self._id += 1

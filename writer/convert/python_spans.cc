@@ -48,23 +48,7 @@ void SetExtents(int64_t duration_ps, std::vector<PythonRun>* runs) {
 }
 
 PythonSpans::PythonSpans(const StringTable& strings, PythonTimeline* python, uint64_t most_bytes)
-    : python_(*python), most_spans_(most_bytes / kPythonSpanBytes) {
-  for (const PythonFunction& function : python->functions) {
-    const std::string_view file = strings.Get(function.file), name = strings.Get(function.name);
-    are_of_importlib_.push_back(IsOfImportlib(PythonOriginOf(file, name)));
-    begin_workers_.push_back(BeginsWorker(file, name));
-  }
-}
-
-void PythonSpans::FramesOf(uint32_t stack, std::vector<uint32_t>* frames) const {
-  frames->clear();
-  for (; stack != 0; stack = python_.stacks[stack].parent) {
-    const uint32_t function = python_.stacks[stack].function;
-    if (frames->empty() || !are_of_importlib_[function]) frames->push_back(stack);
-    if (begin_workers_[function]) break;
-  }
-  std::reverse(frames->begin(), frames->end());
-}
+    : python_(*python), shown_(strings, *python), most_spans_(most_bytes / kPythonSpanBytes) {}
 
 void PythonSpans::Add(size_t index) {
   PythonThread& thread = python_.threads[index];
@@ -73,7 +57,7 @@ void PythonSpans::Add(size_t index) {
     const PythonRun& run = thread.runs[i];
     const int64_t before_ps = i > 0 ? thread.runs[i - 1].to_ps : 0;
     if (i > 0 && IsGap(thread.runs[i - 1], run)) CloseDownTo(0, before_ps, &thread.spans);
-    FramesOf(run.stack, &frames);
+    shown_.Get(run.stack, &frames);
     size_t common = 0;
     while (common < std::min(depth_, frames.size()) &&
            open_[common].function == python_.stacks[frames[common]].function) {

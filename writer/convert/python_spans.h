@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Spans of the timeline from runs of sampled stacks: each frame that consecutive samples share, from the outermost on,
-// is one span. Frames of importlib that call others are left out (one import has five of them), and in a process of
-// multiprocessing those below its own beginning, which are its parent's. A gap of more than 2.5 periods ends all spans.
-// Within a budget of bytes: the shortest spans are removed first.
+// is one span, if it is shown (ShownFrames). A gap of more than 2.5 periods ends all spans. Within a budget of bytes:
+// the shortest spans are removed first.
 //
 // Process: converter, one thread. Memory: bounded by twice the budget.
 #ifndef TBPROF_WRITER_CONVERT_PYTHON_SPANS_H_
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "writer/convert/event_budget.h"
+#include "writer/timeline/shown_frames.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -44,15 +44,13 @@ class PythonSpans {
     std::vector<std::pair<int32_t, uint32_t>> lines;  // (line, samples at it)
   };
 
-  // The stacks of the shown frames, the outermost first.
-  void FramesOf(uint32_t stack, std::vector<uint32_t>* frames) const;
   void Open(uint32_t function, int64_t at_ps);
   void CloseDownTo(size_t depth, int64_t at_ps, std::vector<PythonSpan>* spans);
   void Keep(const PythonSpan& span, std::vector<PythonSpan>* spans);
   void Trim();
 
   PythonTimeline& python_;
-  std::vector<bool> are_of_importlib_, begin_workers_;  // by function
+  const ShownFrames shown_;
   uint64_t most_spans_;
   uint64_t kept_ = 0;
   LengthCut cut_;

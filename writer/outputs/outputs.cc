@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/outputs/outputs.h"
 
+#include "writer/outputs/flamegraph.h"
 #include "writer/outputs/folded.h"
 #include "writer/outputs/perfetto.h"
 #include "writer/outputs/speedscope.h"
@@ -14,6 +15,7 @@ constexpr Output kOutputs[] = {
     {"perfetto", "%h.trace.json.gz", /*by_default=*/false, /*limited=*/false, WritePerfetto, VerifyPerfetto},
     {"folded", "%h.folded", /*by_default=*/false, /*limited=*/false, WriteFolded, VerifyFolded},
     {"speedscope", "%h.speedscope.json", /*by_default=*/false, /*limited=*/false, WriteSpeedscope, VerifySpeedscope},
+    {"flamegraph", "%h.flamegraph.html", /*by_default=*/false, /*limited=*/false, WriteFlamegraph, VerifyFlamegraph},
 };
 
 }  // namespace

@@ -515,7 +515,7 @@ TEST(PythonSpeedscope, ThreadIsASampledProfileWithItsTimes) {
 
 TEST(PythonOutputs, VerifyRefusesACutFile) {
   const Timeline timeline = BuildGood(Sampled());
-  for (const char* name : {"folded", "speedscope"}) {
+  for (const char* name : {"folded", "speedscope", "flamegraph"}) {
     const std::string bytes = Written(timeline, name);
     const TemporaryPath file("python_cut");
     file.Write(bytes.substr(0, bytes.size() / 2));
