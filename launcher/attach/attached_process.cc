@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/sampling/thread_ids.h"
 

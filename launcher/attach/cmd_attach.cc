@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "launcher/attach/process_tree.h"
-#include "launcher/base/deadline.h"
+#include "launcher/base/proc_stat.h"
 #include "launcher/base/text.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"

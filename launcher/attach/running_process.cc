@@ -1,26 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/attach/running_process.h"
 
-#include <dirent.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <climits>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <optional>
 
-#include "launcher/base/deadline.h"
+#include "launcher/base/proc_files.h"
+#include "launcher/base/proc_stat.h"
 #include "launcher/base/text.h"
+#include "launcher/sampling/mappings.h"
 #include "launcher/sampling/read_denial.h"
 #include "launcher/sampling/target_memory.h"
 #include "launcher/sampling/thread_ids.h"
 #include "wire/ranks.h"
 #include "wire/rendezvous.h"
-#include "writer/base/scoped.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 
@@ -31,26 +27,6 @@ constexpr size_t kMostTasks = 4096;
 
 std::string PathOf(pid_t pid, std::string_view name) { return StrCat("/proc/", pid, "/", name); }
 
-struct StatFields {
-  char state = '\0';
-  pid_t parent = 0;
-  uint64_t start_ticks = 0;
-};
-
-// The name in parentheses may contain anything; the fields follow the last one.
-bool ReadStat(pid_t pid, StatFields* fields) {
-  const std::string stat = ReadText(PathOf(pid, "stat"));
-  const size_t end = stat.rfind(')');
-  if (end == std::string::npos) return false;
-  const std::vector<std::string_view> words = Split(std::string_view(stat).substr(end + 1), ' ');
-  constexpr size_t kState = 1, kParent = 2, kStart = 20;
-  if (words.size() <= kStart || words[kState].empty()) return false;
-  fields->state = words[kState][0];
-  fields->parent = static_cast<pid_t>(strtol(words[kParent].data(), nullptr, 10));
-  fields->start_ticks = strtoull(words[kStart].data(), nullptr, 10);
-  return true;
-}
-
 // The strings of a file in which each ends in a NUL byte.
 std::vector<std::string> Strings(const std::string& text) {
   std::vector<std::string> strings;
@@ -60,12 +36,6 @@ std::vector<std::string> Strings(const std::string& text) {
     at = end + 1;
   }
   return strings;
-}
-
-std::string LinkOf(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
-  return length <= 0 ? "" : std::string(target, static_cast<size_t>(length));
 }
 
 std::vector<std::string> RankVariablesOf(pid_t pid) {
@@ -94,50 +64,42 @@ bool AddChildrenOfThread(pid_t pid, pid_t tid, std::vector<pid_t>* children) {
 }
 
 void AddChildrenByParent(pid_t pid, std::vector<pid_t>* children) {
-  const ScopedDirectory listing(opendir("/proc"));
-  if (listing == nullptr) return;
-  while (const dirent* entry = readdir(listing.get())) {
-    const auto child = static_cast<pid_t>(atoi(entry->d_name));
-    StatFields fields;
-    if (child > 0 && ReadStat(child, &fields) && fields.parent == pid) children->push_back(child);
+  for (const pid_t child : Pids()) {
+    const std::optional<ProcStat> stat = ReadProcStat(child);
+    if (stat && stat->parent == pid) children->push_back(child);
   }
 }
 
 // A first thread that has left its process to others is a zombie, too.
 bool HasEnded(pid_t pid, char state) {
-  return state == 'X' || state == 'x' || (state == 'Z' && ThreadsOf(pid, 2).size() < 2);
+  return state == 'X' || state == 'x' || (state == 'Z' && TasksOf(pid).size() < 2);
 }
 
 }  // namespace
 
 absl::StatusOr<RunningProcess> ReadRunningProcess(pid_t pid) {
-  StatFields fields;
-  if (pid <= 0 || !ReadStat(pid, &fields)) return InvalidArgument(StrCat("there is no process ", pid));
-  if (HasEnded(pid, fields.state)) return InvalidArgument(StrCat("process ", pid, " has ended"));
+  const std::optional<ProcStat> stat = pid > 0 ? ReadProcStat(pid) : std::nullopt;
+  if (!stat) return InvalidArgument(StrCat("there is no process ", pid));
+  if (HasEnded(pid, stat->state)) return InvalidArgument(StrCat("process ", pid, " has ended"));
   RunningProcess process;
   process.pid = pid;
-  process.parent = fields.parent;
-  process.start_ticks = fields.start_ticks;
+  process.parent = stat->parent;
+  process.start_ticks = stat->start_ticks;
   bool nested = false;
   process.inner_pid = InnermostId(PathOf(pid, "status"), &nested);
   if (process.inner_pid <= 0) process.inner_pid = pid;
   // The files of a process that allows no debugger belong to root; so does the status's directory then.
-  const std::string status = ReadText(PathOf(pid, "status"));
-  unsigned users[2] = {};
-  const size_t line = status.find("\nUid:");
-  if (line != std::string::npos && sscanf(status.c_str() + line, "\nUid: %u %u", &users[0], &users[1]) == 2) {
-    process.user = users[1];
-  }
-  process.executable = LinkOf(PathOf(pid, "exe"));
+  if (const auto users = StatusIds(ReadText(PathOf(pid, "status")), "Uid")) process.user = (*users)[1];
+  process.executable = LinkText(PathOf(pid, "exe"));
   process.arguments = Strings(ReadText(PathOf(pid, "cmdline")));
   process.rank_variables = RankVariablesOf(pid);
   return process;
 }
 
 bool IsStill(const RunningProcess& process) {
-  StatFields fields;
-  return ReadStat(process.pid, &fields) && !HasEnded(process.pid, fields.state) &&
-         fields.start_ticks == process.start_ticks && LinkOf(PathOf(process.pid, "exe")) == process.executable;
+  const std::optional<ProcStat> stat = ReadProcStat(process.pid);
+  return stat && !HasEnded(process.pid, stat->state) && stat->start_ticks == process.start_ticks &&
+         LinkText(PathOf(process.pid, "exe")) == process.executable;
 }
 
 std::vector<pid_t> ChildrenOf(pid_t pid) {
@@ -153,13 +115,8 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
 }
 
 std::vector<pid_t> ThreadsOf(pid_t pid, size_t most) {
-  std::vector<pid_t> threads;
-  const ScopedDirectory listing(opendir(PathOf(pid, "task").c_str()));
-  if (listing == nullptr) return threads;
-  while (const dirent* entry = readdir(listing.get())) {
-    const auto tid = static_cast<pid_t>(atoi(entry->d_name));
-    if (tid > 0 && threads.size() < most) threads.push_back(tid);
-  }
+  std::vector<pid_t> threads = TasksOf(pid);
+  threads.resize(std::min(threads.size(), most));
   std::ranges::sort(threads);
   return threads;
 }
@@ -176,13 +133,11 @@ absl::Status CheckMemoryAccess(const RunningProcess& process) {
   if (error == 0 && maps.empty()) {
     return InvalidArgument(StrCat("process ", process.pid, " has no memory of its own: a thread of the kernel"));
   }
-  for (size_t at = 0; at < maps.size(); at = std::min(maps.find('\n', at), maps.size() - 1) + 1) {
-    uint64_t from = 0, to = 0;
-    char readable = '-';
-    if (sscanf(maps.c_str() + at, "%lx-%lx %c", &from, &to, &readable) == 3 && readable == 'r') {
-      address = from;
-      break;
-    }
+  std::string_view rest = maps;
+  while (const std::optional<MapsLine> line = TakeMapsLine(&rest)) {
+    if (!line->readable) continue;
+    address = line->start;
+    break;
   }
   if (error == 0) {
     char byte = 0;

@@ -9,12 +9,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "absl/time/clock.h"
-#include "launcher/base/text.h"
+#include "launcher/base/proc_stat.h"
 #include "writer/base/scoped.h"
 
 namespace tbprof {
@@ -26,18 +24,6 @@ void KillAndLeave(pid_t pid) {
     if (got == pid || (got < 0 && errno != EINTR)) return;
     absl::SleepFor(absl::Milliseconds(10));
   }
-}
-
-char SchedulerState(pid_t pid) {
-  char path[64];
-  snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-  ScopedFd file(open(path, O_RDONLY | O_CLOEXEC));
-  char text[512];
-  const ssize_t size = file.valid() ? read(file.get(), text, sizeof(text) - 1) : -1;
-  if (size <= 0) return 0;
-  text[size] = '\0';
-  const char* parenthesis = strrchr(text, ')');  // the process name before it may have any characters
-  return parenthesis != nullptr && parenthesis + 2 < text + size ? parenthesis[2] : '\0';
 }
 
 absl::Duration Patience::Look(pid_t pid) {

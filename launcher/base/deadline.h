@@ -34,9 +34,6 @@ class Patience {
   absl::Time last_ = absl::InfiniteFuture();
 };
 
-// The state in /proc/PID/stat: `R`, `S`, `D`, `T`, `Z`; 0: none.
-char SchedulerState(pid_t pid);
-
 absl::Status WithinDeadline(absl::Duration limit, const std::function<absl::Status()>& work);
 
 // Sends SIGKILL and waits up to 200 ms for the end: a process that waits for a dead server may not exit.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/base/exit_status.h"
 
-#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <string>
 
-#include "launcher/base/text.h"
-#include "writer/base/scoped.h"
+#include "launcher/base/proc_files.h"
+#include "launcher/base/proc_stat.h"
+#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
@@ -35,41 +34,24 @@ ExitStatus FromWaitStatus(int status) {
   return {WEXITSTATUS(status), 0, false};
 }
 
-std::string ReadProcFile(pid_t pid, const char* name) {
-  const ScopedFd file(open(StrCat("/proc/", pid, "/", name).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return "";
-  char text[4096];
-  const ssize_t got = read(file.get(), text, sizeof(text));
-  return got > 0 ? std::string(text, static_cast<size_t>(got)) : "";
-}
-
 bool IsStillThere(int pidfd) { return syscall(SYS_pidfd_send_signal, pidfd, 0, nullptr, 0) == 0; }
 
 // The kernel shows exit code 0 to a user whose ids differ from those of the process.
 bool MayReadExitCode(pid_t pid) {
-  const std::string status = ReadProcFile(pid, "status");
-  const auto same = [&](const char* key, unsigned own) {
-    const size_t at = status.find(key);
-    unsigned real, effective, saved;
-    return at != std::string::npos &&
-           sscanf(status.c_str() + at + strlen(key), "%u %u %u", &real, &effective, &saved) == 3 && real == own &&
-           effective == own && saved == own;
+  const std::string status = ReadText(StrCat("/proc/", pid, "/status"));
+  const auto same = [&](const char* name, unsigned own) {
+    return StatusIds(status, name) == std::array<unsigned, 3>{own, own, own};
   };
-  return same("\nUid:", geteuid()) && same("\nGid:", getegid());
+  return same("Uid", geteuid()) && same("Gid", getegid());
 }
 
 std::optional<ExitStatus> OfZombie(int pidfd, pid_t pid) {
-  const std::string stat = ReadProcFile(pid, "stat");
-  const size_t name_end = stat.rfind(')');
-  char state = 0;
-  if (name_end == std::string::npos || sscanf(stat.c_str() + name_end, ") %c", &state) != 1 || state != 'Z') return {};
-  const size_t last_blank = stat.rfind(' ');
-  int status = 0;
-  if (sscanf(stat.c_str() + last_blank, " %d", &status) != 1) return {};
-  if (status == 0 && !MayReadExitCode(pid)) return {};
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  if (!stat || stat->state != 'Z') return {};
+  if (stat->last_field == 0 && !MayReadExitCode(pid)) return {};
   // If the process is gone, its pid may belong to another process by now.
   if (!IsStillThere(pidfd)) return {};
-  return FromWaitStatus(status);
+  return FromWaitStatus(stat->last_field);
 }
 
 }  // namespace

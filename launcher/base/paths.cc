@@ -13,11 +13,6 @@ std::string ParentOf(std::string_view path) {
   return std::string(slash == std::string_view::npos ? std::string_view() : path.substr(0, slash));
 }
 
-std::string NameOf(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
-}
-
 std::string JoinPath(std::string_view directory, std::string_view name) {
   if (directory == "/") return StrCat("/", name);
   return directory.empty() ? std::string(name) : StrCat(directory, "/", name);

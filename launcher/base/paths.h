@@ -10,7 +10,6 @@
 namespace tbprof {
 
 std::string ParentOf(std::string_view path);  // "" for a path without a slash
-std::string NameOf(std::string_view path);
 std::string JoinPath(std::string_view directory, std::string_view name);
 // True: `path` ends with these components.
 bool EndsWithPath(std::string_view path, std::string_view end);

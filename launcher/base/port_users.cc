@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "writer/base/parse_number.h"
 #include "writer/base/scoped.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions on texts. absl::StrCat does not take std::string_view if Abseil was built with its own string_view (Debian
-// 12).
+// Functions on texts, in addition to those of writer/base/text.h. InvalidArgument and Unavailable take
+// std::string_view: Abseil's functions do not if Abseil was built with its own string_view (Debian 12).
 #ifndef TBPROF_LAUNCHER_BASE_TEXT_H_
 #define TBPROF_LAUNCHER_BASE_TEXT_H_
 
@@ -47,10 +47,6 @@ inline std::string UpperCase(std::string_view text) {
   for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
   return upper;
 }
-
-// The content of a regular file, at most 64 MiB; empty if it cannot be read. The path may be in a cloned repository:
-// does not wait for a FIFO and does not read a device.
-std::string ReadText(const std::string& path);
 
 inline std::string ToText(const absl::Status& status) { return std::string(status.message()); }
 

@@ -7,6 +7,7 @@
 #include "launcher/check/logdir_check.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
+#include "writer/base/saturating.h"
 #include "writer/base/utf8.h"
 #include "writer/logdir/logdir.h"
 
@@ -34,8 +35,7 @@ int CommandCheck(const Options& options) {
   if (logdir->empty()) *logdir = "/";
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
-  const LogdirReport report =
-      CheckLogdir(ScanLogdir(*logdir, ScanLimits()), now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec);
+  const LogdirReport report = CheckLogdir(ScanLogdir(*logdir, ScanLimits()), NanosecondsOf(now));
   if (!PrintOut(options.json ? ReportJson(report) : ReportText(report))) return kExitUsage;
   return report.ExitStatus();
 }

@@ -84,7 +84,7 @@ class Checker {
       state_.Problem("logdir-missing", "", "does not exist: TensorBoard takes one directory, no list",
                      "give the one above them");
     } else if (scan.error == ENOENT) {
-      const std::string near = NearestName(NameOf(scan.logdir), scan.siblings);
+      const std::string near = NearestName(BaseName(scan.logdir), scan.siblings);
       if (!near.empty()) remedy.View(JoinPath(ParentOf(scan.logdir), near));
       state_.Problem("logdir-missing", "", "does not exist, so TensorBoard shows nothing",
                      remedy.possible() ? "this one does" : "give the path written to", remedy.command());
@@ -123,7 +123,7 @@ class Checker {
       const ScannedDirectory& plugins = At(profile.parent);
       if (plugins.path.empty()) {
         // The plugin lists the parent of `plugins`, which is outside of the logdir, and fails.
-        if (NameOf(state_.scan.logdir) == "plugins" && !profile.through_link) state_.report.plugin_fails = true;
+        if (BaseName(state_.scan.logdir) == "plugins" && !profile.through_link) state_.report.plugin_fails = true;
         continue;
       }
       if (plugins.name() != "plugins") continue;
@@ -176,13 +176,13 @@ class Checker {
   // Checks for a logdir that is one level too deep, that has a pattern in its path, or that is far above the runs.
   void Logdir() {
     const std::string& logdir = state_.scan.logdir;
-    const std::string name = NameOf(logdir), parent = ParentOf(logdir);
+    const std::string name(BaseName(logdir)), parent = ParentOf(logdir);
     std::string place;
     std::string_view what;
     if (name == "plugins" && state_.report.plugin_fails) {
       place = parent;
       what = "is `plugins` itself: xprof fails and lists no run";
-    } else if (name == "profile" && NameOf(parent) == "plugins") {
+    } else if (name == "profile" && BaseName(parent) == "plugins") {
       place = ParentOf(parent);
       what = "is `plugins/profile` itself: no run is found in it";
     } else if (EndsWithPath(parent, "plugins/profile") && CountProfiles(At(0)) > 0) {
@@ -206,7 +206,7 @@ class Checker {
     if (!any) return;
     const std::string& logdir = state_.scan.logdir;
     const std::string part = logdir.substr(0, HiddenEnd(logdir));
-    const std::string link = state_.remedies.Free(ParentOf(part), PlainName(NameOf(part)));
+    const std::string link = state_.remedies.Free(ParentOf(part), PlainName(BaseName(part)));
     Remedy remedy(&state_.remedies);
     remedy.Link(logdir, link);
     remedy.View(link);
@@ -222,7 +222,7 @@ class Checker {
       if (!state_.named.insert(part).second) continue;
       Remedy remedy(&state_.remedies);
       const std::string from = state_.Absolute(part);
-      remedy.Move(from, state_.remedies.Free(ParentOf(from), PlainName(NameOf(part))));
+      remedy.Move(from, state_.remedies.Free(ParentOf(from), PlainName(BaseName(part))));
       state_.Problem("path-pattern", part, "its name is no UTF-8: xprof fails and lists no run",
                      remedy.Advice("rename when no program writes"), remedy.command());
     }
@@ -281,9 +281,9 @@ class Checker {
                   "give the directory of the training");
     }
     for (const std::string& link : state_.scan.dangling) {
-      const bool matters = LowerCase(NameOf(link)).find("xplane") != std::string::npos ||
+      const bool matters = LowerCase(BaseName(link)).find("xplane") != std::string::npos ||
                            link.find("tfevents") != std::string::npos || IsPlaceOfRuns(ParentOf(link)) ||
-                           IsPlaceOfRuns(JoinPath(ParentOf(link), "profile")) || NameOf(link) == "plugins";
+                           IsPlaceOfRuns(JoinPath(ParentOf(link), "profile")) || BaseName(link) == "plugins";
       if (matters && state_.named.count(link) == 0) {
         state_.Warn("link-dangling", link, "a link that leads nowhere: nothing is shown", "link it anew");
       }
@@ -387,7 +387,8 @@ size_t LogdirReport::Count(FindingLevel level) const {
 }
 
 std::string Age(int64_t then_ns, int64_t now_ns) {
-  const int64_t seconds = std::max<int64_t>(0, (now_ns - then_ns) / 1'000'000'000);
+  const int64_t since_ns = std::max(then_ns, now_ns - INT64_MAX);  // the time of a file may be any number
+  const int64_t seconds = std::max<int64_t>(0, (now_ns - since_ns) / 1'000'000'000);
   if (seconds < 120) return StrCat(seconds, " s");
   if (seconds < 7200) return StrCat(seconds / 60, " min");
   if (seconds < 2 * 86400) return StrCat(seconds / 3600, " h");

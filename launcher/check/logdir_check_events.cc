@@ -244,7 +244,7 @@ class EventsChecker {
   bool File(const ScannedDirectory& directory, const ScannedEvents& file) {
     const std::string path = directory.path.empty() ? file.name : StrCat(directory.path, "/", file.name);
     const EventFileFacts& facts = file.facts;
-    const bool alive = now_ns_ - file.mtime_ns < kAliveNs;
+    const bool alive = file.mtime_ns > now_ns_ - kAliveNs;
     const std::string age = Age(file.mtime_ns, now_ns_);
     if (LeadsNowhere(file)) {
       state_.Problem("events-unreadable", path, "a link that leads nowhere", "link it anew, or copy the file");

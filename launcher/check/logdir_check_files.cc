@@ -171,8 +171,8 @@ class Files {
     const bool aside = !MayUnpackInto(directory);
     if (aside) {
       // In a run with other profiles, a profile that xprof cannot read would hide the tools of all of them.
-      const std::string stem = StrCat(PlainName(NameOf(here)), "_", HostFor(plain, "profile"));
-      into = state_.remedies.Free(ParentOf(here), stem.size() < kMaxName ? stem : PlainName(NameOf(here)));
+      const std::string stem = StrCat(PlainName(BaseName(here)), "_", HostFor(plain, "profile"));
+      into = state_.remedies.Free(ParentOf(here), stem.size() < kMaxName ? stem : PlainName(BaseName(here)));
       from = JoinPath(into, file.name);
       remedy.MakeDirectory(into);
       remedy.Move(whole, from);

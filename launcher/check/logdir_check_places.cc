@@ -89,7 +89,7 @@ class Places {
     if (index == 0 || !At(index).events.empty()) return PlaceAt(index);
     const int parent = At(index).parent;
     const auto named = [&](int at, std::string_view name) {
-      return at >= 0 && IsNear(at == 0 ? NameOf(scan_.logdir) : At(at).name(), name);
+      return at >= 0 && IsNear(at == 0 ? BaseName(scan_.logdir) : At(at).name(), name);
     };
     const auto above = [&](int at) { return at > 0 ? At(at).parent : 0; };
     int place = parent;
@@ -201,7 +201,7 @@ class Places {
 
   // The name of the run that a directory becomes.
   static std::string RunName(std::string_view path) {
-    std::string name = PlainName(NameOf(path));
+    std::string name = PlainName(BaseName(path));
     if (!HostOf(name).empty()) name = HostOf(name);  // actions/upload-artifact makes one directory per file
     if (name.empty() || name == "plugins" || name == "profile") name = "run1";
     return name;
@@ -262,7 +262,7 @@ class Places {
       if (directory.entries == 0 || state_.too_deep) continue;
       const ScannedDirectory& above = At(directory.parent);
       const std::string name(directory.name());
-      const std::string parent = above.path.empty() ? NameOf(scan_.logdir) : std::string(above.name());
+      const std::string parent = std::string(above.path.empty() ? BaseName(scan_.logdir) : above.name());
       if (!IsNear(parent, "plugins") || !IsNear(name, "profile") || (parent == "plugins" && name == "profile"))
         continue;
       std::vector<int> sources;
@@ -343,7 +343,7 @@ class Places {
   std::string Place(int index, Remedy* remedy) {
     const ScannedDirectory& directory = At(index);
     const std::string absolute = state_.Absolute(directory.path);
-    const std::string parent = NameOf(ParentOf(absolute));
+    const std::string parent(BaseName(ParentOf(absolute)));
     if (index > 0 && EndsWithPath(directory.path, "plugins/profile")) {
       MoveAsRun(index, "run1", remedy);
       return "itself: each run needs a directory";

@@ -97,7 +97,7 @@ class Runs {
     const std::string part = state_.Absolute(run.path).substr(0, end);
     if (!state_.named.insert(part).second) return;
     Remedy remedy(&state_.remedies);
-    remedy.Move(part, state_.remedies.Free(ParentOf(part), PlainName(NameOf(part))));
+    remedy.Move(part, state_.remedies.Free(ParentOf(part), PlainName(BaseName(part))));
     state_.Problem("path-pattern", run.path, std::move(what), remedy.Advice("rename when no program writes"),
                    remedy.command());
   }
@@ -158,7 +158,7 @@ class Runs {
     }
     if (!profile.skimmed) return true;
     const std::string age = Age(profile.mtime_ns, state_.now_ns);
-    const bool fresh = state_.now_ns - profile.mtime_ns < kFreshNs;
+    const bool fresh = profile.mtime_ns > state_.now_ns - kFreshNs;
     if (profile.size == 0) {
       state_.Problem("profile-empty", path, StrCat("is empty, ", age, " old: its pages are blank"),
                      fresh ? "wait until it is written" : "record again");
@@ -232,7 +232,7 @@ class Runs {
     for (const ScannedFile& file : directory.others) {
       const std::string path = JoinPath(directory.path, file.name);
       if (file.content != FileContent::kProfile || state_.named.count(path) != 0 || state_.IsShown(file)) continue;
-      const bool fresh = state_.now_ns - file.mtime_ns < kFreshNs;
+      const bool fresh = file.mtime_ns > state_.now_ns - kFreshNs;
       if (fresh && file.name.ends_with(".tmp")) {
         state_.Note("leftover", path, "is being written: TensorBoard does not look at it yet");
       } else if (alone) {
@@ -242,7 +242,7 @@ class Runs {
         // their numbers.
         Remedy remedy(&state_.remedies);
         const std::string runs = ParentOf(state_.Absolute(directory.path));
-        const std::string run = state_.remedies.Free(runs, PlainName(NameOf(directory.path)));
+        const std::string run = state_.remedies.Free(runs, PlainName(BaseName(directory.path)));
         const std::string host = HostFor(file.name, file.host);
         remedy.MakeDirectory(run);
         remedy.Move(state_.Absolute(path), state_.remedies.Free(run, host, ".xplane.pb"));
@@ -313,12 +313,12 @@ class Runs {
     bool fresh = false, missing = false;
     const std::string here = state_.Absolute(directory.path);
     const std::string target =
-        state_.remedies.Free(ParentOf(here), StrCat(PlainName(NameOf(directory.path)), "_broken"));
+        state_.remedies.Free(ParentOf(here), StrCat(PlainName(BaseName(directory.path)), "_broken"));
     for (const ScannedProfile& profile : directory.profiles) {
       if (!BreaksTools(profile) || state_.named.count(JoinPath(directory.path, profile.name)) != 0) continue;
       if (++broken > kMaxBroken) break;
       if (first.empty()) first = profile.name;
-      fresh = fresh || state_.now_ns - profile.mtime_ns < kFreshNs;
+      fresh = fresh || profile.mtime_ns > state_.now_ns - kFreshNs;
       missing = missing || (profile.error != 0 && !LeadsNowhere(profile));
       remedy.MakeDirectory(target);
       remedy.Move(JoinPath(here, profile.name), JoinPath(target, profile.name));

@@ -40,7 +40,7 @@ bool MayTake(const std::string& path) {
 std::string RealPlace(const std::string& path) {
   char real[PATH_MAX];
   const std::string directory = ParentOf(path).empty() ? "/" : ParentOf(path);
-  return realpath(directory.c_str(), real) != nullptr ? JoinPath(real, NameOf(path)) : std::string();
+  return realpath(directory.c_str(), real) != nullptr ? JoinPath(real, BaseName(path)) : std::string();
 }
 
 bool IsDirectory(const std::string& path) {

@@ -18,6 +18,7 @@
 
 #include "launcher/base/text.h"
 #include "writer/base/file_window.h"
+#include "writer/base/saturating.h"
 #include "writer/base/scoped.h"
 
 namespace tbprof {
@@ -120,13 +121,12 @@ class Walk {
 
   void Siblings() {
     const size_t slash = scan_.logdir.rfind('/');
-    DIR* listing = opendir(slash == 0 ? "/" : scan_.logdir.substr(0, slash).c_str());
+    const ScopedDirectory listing(opendir(slash == 0 ? "/" : scan_.logdir.substr(0, slash).c_str()));
     if (listing == nullptr) return;
-    while (const dirent* entry = readdir(listing)) {
+    while (const dirent* entry = readdir(listing.get())) {
       if (scan_.siblings.size() >= kMaxSiblings) break;
       if (entry->d_type == DT_DIR && entry->d_name[0] != '.') scan_.siblings.emplace_back(entry->d_name);
     }
-    closedir(listing);
     std::sort(scan_.siblings.begin(), scan_.siblings.end());
   }
 
@@ -152,7 +152,7 @@ class Walk {
       return;
     }
     Describe(fd, info, &scan_.directories[index]);
-    DIR* listing = fdopendir(fd);
+    const ScopedDirectory listing(fdopendir(fd));
     if (listing == nullptr) {
       scan_.directories[index].error = errno;
       close(fd);
@@ -162,7 +162,7 @@ class Walk {
     std::vector<std::pair<std::string, bool>> inner;  // name, is a link
     while (true) {
       errno = 0;
-      const dirent* entry = readdir(listing);
+      const dirent* entry = readdir(listing.get());
       if (entry == nullptr) {
         if (errno != 0) scan_.directories[index].error = errno;
         break;
@@ -174,15 +174,14 @@ class Walk {
         break;
       }
       ++scan_.directories[index].entries;
-      Entry(dirfd(listing), *entry, index, &inner);
+      Entry(dirfd(listing.get()), *entry, index, &inner);
     }
-    Descend(dirfd(listing), index, std::move(inner));
+    Descend(dirfd(listing.get()), index, std::move(inner));
     above_.pop_back();
-    closedir(listing);
   }
 
   static void Describe(int fd, const struct stat& info, ScannedDirectory* directory) {
-    directory->mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    directory->mtime_ns = NanosecondsOf(info.st_mtim);
     directory->device = info.st_dev;
     directory->inode = info.st_ino;
     directory->writable = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
@@ -272,7 +271,7 @@ class Walk {
     ScannedFile file;
     file.name = name;
     file.size = static_cast<uint64_t>(info.st_size);
-    file.mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    file.mtime_ns = NanosecondsOf(info.st_mtim);
     file.device = info.st_dev;
     file.inode = info.st_ino;
     file.regular = type == DT_REG;
@@ -405,7 +404,7 @@ class Walk {
     file->regular = S_ISREG(info.st_mode);
     if (!file->regular) return ScopedFd();
     file->size = static_cast<uint64_t>(info.st_size);
-    file->mtime_ns = info.st_mtim.tv_sec * int64_t{1'000'000'000} + info.st_mtim.tv_nsec;
+    file->mtime_ns = NanosecondsOf(info.st_mtim);
     file->device = info.st_dev;
     file->inode = info.st_ino;
     return fd;

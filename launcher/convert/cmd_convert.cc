@@ -15,6 +15,7 @@
 #include "launcher/convert/conversion_wait.h"
 #include "launcher/convert/summary_file.h"
 #include "launcher/session/spools.h"
+#include "writer/base/scoped.h"
 #include "writer/base/trusted_path.h"
 #include "writer/base/utf8.h"
 #include "writer/convert/timeline_builder.h"
@@ -154,7 +155,7 @@ int ConvertAll(const Options& options, bool recovering) {
   std::vector<std::string> spools;
   for (const std::string& operand : operands) {
     const std::vector<std::string> found = FindSpools(operand, /*links=*/named);
-    if (found.empty() && access(operand.c_str(), F_OK) == 0 && opendir(operand.c_str()) == nullptr) {
+    if (found.empty() && access(operand.c_str(), F_OK) == 0 && ScopedDirectory(opendir(operand.c_str())) == nullptr) {
       spools.push_back(operand);
     } else if (found.empty() && access(operand.c_str(), F_OK) != 0) {
       terminal.Error(StrCat("cannot read ", PrintableUtf8(operand), ": ", strerror(errno)));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/doctor/doctor_rows.h"
 #include "launcher/target/libraries.h"

@@ -28,6 +28,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/run/surroundings.h"
 #include "launcher/sampling/perf_events.h"
@@ -53,16 +54,6 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 std::string FirstLineOf(const std::string& path) {
   const std::string text = ReadText(path);
   return text.substr(0, text.find('\n'));
-}
-// The value of a field such as `Seccomp:` in a file like /proc/self/status.
-std::string FieldOf(const std::string& text, std::string_view name) {
-  for (const std::string_view line : Split(text, '\n')) {
-    const size_t colon = line.find(':');
-    if (colon != std::string_view::npos && Strip(line.substr(0, colon)) == name) {
-      return std::string(Strip(line.substr(colon + 1)));
-    }
-  }
-  return "";
 }
 std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)); }
 
@@ -106,7 +97,7 @@ Result Library(const DoctorContext& context) {
 }
 
 Result Filter(const DoctorContext&) {
-  const std::string mode = FieldOf(ReadText("/proc/self/status"), "Seccomp");
+  const std::string mode = StatusField(ReadText("/proc/self/status"), "Seccomp");
   if (mode.empty()) return Warn("/proc is not mounted", "mount it: tbprof reads /proc of the programs it records");
   std::string found =
       mode == "0" ? "no system call filter" : StrCat("a system call filter is active (mode ", mode, ")");
@@ -191,7 +182,7 @@ Result Clock(const DoctorContext&) {
                 "allow it: prctl(PR_SET_TSC, PR_TSC_ENABLE)");
   }
   const std::string source = FirstLineOf("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  const std::string flags = FieldOf(ReadText("/proc/cpuinfo"), "flags");
+  const std::string flags = StatusField(ReadText("/proc/cpuinfo"), "flags");
   const bool invariant =
       flags.find("constant_tsc") != std::string::npos && flags.find("nonstop_tsc") != std::string::npos;
   uint64_t cost = UINT64_MAX;
@@ -235,12 +226,9 @@ Result ClockSync(const DoctorContext& context) {
 }
 
 Result TimeNamespace(const DoctorContext&) {
-  char own[64] = {}, children[64] = {};
-  if (readlink("/proc/self/ns/time", own, sizeof(own) - 1) < 0 ||
-      readlink("/proc/self/ns/time_for_children", children, sizeof(children) - 1) < 0) {
-    return std::nullopt;
-  }
-  if (strcmp(own, children) != 0) {
+  const std::string own = LinkText("/proc/self/ns/time"), children = LinkText("/proc/self/ns/time_for_children");
+  if (own.empty() || children.empty()) return std::nullopt;
+  if (own != children) {
     return Warn("programs started from here get another time namespace: their clock is not tbprof's",
                 "start tbprof inside that namespace");
   }

@@ -2,7 +2,6 @@
 //
 // The row that tests recording from end to end: a recorded run of tbprof itself.
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/doctor/doctor_rows.h"
 #include "wire/clock.h"
@@ -83,8 +83,8 @@ std::optional<Finding> CheckSelfTest(const DoctorContext& context) {
   }
   // The test run must read no configuration file of the user: `directory` has none, and the run also starts there.
   environment.push_back(StrCat("XDG_CONFIG_HOME=", directory));
-  char own[PATH_MAX] = {};
-  if (readlink("/proc/self/exe", own, sizeof(own) - 1) <= 0) {
+  const std::string own = LinkText("/proc/self/exe");
+  if (own.empty()) {
     RemoveTree(AT_FDCWD, directory);
     return Fail("/proc is not mounted", "mount it");
   }

@@ -46,7 +46,7 @@ absl::StatusOr<Store> StoreAt(const std::string& path) {
   const bool is_file = exists ? !S_ISDIR(facts.st_mode) : absolute.ends_with(kSuffix) && path.back() != '/';
   if (!is_file) return Store{absolute, "", path};
   const std::string parent = ParentOf(absolute);
-  return Store{parent.empty() ? "/" : parent, NameOf(absolute), path};
+  return Store{parent.empty() ? "/" : parent, std::string(BaseName(absolute)), path};
 }
 
 std::string FileOf(const Store& store, const std::string& name) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/statistics.h"

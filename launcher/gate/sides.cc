@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "launcher/base/text.h"
 #include "launcher/gate/baseline_store.h"
+#include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -21,7 +21,7 @@ constexpr std::string_view kRuns = "/plugins/profile";
 std::vector<std::string> RunsOf(const std::string& logdir) {
   std::vector<std::string> runs;
   const std::string above = StrCat(logdir, kRuns);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(above.c_str()), closedir);
+  const ScopedDirectory listing(opendir(above.c_str()));
   if (listing == nullptr) return runs;
   while (const dirent* entry = readdir(listing.get())) {
     const std::string path = StrCat(above, "/", entry->d_name);

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
 
 #include "launcher/base/text.h"
 #include "launcher/check/file_content.h"
 #include "writer/base/file_window.h"
+#include "writer/base/saturating.h"
 #include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
 #include "writer/spool/spool.h"
@@ -36,7 +36,7 @@ bool IsDirectory(const std::string& path) {
 
 std::vector<std::string> Entries(const std::string& directory) {
   std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(directory.c_str()), closedir);
+  const ScopedDirectory listing(opendir(directory.c_str()));
   if (listing == nullptr) return names;
   while (const dirent* entry = readdir(listing.get())) {
     const std::string_view name = entry->d_name;
@@ -62,7 +62,7 @@ int64_t NewestFile(const ReportSource& run) {
     for (const std::string& file : *files) {
       struct stat facts;
       if (stat(file.c_str(), &facts) != 0) continue;
-      newest = std::max(newest, facts.st_mtim.tv_sec * int64_t{1'000'000'000} + facts.st_mtim.tv_nsec);
+      newest = std::max(newest, NanosecondsOf(facts.st_mtim));
     }
   }
   return newest;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/run/inherited_descriptors.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "writer/base/scoped.h"
 #include "writer/base/text_match.h"
@@ -22,10 +20,7 @@ bool IsPlaceOfDescriptors(std::string_view path) { return StartsWithAny(path, {"
 
 // `/dev/fd/5`, `/dev/stdout`, or a symbolic link to one.
 bool NamesADescriptor(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t size = readlink(path.c_str(), target, sizeof(target));
-  return IsPlaceOfDescriptors(path) ||
-         IsPlaceOfDescriptors(std::string_view(target, static_cast<size_t>(std::max<ssize_t>(size, 0))));
+  return IsPlaceOfDescriptors(path) || IsPlaceOfDescriptors(LinkText(path));
 }
 
 // Closing any descriptor of a file releases the process's own locks on it (fcntl, lockf). The command does not have
@@ -35,10 +30,7 @@ bool HoldsALock(int fd) { return ReadText(StrCat("/proc/self/fdinfo/", fd)).find
 }  // namespace
 
 InheritedDescriptors::InheritedDescriptors() {
-  const ScopedDirectory listing(opendir("/proc/self/fd"));
-  if (listing == nullptr) return;
-  while (const dirent* entry = readdir(listing.get())) {
-    const int fd = atoi(entry->d_name);
+  for (const int fd : NumbersIn("/proc/self/fd")) {
     // What exec leaves open has no such flag; what tbprof opens does.
     if (fd > 2 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0) above_two_.push_back(fd);
   }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/run/left_processes.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "absl/time/time.h"
 #include "launcher/base/deadline.h"
+#include "launcher/base/proc_files.h"
+#include "launcher/base/proc_stat.h"
 #include "launcher/base/text.h"
 #include "writer/base/scoped.h"
 #include "writer/base/utf8.h"
@@ -45,21 +46,15 @@ Reading Read(int pid, std::string_view start) {
 
 // In the kernel's ticks since boot; 0: there is no such process.
 uint64_t StartOf(int pid) {
-  const std::string stat = ReadText(StrCat("/proc/", pid, "/stat"));
-  // The name in parentheses may contain anything. The start is the twentieth field behind it.
-  size_t at = stat.rfind(')');
-  for (int field = 0; field < 20 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
-  return at == std::string::npos ? 0 : strtoull(stat.c_str() + at, nullptr, 10);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  return stat ? stat->start_ticks : 0;
 }
 
 std::vector<int> YoungerProcesses() {
   std::vector<int> younger;
-  const ScopedDirectory listing(opendir("/proc"));
-  if (listing == nullptr) return younger;
   const uint64_t own = StartOf(getpid());
-  while (const dirent* entry = readdir(listing.get())) {
-    const int pid = atoi(entry->d_name);
-    if (pid > 0 && pid != getpid() && StartOf(pid) >= own) younger.push_back(pid);
+  for (const pid_t pid : Pids()) {
+    if (pid != getpid() && StartOf(pid) >= own) younger.push_back(pid);
   }
   return younger;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/check/logdir_paths.h"
 #include "writer/base/summary_format.h"
@@ -33,9 +34,8 @@ std::string AddressSpaceWarning(const std::optional<rlimit>& before, uint64_t se
 }  // namespace
 
 bool IsProcOfOthers() {
-  char text[32];
-  const ssize_t length = readlink("/proc/self", text, sizeof(text));
-  return length > 0 && std::string_view(text, static_cast<size_t>(length)) != StrCat(getpid());
+  const std::string own = LinkText("/proc/self");
+  return !own.empty() && own != StrCat(getpid());
 }
 
 std::vector<std::string> WarningsOfSurroundings(const Environment& environment, std::string_view logdir,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/blocked_in.h"
 
-#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <utility>
 
-#include "writer/base/scoped.h"
+#include "launcher/base/proc_files.h"
+#include "launcher/base/proc_stat.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
@@ -133,18 +133,10 @@ uint64_t Word(std::string_view text, int from_end) {
 }  // namespace
 
 bool IsStopped(int syscall_fd) {
-  char text[512];
-  const ssize_t length = readlink(StrCat("/proc/self/fd/", syscall_fd).c_str(), text, sizeof(text));
-  if (length <= 0 || length == sizeof(text)) return false;
-  const std::string_view path(text, static_cast<size_t>(length));
-  const ScopedFd stat(open(StrCat(path.substr(0, path.rfind('/')), "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  const ssize_t got = stat.valid() ? read(stat.get(), text, sizeof(text)) : -1;
-  if (got <= 0) return false;
-  // `PID (NAME) STATE ...`: a name may contain anything.
-  const std::string_view line(text, static_cast<size_t>(got));
-  const size_t name_end = line.rfind(')');
-  const std::string_view state = name_end == std::string_view::npos ? "" : line.substr(name_end + 1, 2);
-  return state == " T" || state == " t";
+  const std::string path = LinkText(StrCat("/proc/self/fd/", syscall_fd));
+  if (path.empty()) return false;
+  const std::optional<ProcStat> stat = ReadProcStat(StrCat(path.substr(0, path.rfind('/')), "/stat").c_str());
+  return stat && (stat->state == 'T' || stat->state == 't');
 }
 
 std::string SyscallPath(pid_t pid, int32_t tid) { return StrCat("/proc/", pid, "/task/", tid, "/syscall"); }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/blocked_threads.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <string>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/sampling/thread_ids.h"
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
@@ -33,11 +32,9 @@ void BlockedThreads::ListThreads(Time now, const Rows& rows) {
   if (now < next_listing_) return;
   next_listing_ = now + kListingInterval;
   for (auto& [tid, thread] : threads_) thread.seen = false;
-  const ScopedDirectory listing(opendir(StrCat("/proc/", pid_, "/task").c_str()));
-  if (listing == nullptr) return;
-  while (const dirent* entry = readdir(listing.get())) {
-    const int32_t tid = atoi(entry->d_name);
-    if (tid <= 0) continue;
+  const std::vector<pid_t> tasks = TasksOf(pid_);
+  if (tasks.empty()) return;
+  for (const int32_t tid : tasks) {
     const auto known = threads_.find(tid);
     if (known != threads_.end()) {
       known->second.seen = true;

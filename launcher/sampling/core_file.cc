@@ -13,20 +13,18 @@
 #include <cstring>
 #include <utility>
 
+#include "writer/base/saturating.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
 
-constexpr size_t kMaxNotes = 1u << 17;
 constexpr uint64_t kMaxMappingBytes = 16 << 20;  // the kernel's limit is 4 MiB
 constexpr size_t kMaxAuxiliary = 64;
 constexpr size_t kMaxFiles = 512;  // mapped files that are open at the same time
 constexpr size_t kMaxHeaders = 64;
 constexpr uint64_t kMaxBuildIdNote = 4096;
 constexpr uint64_t kMaxBuildId = 64;
-
-int64_t Nanoseconds(const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
 // Copies the registers in the order of StackSnapshot::registers.
 void TakeRegisters(const elf_gregset_t& raw, CoreFile::Thread* thread) {
@@ -65,7 +63,7 @@ std::unique_ptr<CoreFile> CoreFile::Open(ScopedFd fd, std::chrono::steady_clock:
     return nullptr;
   }
   std::unique_ptr<CoreFile> core(
-      new CoreFile(std::move(fd), static_cast<uint64_t>(status.st_size), Nanoseconds(status.st_mtim), until));
+      new CoreFile(std::move(fd), static_cast<uint64_t>(status.st_size), NanosecondsOf(status.st_mtim), until));
   return core->Parse(reason) ? std::move(core) : nullptr;
 }
 
@@ -160,20 +158,11 @@ bool CoreFile::AddSegment(const Elf64_Phdr& program) {
 }
 
 void CoreFile::ParseNotes(uint64_t offset, uint64_t size) {
-  for (size_t i = 0; i < kMaxNotes && size >= sizeof(Elf64_Nhdr); ++i) {
-    Elf64_Nhdr note;
-    if (!ReadFile(offset, &note, sizeof(note))) return;
-    const uint64_t name_size = (uint64_t{note.n_namesz} + 3) & ~uint64_t{3};
-    const uint64_t whole = sizeof(note) + name_size + ((uint64_t{note.n_descsz} + 3) & ~uint64_t{3});
-    if (whole > size) return;
-    char name[5] = {};
-    if (note.n_namesz == sizeof(name) && ReadFile(offset + sizeof(note), name, sizeof(name)) &&
-        memcmp(name, "CORE", sizeof(name)) == 0) {
-      ParseNote(note.n_type, offset + sizeof(note) + name_size, note.n_descsz);
-    }
-    offset += whole;
-    size -= whole;
-  }
+  const auto read = [this](uint64_t at, void* out, size_t bytes) { return ReadFile(at, out, bytes); };
+  VisitElfNotes("CORE", offset, size, read, [this](uint32_t type, uint64_t at, uint64_t bytes) {
+    ParseNote(type, at, bytes);
+    return true;
+  });
 }
 
 void CoreFile::ParseNote(uint32_t type, uint64_t offset, uint64_t size) {
@@ -297,7 +286,7 @@ ElfFile* CoreFile::FileOf(const Mapping& mapping) {
   struct stat status;
   // Without a build id, a file that was modified after the core file is not used.
   if (file != nullptr && build_id.empty() &&
-      (fstat(file->fd(), &status) != 0 || Nanoseconds(status.st_mtim) > changed_ns_)) {
+      (fstat(file->fd(), &status) != 0 || NanosecondsOf(status.st_mtim) > changed_ns_)) {
     file.reset();
   }
   return file.get();
@@ -344,19 +333,14 @@ std::string CoreFile::BuildIdOf(const Mapping& mapping) {
     Elf64_Phdr program;
     if (!read(header.e_phoff + i * sizeof(program), &program, sizeof(program))) return "";
     if (program.p_type != PT_NOTE || program.p_filesz > kMaxBuildIdNote) continue;
-    uint64_t at = program.p_offset, left = program.p_filesz;
-    Elf64_Nhdr note;
-    while (left >= sizeof(note) && read(at, &note, sizeof(note))) {
-      const uint64_t name_size = (uint64_t{note.n_namesz} + 3) & ~uint64_t{3};
-      const uint64_t whole = sizeof(note) + name_size + ((uint64_t{note.n_descsz} + 3) & ~uint64_t{3});
-      if (whole > left) break;
-      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && note.n_descsz <= kMaxBuildId) {
-        std::string id(note.n_descsz, '\0');
-        if (read(at + sizeof(note) + name_size, id.data(), id.size())) return id;
-      }
-      at += whole;
-      left -= whole;
-    }
+    std::string id;
+    VisitElfNotes("GNU", program.p_offset, program.p_filesz, read, [&](uint32_t type, uint64_t at, uint64_t bytes) {
+      if (type != NT_GNU_BUILD_ID || bytes > kMaxBuildId) return true;
+      id.resize(bytes);
+      if (!read(at, id.data(), id.size())) id.clear();
+      return id.empty();
+    });
+    if (!id.empty()) return id;
   }
   return "";
 }

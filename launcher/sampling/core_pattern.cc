@@ -36,9 +36,7 @@ std::string CorePattern::PathOf(int32_t pid) const {
   for (size_t i = 0; i < text_.size(); ++i) {
     const char c = text_[i];
     if (c != '%') {
-      // Escapes the special characters of fnmatch.
-      if (c == '*' || c == '?' || c == '[' || c == '\\') path += '\\';
-      path += c;
+      path += EscapedPath({&c, 1});
       continue;
     }
     // A single `%` at the end is dropped.
@@ -83,6 +81,15 @@ bool HasWildcard(std::string_view path) {
     }
   }
   return false;
+}
+
+std::string EscapedPath(std::string_view path) {
+  std::string text;
+  for (const char c : path) {
+    if (c == '\\' || c == '*' || c == '?' || c == '[') text += '\\';
+    text += c;
+  }
+  return text;
 }
 
 std::string UnescapedPath(std::string_view path) {

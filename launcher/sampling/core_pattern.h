@@ -41,6 +41,8 @@ CorePattern ParseCorePattern(std::string_view text, bool uses_pid);
 
 // Whether a path of PathOf contains an unescaped `*`.
 bool HasWildcard(std::string_view path);
+// The pattern of fnmatch that matches `path` alone.
+std::string EscapedPath(std::string_view path);
 // Removes the escaping backslashes of a path without wildcards.
 std::string UnescapedPath(std::string_view path);
 

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/start_thread.h"
 #include "launcher/sampling/core_stacks.h"
 #include "launcher/sampling/emit_core.h"
-#include "launcher/sampling/target_memory.h"
 #include "writer/spool/spool.h"
 
 namespace tbprof {

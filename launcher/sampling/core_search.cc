@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/saturating.h"
+#include "writer/base/scoped.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
@@ -24,14 +26,10 @@ constexpr size_t kMaxCandidates = 8;
 // Timestamps of the file system lag by up to one kernel tick.
 constexpr int64_t kClockSlackNs = 50'000'000;
 
-int64_t ChangedNs(const struct stat& status) {
-  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
 // The files whose name matches `name`, newest first.
 std::vector<std::string> Candidates(const std::string& folder, const std::string& name) {
   std::vector<std::pair<int64_t, std::string>> found;
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(opendir(folder.empty() ? "/" : folder.c_str()), closedir);
+  const ScopedDirectory directory(opendir(folder.empty() ? "/" : folder.c_str()));
   if (directory == nullptr) return {};
   for (size_t i = 0; i < kMaxEntries; ++i) {
     const dirent* const entry = readdir(directory.get());
@@ -39,7 +37,7 @@ std::vector<std::string> Candidates(const std::string& folder, const std::string
     if (fnmatch(name.c_str(), entry->d_name, FNM_PERIOD) != 0) continue;
     struct stat status;
     if (fstatat(dirfd(directory.get()), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    found.emplace_back(ChangedNs(status), entry->d_name);
+    found.emplace_back(NanosecondsOf(status.st_mtim), entry->d_name);
   }
   std::ranges::sort(found, std::greater<>());
   found.resize(std::min(found.size(), kMaxCandidates));
@@ -57,7 +55,7 @@ std::string TakeCore(const std::string& path, const CoreSearch& search, std::chr
   if (fd.get() < 0 || fstat(fd.get(), &status) != 0) return strerror(errno);
   if (!S_ISREG(status.st_mode)) return "it is no regular file";
   if (status.st_uid != geteuid() && status.st_uid != search.user) return "it belongs to another user";
-  if (ChangedNs(status) + kClockSlackNs < search.begun_ns) return "it is older than the process";
+  if (NanosecondsOf(status.st_mtim) < search.begun_ns - kClockSlackNs) return "it is older than the process";
   std::string reason;
   std::unique_ptr<CoreFile> read = CoreFile::Open(std::move(fd), until, &reason);
   if (read == nullptr) return reason;
@@ -67,16 +65,6 @@ std::string TakeCore(const std::string& path, const CoreSearch& search, std::chr
   if (read->pid() != 0 ? read->pid() != search.pid : !has_thread) return "it is of another process";
   *core = std::move(read);
   return "";
-}
-
-// Escapes the special characters of fnmatch, as PathOf does.
-std::string Escaped(std::string_view directory) {
-  std::string text;
-  for (const char c : directory) {
-    if (c == '\\' || c == '*' || c == '?' || c == '[') text += '\\';
-    text += c;
-  }
-  return text;
 }
 
 FoundCore FindByPath(const std::string& path, const CoreSearch& search, std::chrono::steady_clock::time_point until) {
@@ -111,7 +99,7 @@ FoundCore FindCore(const CoreSearch& search, std::chrono::steady_clock::time_poi
   found.reason = "core file not found: the process's working directory is not known";
   bool is_first = true;
   for (const std::string& directory : search.directories) {
-    FoundCore here = FindByPath(StrCat(Escaped(directory), "/", path), search, until);
+    FoundCore here = FindByPath(StrCat(EscapedPath(directory), "/", path), search, until);
     if (here.core != nullptr) return here;
     if (std::exchange(is_first, false)) found.reason = std::move(here.reason);
   }

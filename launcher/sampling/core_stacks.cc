@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/core_stacks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -10,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "launcher/sampling/mappings.h"
 #include "launcher/sampling/python_runtime.h"
 #include "launcher/sampling/thread_names.h"
 #include "writer/base/text.h"
@@ -18,18 +17,6 @@ namespace tbprof {
 namespace {
 
 constexpr size_t kStackCopy = 64 << 10;
-
-// Computes the load bias of a mapping from the segments of its file.
-bool FindBias(const ElfFile& file, const CoreFile::Mapping& mapping, uint64_t* bias) {
-  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  for (const ElfFile::Segment& segment : file.segments()) {
-    const uint64_t begin = segment.offset / page * page;
-    if (!segment.executable || mapping.offset < begin || mapping.offset >= segment.offset + segment.file_size) continue;
-    *bias = mapping.start - mapping.offset - (segment.address - segment.offset);
-    return true;
-  }
-  return false;
-}
 
 ModuleMap ModulesOf(CoreFile* core) {
   std::map<std::string_view, std::string> build_ids;
@@ -40,7 +27,10 @@ ModuleMap ModulesOf(CoreFile* core) {
   for (const CoreFile::Mapping& mapping : core->mappings()) {
     Module module;
     const ElfFile* const file = mapping.executable ? core->FileOf(mapping) : nullptr;
-    if (file == nullptr || !FindBias(*file, mapping, &module.load_bias)) continue;
+    if (file == nullptr) continue;
+    const std::optional<uint64_t> bias = ElfFile::LoadBias(file->segments(), mapping.start, mapping.offset);
+    if (!bias) continue;
+    module.load_bias = *bias;
     module.start = mapping.start;
     module.end = mapping.end;
     module.path = mapping.path;
@@ -136,7 +126,7 @@ std::optional<PythonRuntime> FindRuntime(CoreFile* core, const ReadMemory& read)
     if (mapping.path != program && !BaseName(mapping.path).starts_with("libpython")) continue;
     ElfFile* const file = core->FileOf(mapping);
     if (file == nullptr) continue;
-    const MappedFile mapped = {mapping.start, mapping.end, mapping.offset, 0, mapping.path};
+    const FileMapping mapped = {mapping.start, mapping.end, mapping.offset, 0, mapping.path};
     // Opens the same file that FileOf has compared with the core file.
     if (auto python = FindRuntimeIn(StrCat("/proc/self/fd/", file->fd()), mapped, read)) return python;
   }

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <memory>
 
-#include "launcher/sampling/target_memory.h"
+#include "launcher/base/proc_files.h"
 #include "writer/base/text.h"
 
 namespace tbprof {

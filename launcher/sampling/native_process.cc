@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/native_process.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/sampling/emit_rows.h"
 #include "launcher/sampling/thread_ids.h"
 #include "writer/base/text.h"
@@ -32,9 +31,9 @@ constexpr milliseconds kStatusInterval(1000);
 // The kernel reports new threads. A listing finds the threads whose report was lost.
 constexpr milliseconds kListingInterval(1000);
 constexpr milliseconds kUsageInterval(50);
-constexpr size_t kMaxOpenSchedules = 128;  // per process; in larger processes only the main thread's file is opened
+// With more threads, the usage of the main thread alone is read.
+constexpr size_t kMaxThreadsWithUsage = 128;
 constexpr milliseconds kSwitchInterval(100);
-constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 
 NativeState StateOf(int error) { return error == EACCES || error == EPERM ? kNativeNoPermission : kNativeNoEvents; }
 
@@ -105,13 +104,10 @@ bool NativeTarget::OpenThread(int32_t tid) {
 
 // False: no new thread.
 bool NativeTarget::ListThreads() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(StrCat("/proc/", process_.pid, "/task").c_str()), closedir);
-  if (tasks == nullptr) return false;
   const size_t before = threads_.size();
   uint64_t left_out = 0;
-  while (const dirent* entry = readdir(tasks.get())) {
-    const int32_t tid = atoi(entry->d_name);
-    if (tid > 0 && !OpenThread(tid)) ++left_out;
+  for (const int32_t tid : TasksOf(process_.pid)) {
+    if (!OpenThread(tid)) ++left_out;
   }
   threads_left_out_ = std::max(threads_left_out_, left_out);
   return threads_.size() > before;
@@ -202,7 +198,7 @@ void NativeTarget::TakeUsage(Time now) {
 void NativeTarget::ReadUsage(int32_t tid, Thread* thread, Time now) {
   thread->ran = false;
   if (thread->inner <= 0) return;
-  if (!thread->schedstat.valid() && (threads_.size() <= kMaxOpenSchedules || tid == process_.pid)) {
+  if (!thread->schedstat.valid() && (threads_.size() <= kMaxThreadsWithUsage || tid == process_.pid)) {
     thread->schedstat.Reset(open(SchedulePath(process_.pid, tid).c_str(), O_RDONLY | O_CLOEXEC));
   }
   const auto reading = ReadSchedule(thread->schedstat.get());

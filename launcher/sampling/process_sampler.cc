@@ -29,8 +29,6 @@ constexpr milliseconds kStatusInterval(1000);
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
-// Intervals between two readings of a thread's page faults; one reading takes 8 us.
-constexpr milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 // The kernel updates the CPU time of a running thread at its ticks: every 10 ms at CONFIG_HZ=100.
 constexpr milliseconds kSurelyIdle(20);
 

@@ -35,8 +35,6 @@ int64_t ContextSwitches() {
   return int64_t{used.ru_nvcsw} + used.ru_nivcsw;
 }
 
-bool IsPointer(uint64_t value) { return value >= kReadBytes && value % 8 == 0 && value < uint64_t{1} << 56; }
-
 }  // namespace
 
 PythonReader::PythonReader(const PythonLayout& layout, uint64_t runtime, ReadMemory read, bool is_still)

@@ -14,6 +14,7 @@
 #include <memory>
 #include <tuple>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/sampling/read_denial.h"
 #include "writer/base/scoped.h"
 #include "writer/base/text.h"
@@ -65,18 +66,6 @@ uint16_t FindVersionString(ElfFile* file) {
   return minor;
 }
 
-std::string OpenablePath(pid_t pid, const MappedFile& file) {
-  const std::string proc = "/proc/" + std::to_string(pid);
-  char range[64];
-  snprintf(range, sizeof(range), "/map_files/%lx-%lx", static_cast<unsigned long>(file.start),
-           static_cast<unsigned long>(file.end));
-  for (const std::string& path : {proc + "/root" + file.path, proc + "/exe", proc + range}) {
-    struct stat status;
-    if (stat(path.c_str(), &status) == 0 && status.st_ino == file.inode && access(path.c_str(), R_OK) == 0) return path;
-  }
-  return "";
-}
-
 // Caches modules: for a program that starts a hundred times, the interpreter's symbols are read once.
 const PythonModule& CachedModule(const std::string& path) {
   static thread_local std::map<std::tuple<dev_t, ino_t, off_t, time_t, long>, PythonModule> known;
@@ -107,24 +96,6 @@ bool ApplyDebugOffsets(uint64_t runtime, const PythonLayout& where, const ReadMe
 }
 
 }  // namespace
-
-std::vector<MappedFile> ParseMappedFiles(std::string_view maps) {
-  std::vector<MappedFile> files;
-  while (!maps.empty()) {
-    const size_t end = std::min(maps.find('\n'), maps.size());
-    const std::string line(maps.substr(0, end));
-    maps.remove_prefix(std::min(end + 1, maps.size()));
-    unsigned long start = 0, stop = 0, offset = 0, inode = 0;
-    int path = 0;
-    if (sscanf(line.c_str(), "%lx-%lx %*s %lx %*s %lu %n", &start, &stop, &offset, &inode, &path) < 4) continue;
-    if (inode == 0 || path == 0 || line[static_cast<size_t>(path)] != '/') continue;
-    std::string name = line.substr(static_cast<size_t>(path));
-    const bool known = std::any_of(files.begin(), files.end(),
-                                   [&](const MappedFile& file) { return file.inode == inode && file.path == name; });
-    if (!known) files.push_back({start, stop, offset, inode, std::move(name)});
-  }
-  return files;
-}
 
 uint16_t MinorOfPythonName(std::string_view path, bool* free_threaded) {
   const std::string_view name = BaseName(path);
@@ -206,7 +177,7 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
   return python;
 }
 
-std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const MappedFile& file, const ReadMemory& read) {
+std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const FileMapping& file, const ReadMemory& read) {
   const PythonModule& module = CachedModule(path);
   if (module.runtime == 0) return std::nullopt;
   const uint64_t bias = file.start - file.offset - module.lowest;
@@ -220,7 +191,7 @@ std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const Mapped
 PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
   const std::string proc = "/proc/" + std::to_string(pid);
   int error = 0;
-  const std::vector<MappedFile> files = ParseMappedFiles(ReadProcFile(proc + "/maps", &error));
+  const std::vector<FileMapping> files = ParseMappedFiles(ReadProcFile(proc + "/maps", &error));
   // Permission is denied: whether the process runs Python is not known.
   if (IsReadDenied(error)) return Refuse({}, kPythonNoPermission, DenialReason(pid, error));
   struct stat executable = {};
@@ -229,13 +200,13 @@ PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read) {
     return Refuse({}, kPythonNoPermission, DenialReason(pid, errno));
   }
   PythonRuntime other;
-  for (const MappedFile& file : files) {
+  for (const FileMapping& file : files) {
     const std::string_view name = BaseName(file.path);
     if (name.starts_with("libpypy") || name.starts_with("pypy")) {
       other = Refuse({}, kPythonNotCPython, "Python stacks: not sampled, PyPy is not supported");
     }
     if (file.inode != executable.st_ino && !name.starts_with("libpython")) continue;
-    const std::string path = OpenablePath(pid, file);
+    const std::string path = OpenablePath(file, {PathInRoot(pid, file), proc + "/exe", PathOfRange(pid, file)});
     if (path.empty()) continue;
     std::optional<PythonRuntime> python = FindRuntimeIn(path, file, read);
     if (!python) continue;

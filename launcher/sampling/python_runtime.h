@@ -19,8 +19,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "launcher/sampling/mappings.h"
 #include "launcher/sampling/target_memory.h"
 #include "wire/python_layout.h"
 #include "writer/spool/spool.h"
@@ -36,14 +36,6 @@ struct PythonRuntime {
   uint64_t address = 0;  // of _PyRuntime
   PythonLayout layout = {};
 };
-
-// A file that is mapped into a process, with the addresses of its first mapping.
-struct MappedFile {
-  uint64_t start = 0, end = 0, offset = 0, inode = 0;
-  std::string path;
-};
-// Parses the text of /proc/PID/maps: files only, each once.
-std::vector<MappedFile> ParseMappedFiles(std::string_view maps);
 
 // Facts from the file of a module; 0: not in the file.
 struct PythonModule {
@@ -64,7 +56,7 @@ PythonRuntime DecidePythonRuntime(uint64_t runtime, uint64_t version, uint16_t m
 
 // Finds the interpreter in one mapped file, which is opened as `path`; std::nullopt: it contains none. `file` is the
 // first mapping of the file.
-std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const MappedFile& file, const ReadMemory& read);
+std::optional<PythonRuntime> FindRuntimeIn(const std::string& path, const FileMapping& file, const ReadMemory& read);
 
 PythonRuntime FindPythonRuntime(pid_t pid, const ReadMemory& read);
 

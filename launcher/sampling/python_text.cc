@@ -22,9 +22,8 @@ std::string PythonTextToUtf8(std::string_view units, size_t unit_bytes, size_t m
 std::optional<std::string> ReadPythonText(const PythonLayout& layout, uint64_t address, size_t max_bytes,
                                           const std::function<bool(uint64_t address, void* out, size_t size)>& read) {
   uint8_t head[128];
-  constexpr uint64_t kNullPage = 4096;
-  const bool is_pointer = address >= kNullPage && address % 8 == 0 && address < uint64_t{1} << 56;
-  if (!is_pointer || layout.text_compact > sizeof(head) || !read(address, head, layout.text_ascii)) return std::nullopt;
+  if (!IsPointer(address) || layout.text_compact > sizeof(head)) return std::nullopt;
+  if (!read(address, head, layout.text_ascii)) return std::nullopt;
   uint32_t word;
   int64_t length;
   std::memcpy(&word, head + layout.text_state, sizeof(word));

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/read_denial.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
-#include "writer/base/scoped.h"
+#include "launcher/base/proc_files.h"
 
 namespace tbprof {
 namespace {
 
 constexpr int kCapSysPtrace = 19;  // linux/capability.h
-
-std::string ReadStart(const std::string& path) {
-  char text[4096];
-  const ScopedFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  const ssize_t got = fd.valid() ? read(fd.get(), text, sizeof(text)) : -1;
-  return got <= 0 ? "" : std::string(text, static_cast<size_t>(got));
-}
 
 }  // namespace
 
@@ -32,24 +21,16 @@ bool IsReadDenied(int error) { return error == EPERM || error == EACCES || error
 DenialFacts LookUpDenial(pid_t pid, int error) {
   DenialFacts facts;
   facts.error = error;
-  const std::string scope = ReadStart("/proc/sys/kernel/yama/ptrace_scope");
+  const std::string scope = ReadText("/proc/sys/kernel/yama/ptrace_scope");
   if (!scope.empty() && scope[0] >= '0' && scope[0] <= '3') facts.yama_scope = scope[0] - '0';
   facts.own_user = getuid();
-  const std::string own = ReadStart("/proc/self/status");
-  const size_t mode = own.find("\nSeccomp:\t");
-  facts.filtered = mode != std::string::npos && own.compare(mode + 10, 1, "0") != 0;
-  if (const size_t capabilities = own.find("\nCapEff:"); capabilities != std::string::npos) {
-    facts.capable = (strtoull(own.c_str() + capabilities + 8, nullptr, 16) >> kCapSysPtrace & 1) != 0;
-  }
+  const std::string own = ReadText("/proc/self/status");
+  const std::string filter_mode = StatusField(own, "Seccomp");
+  facts.filtered = !filter_mode.empty() && filter_mode != "0";
+  facts.capable = HasCapability(own, kCapSysPtrace);
   facts.users.fill(facts.own_user);
   const std::string path = "/proc/" + std::to_string(pid) + "/status";
-  const std::string status = ReadStart(path);
-  if (const size_t users = status.find("\nUid:"); users != std::string::npos) {
-    std::array<unsigned, 3> read{};
-    if (sscanf(status.c_str() + users, "\nUid: %u %u %u", &read[0], &read[1], &read[2]) == 3) {
-      std::copy(read.begin(), read.end(), facts.users.begin());
-    }
-  }
+  if (const auto users = StatusIds(ReadText(path), "Uid")) facts.users = *users;
   // If a process allows no debugger, its files in /proc belong to root.
   struct stat owner = {};
   if (stat(path.c_str(), &owner) == 0) facts.dumpable = owner.st_uid == facts.users[1];

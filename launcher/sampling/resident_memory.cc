@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 
 namespace tbprof {

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 
 namespace tbprof {
 
@@ -33,9 +32,6 @@ inline bool ReadAt(const ReadMemory& read, uint64_t address, void* out, size_t s
   const iovec range = MemoryRange(address, size);
   return read(out, {&range, 1}) == static_cast<int64_t>(size);
 }
-
-// Reads a file of /proc, at most 16 MiB. `error`: errno of opening it, or 0.
-std::string ReadProcFile(const std::string& path, int* error);
 
 }  // namespace tbprof
 

@@ -16,35 +16,26 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "launcher/sampling/mappings.h"
+#include "writer/symbols/elf_file.h"
 #include "writer/symbols/unwind.h"
 
 namespace tbprof {
 
-// An executable mapping of a file.
-struct CodeMapping {
-  uint64_t start = 0, end = 0, offset = 0, inode = 0;
-  std::string path;
-};
-// Parses the text of /proc/PID/maps.
-std::vector<CodeMapping> ParseCodeMappings(std::string_view maps);
-
 // The code segments of module files. Each file is read once, even if several processes map it.
 class ModuleFiles {
  public:
-  // `difference`: virtual address minus file offset of the code at `offset`. False: no ELF file, or no code there.
-  bool AddressOf(const std::string& path, uint64_t offset, uint64_t* difference);
+  // The load bias if `offset` of the file is mapped to `start`. std::nullopt: no ELF file, or no code there.
+  std::optional<uint64_t> LoadBias(const std::string& path, uint64_t start, uint64_t offset);
 
  private:
-  struct Segment {
-    uint64_t offset = 0, end = 0, difference = 0;
-  };
   using Key = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;  // device, inode, size, time of change
-  std::map<Key, std::vector<Segment>> files_;
+  std::map<Key, std::vector<ElfFile::Segment>> files_;
 };
 
 class TargetModules {
@@ -57,14 +48,13 @@ class TargetModules {
   // Reads all mappings again. If the process has ended, the known mappings are kept.
   void Read();
   // Adds a later mapping. It replaces the mappings that it overlaps.
-  void Add(const CodeMapping& mapping);
+  void Add(const FileMapping& mapping);
   // For an unknown address: reads all mappings again, at first at most every 200 ms, then less often. False: too early.
   bool ReadForUnknown(Time now);
   const ModuleMap& map() const { return map_; }
 
  private:
-  std::string OpenablePath(const CodeMapping& mapping) const;
-  void AddTo(const CodeMapping& mapping, ModuleMap* map);
+  void AddTo(const FileMapping& mapping, ModuleMap* map);
 
   pid_t pid_;
   ModuleFiles& files_;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/thread_ids.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 
+#include "launcher/base/proc_files.h"
 #include "writer/base/scoped.h"
+#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
@@ -45,16 +45,11 @@ int32_t InnermostId(const std::string& path, bool* nested) {
 
 void ThreadIds::ReadTasks() {
   outer_.clear();
-  const std::string folder = "/proc/" + std::to_string(pid_) + "/task";
   bool nested = false;
-  inner_pid_ = InnermostId("/proc/" + std::to_string(pid_) + "/status", &nested);
-  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir(folder.c_str()), closedir);
-  if (tasks == nullptr) return;
-  while (const dirent* entry = readdir(tasks.get())) {
-    const int32_t outer = atoi(entry->d_name);
-    if (outer <= 0) continue;
+  inner_pid_ = InnermostId(StrCat("/proc/", pid_, "/status"), &nested);
+  for (const int32_t outer : TasksOf(pid_)) {
     bool ignored;
-    const int32_t inner = nested ? InnermostId(folder + "/" + entry->d_name + "/status", &ignored) : outer;
+    const int32_t inner = nested ? InnermostId(StrCat("/proc/", pid_, "/task/", outer, "/status"), &ignored) : outer;
     if (inner > 0) outer_[inner] = outer;
   }
 }

@@ -12,13 +12,11 @@ namespace tbprof {
 namespace {
 
 constexpr std::string_view kName = "_name";
-constexpr uint64_t kBytesOfPage = 4096;
 // Py_TPFLAGS_INLINE_VALUES (3.13), Py_TPFLAGS_MANAGED_DICT (3.12 and later; the same bit in 3.11).
 constexpr uint64_t kInlineValues = 1 << 2, kManagedDictionary = 1 << 4;
 constexpr uint8_t kGeneralKeys = 0;  // their entries begin with a hash
 constexpr uint64_t kMostIndexBytes = 1 << 16;
 
-bool IsPointer(uint64_t value) { return value >= kBytesOfPage && value % 8 == 0 && value < uint64_t{1} << 56; }
 bool Has(uint16_t member) { return member != kNoObjectMember; }
 
 }  // namespace

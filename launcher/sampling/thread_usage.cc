@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "launcher/base/proc_stat.h"
 #include "writer/base/scoped.h"
 #include "writer/base/text.h"
 
@@ -14,7 +15,6 @@ namespace tbprof {
 namespace {
 
 constexpr std::chrono::milliseconds kRowInterval(50);
-constexpr int kFieldsBehindName = 7;  // of stat, between name and minor faults: state, ppid, ..., flags
 
 bool IsSame(const ThreadUsageRow& a, const ThreadUsageRow& b) {
   return a.cpu_ns == b.cpu_ns && a.run_delay_ns == b.run_delay_ns && a.major_faults == b.major_faults;
@@ -43,34 +43,10 @@ std::optional<ScheduleReading> ReadSchedule(int fd) {
   return reading;
 }
 
-// The name in parentheses may contain any character.
-std::optional<FaultCounts> ParseFaults(std::string_view text) {
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string_view::npos) return std::nullopt;
-  const std::string rest(text.substr(name_end + 1));
-  const char* at = rest.c_str();
-  for (int field = 0; field < kFieldsBehindName; ++field) {
-    while (*at == ' ') ++at;
-    if (*at == '\0') return std::nullopt;
-    while (*at != ' ' && *at != '\0') ++at;
-  }
-  char* end = nullptr;
-  FaultCounts faults;
-  faults.minor = strtoull(at, &end, 10);
-  if (end == at) return std::nullopt;
-  strtoull(at = end, &end, 10);  // minor faults of children that were waited for
-  if (end == at) return std::nullopt;
-  faults.major = strtoull(at = end, &end, 10);
-  if (end == at) return std::nullopt;
-  return faults;
-}
-
 std::optional<FaultCounts> ReadFaults(pid_t pid, int32_t tid) {
-  const ScopedFd file(open(StrCat("/proc/", pid, "/task/", tid, "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  char text[1024];
-  const ssize_t got = file.valid() ? read(file.get(), text, sizeof(text)) : -1;
-  if (got <= 0) return std::nullopt;
-  return ParseFaults({text, static_cast<size_t>(got)});
+  const std::optional<ProcStat> stat = ReadProcStat(pid, tid);
+  if (!stat) return std::nullopt;
+  return FaultCounts{stat->major_faults, stat->minor_faults};
 }
 
 bool UsageTrack::WantsFaults(const ScheduleReading& reading, Time now, std::chrono::milliseconds delay) {

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "writer/spool/spool.h"
@@ -42,8 +41,9 @@ struct FaultCounts {
 };
 // Reads /proc/PID/task/TID/stat; std::nullopt: it cannot be read.
 std::optional<FaultCounts> ReadFaults(pid_t pid, int32_t tid);
-// Parses the text of that file.
-std::optional<FaultCounts> ParseFaults(std::string_view text);
+
+// Intervals between two readings of a thread's page faults; one reading takes 8 us.
+inline constexpr std::chrono::milliseconds kFaultsOfMain(500), kFaultsOfOthers(1000);
 
 class UsageTrack {
  public:

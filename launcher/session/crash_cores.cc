@@ -3,23 +3,17 @@
 
 #include <sys/resource.h>
 #include <unistd.h>
-#include <climits>
 #include <ctime>
 
 #include <csignal>
 #include <utility>
 
+#include "launcher/base/proc_files.h"
+#include "writer/base/saturating.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
 namespace {
-
-std::string ReadLink(const std::string& path) {
-  char target[PATH_MAX];
-  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
-  if (length <= 0 || static_cast<size_t>(length) >= sizeof(target) || target[0] != '/') return "";
-  return std::string(target, static_cast<size_t>(length));
-}
 
 // Whether the default action of a signal writes a core file (signal(7)).
 bool DumpsCore(int signal) {
@@ -56,14 +50,17 @@ CrashCores::CrashCores(ClockKind clock, double ticks_per_ns, CoreReader::Emit em
       own_directory_(DirectoryOf(getpid())),
       may_dump_(MayDump()) {}
 
-std::string CrashCores::DirectoryOf(pid_t pid) { return ReadLink(StrCat("/proc/", pid, "/cwd")); }
+std::string CrashCores::DirectoryOf(pid_t pid) {
+  std::string directory = LinkText(StrCat("/proc/", pid, "/cwd"));
+  return directory.starts_with('/') ? directory : "";
+}
 
 // The start in CLOCK_REALTIME nanoseconds, for comparison with file times.
 int64_t CrashCores::StartOf(const Process& process) const {
   timespec now = {};
   clock_gettime(CLOCK_REALTIME, &now);
   const uint64_t ticks = ReadTicks(clock_);
-  const int64_t now_ns = int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  const int64_t now_ns = NanosecondsOf(now);
   // The target writes start_ticks and is not trusted: a start in the future counts as now.
   if (process.start_ticks == 0 || process.start_ticks > ticks) return now_ns;
   return now_ns - static_cast<int64_t>(static_cast<double>(ticks - process.start_ticks) / ticks_per_ns_);

@@ -24,6 +24,7 @@
 #include "launcher/session/spools.h"
 #include "wire/clock.h"
 #include "wire/segment.h"
+#include "writer/base/scoped.h"
 #include "writer/base/trusted_path.h"
 
 namespace tbprof {
@@ -41,21 +42,21 @@ constexpr std::string_view kSocketSuffix = "/tbprof-XXXXXX/s";
 // Removes directories that killed launchers of this user left in `base`. A live launcher holds the lock of its
 // directory.
 void SweepAbandoned(const std::string& base) {
-  DIR* listing = opendir(base.c_str());
+  const ScopedDirectory listing(opendir(base.c_str()));
   if (listing == nullptr) return;
-  while (const dirent* entry = readdir(listing)) {
+  while (const dirent* entry = readdir(listing.get())) {
     const std::string name = entry->d_name;
     // Only names that mkdtemp made, so not tbprof-logs-0.
     if (name.size() != 13 || name.compare(0, 7, "tbprof-") != 0 || name.find('-', 7) != std::string::npos) continue;
-    const ScopedFd directory(openat(dirfd(listing), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const ScopedFd directory(
+        openat(dirfd(listing.get()), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts;
     if (!directory.valid() || fstat(directory.get(), &facts) != 0 || facts.st_uid != geteuid()) continue;
     if (flock(directory.get(), LOCK_EX | LOCK_NB) != 0) continue;
     unlinkat(directory.get(), "s", 0);
     unlinkat(directory.get(), kControlName, 0);
-    unlinkat(dirfd(listing), name.c_str(), AT_REMOVEDIR);
+    unlinkat(dirfd(listing.get()), name.c_str(), AT_REMOVEDIR);
   }
-  closedir(listing);
 }
 
 // Whether the file cannot shrink while it is mapped. This check is the first: the kernel answers it itself, without

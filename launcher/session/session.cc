@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "launcher/base/proc_files.h"
 #include "launcher/base/version.h"
 #include "launcher/session/machine_facts.h"
 #include "launcher/session/own_cost.h"
@@ -163,8 +162,6 @@ Session::~Session() {
 std::string Session::Variable() const {
   const uint32_t chunks =
       static_cast<uint32_t>(std::clamp<uint64_t>(config_.segment_bytes / kChunkBytes, kMinChunks, kMaxChunks));
-  std::ifstream file("/proc/self/status");
-  const std::string status((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   SessionVariable variable{};
 #define TBPROF_OPTION(type, name, preset, absent, low, high, option, meaning) variable.name = config_.name;
 #include "wire/settings.def"
@@ -179,7 +176,7 @@ std::string Session::Variable() const {
   variable.only_child_of = config_.only_command ? static_cast<uint32_t>(getpid()) : 0;
   variable.record_arguments = config_.record_arguments ? 1 : 0;
   variable.handle_signal = static_cast<uint32_t>(config_.capture_signal);
-  variable.seccomp_filters = SeccompFilters(status.c_str());
+  variable.seccomp_filters = SeccompFilters(ReadText("/proc/self/status").c_str());
   variable.gpu_options = config_.gpu_options;
   variable.trigger_kind = static_cast<uint32_t>(config_.trigger);
   variable.trigger_name = config_.trigger_name;
@@ -239,8 +236,7 @@ void Session::TakeInert(const InertNotice& notice, pid_t pid) {
   if (inert_recorded_ == kMaxInert) return;
   ++inert_recorded_;
   // The process continues its start; its executable can be read only while it lives.
-  char executable[4096];
-  const ssize_t length = readlink(absl::StrCat("/proc/", pid, "/exe").c_str(), executable, sizeof(executable));
+  const std::string executable = LinkText(absl::StrCat("/proc/", pid, "/exe"));
   InertFact fact{};
   fact.ticks = Now();
   fact.pid = pid;
@@ -248,7 +244,7 @@ void Session::TakeInert(const InertNotice& notice, pid_t pid) {
   fact.reason = notice.reason;
   fact.error = notice.error;
   std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
-  if (length > 0) payload.append(executable, static_cast<size_t>(length));
+  payload += executable;
   drain_->Append(FrameType::kInert, 0, payload.data(), payload.size());
 }
 

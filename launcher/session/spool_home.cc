@@ -13,29 +13,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "launcher/base/proc_files.h"
 #include "launcher/session/spools.h"
 #include "writer/base/file_ops.h"
+#include "writer/base/text.h"
 #include "writer/base/trusted_path.h"
 #include "writer/logdir/logdir.h"
 
 namespace tbprof {
 namespace {
 
-constexpr std::string_view kDeleted = " (deleted)";
 constexpr uint64_t kMaxPartBytes = 16u << 20;
 constexpr uint64_t kMinPartBytes = 256u << 10;
 // The limit of a spool in memory without --spool-limit.
 constexpr uint64_t kMemorySpoolLimit = 256u << 20;
 // The limit of a run that is split into several profiles when it gets long: they need no more.
 constexpr uint64_t kSplitSpoolLimit = uint64_t{2} << 30;
-
-// The text of a link in /proc. The kernel answers without the file system, so that a dead mount cannot block the
-// launcher.
-std::string LinkText(const std::string& link) {
-  char text[4096];
-  const ssize_t length = readlink(link.c_str(), text, sizeof(text));
-  return length > 0 ? std::string(text, static_cast<size_t>(length)) : "";
-}
 
 }  // namespace
 

@@ -44,14 +44,13 @@ std::vector<std::string> FindSpools(const std::string& directory, bool links) {
   for (size_t i = 0; i < places.size(); ++i) {
     const std::string place = places[i];
     if (i > 0 && (links ? IsForeignLink(place) : IsLink(place))) continue;
-    DIR* listing = opendir(place.c_str());
+    const ScopedDirectory listing(opendir(place.c_str()));
     if (listing == nullptr) continue;
-    while (const dirent* entry = readdir(listing)) {
+    while (const dirent* entry = readdir(listing.get())) {
       const std::string_view name = entry->d_name;
       if (name.size() > kSuffix.size() && name.ends_with(kSuffix)) spools.push_back(StrCat(place, "/", name));
       if (i == 0 && IsHiddenDirectory(name)) places.push_back(StrCat(place, "/", name));
     }
-    closedir(listing);
   }
   std::sort(spools.begin(), spools.end());
   return spools;

@@ -17,8 +17,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "launcher/base/deadline.h"
 #include "launcher/base/exit_status.h"
+#include "launcher/base/proc_files.h"
+#include "launcher/base/proc_stat.h"
 #include "wire/segment.h"
 
 namespace tbprof {
@@ -50,11 +51,7 @@ size_t MaxTargets() {
 // namespace may belong to a different process here. Rarely called: HasOurNumbers answers first if the parent's pid is
 // the same in both namespaces.
 bool MapsSegment(pid_t pid) {
-  std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.find("/memfd:tbprof") != std::string::npos) return true;
-  }
+  if (ReadText(absl::StrCat("/proc/", pid, "/maps")).find("/memfd:tbprof") != std::string::npos) return true;
   // A zombie has no mappings: it counts as one that maps a segment, and so does a process without a state.
   const char state = SchedulerState(pid);
   return state == 0 || state == 'Z';

@@ -3,14 +3,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <memory>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/target/libraries.h"
 #include "launcher/target/preflight.h"
@@ -21,11 +20,6 @@ namespace {
 
 constexpr int kMaxDepth = 6;           // of nested wrappers and scripts
 constexpr size_t kScriptBytes = 1024;  // read from the beginning of a script
-
-struct CloseDirectory {
-  void operator()(DIR* directory) const { closedir(directory); }
-};
-using Listing = std::unique_ptr<DIR, CloseDirectory>;
 
 bool Exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
@@ -268,10 +262,8 @@ std::vector<std::string> PackageDirectories(const std::string& python, const Env
       isolated = !SeesSystemPackages(prefixes.back());
       if (isolated) break;
     }
-    char target[PATH_MAX];
-    const ssize_t size = readlink(at.c_str(), target, sizeof(target));
-    if (size <= 0) break;
-    const std::string next(target, static_cast<size_t>(size));
+    const std::string next = LinkText(at);
+    if (next.empty()) break;
     at = next.starts_with("/") ? next : StrCat(directory, "/", next);
   }
   const std::string_view home = Lookup(environment, "HOME").value_or("");
@@ -285,7 +277,7 @@ std::vector<std::string> PackageDirectories(const std::string& python, const Env
   }
   for (const std::string& prefix : prefixes) {
     for (const char* library : {"/lib", "/lib64"}) {
-      const Listing listing(opendir(StrCat(prefix, library).c_str()));
+      const ScopedDirectory listing(opendir(StrCat(prefix, library).c_str()));
       if (listing == nullptr) continue;
       while (const dirent* entry = readdir(listing.get())) {
         if (strncmp(entry->d_name, "python3", 7) != 0) continue;
@@ -303,7 +295,7 @@ std::vector<std::string> PackageDirectories(const std::string& python, const Env
 std::map<std::string, std::string> PackagesOf(const std::string& python, const Environment& environment) {
   std::map<std::string, std::string> packages;
   for (const std::string& directory : PackageDirectories(python, environment)) {
-    const Listing listing(opendir(directory.c_str()));
+    const ScopedDirectory listing(opendir(directory.c_str()));
     if (listing == nullptr) continue;
     while (const dirent* entry = readdir(listing.get())) {
       // `name-version.dist-info`

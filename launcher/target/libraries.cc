@@ -2,7 +2,6 @@
 #include "launcher/target/libraries.h"
 
 #include <gnu/libc-version.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <memory>
 
 #include "launcher/base/paths.h"
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "launcher/target/library_check.h"
 #include "wire/gpu_bridge.h"
@@ -32,10 +32,7 @@ bool IsBefore234(const char* version) {
 }  // namespace
 
 std::string OwnDirectory() {
-  char buffer[PATH_MAX];
-  const ssize_t size = readlink("/proc/self/exe", buffer, sizeof(buffer));
-  if (size <= 0) return "";
-  const std::string path(buffer, static_cast<size_t>(size));
+  const std::string path = LinkText("/proc/self/exe");
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "launcher/base/paths.h"
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "wire/gpu_bridge.h"
 #include "wire/rendezvous.h"
@@ -30,7 +31,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "tbprof-lib-";
 constexpr size_t kRandom = 6;
-constexpr uint64_t kCapSetUid = 7;
+constexpr int kCapSetUid = 7;  // linux/capability.h
 // Sweep holds a descriptor for each copy; further copies are left to the next launcher.
 constexpr size_t kMostSwept = 64;
 
@@ -99,7 +100,7 @@ using Names = std::set<std::string, std::less<>>;
 enum class Reading { kDone, kNoEnvironment, kNoRoom };
 
 // Adds the copies that the process has in its environment or of which it maps a file.
-Reading AddNamesOf(std::string_view pid, Names* names) {
+Reading AddNamesOf(pid_t pid, Names* names) {
   Reading reading = Reading::kDone;
   // A process that writes its title over its environment (setproctitle) still has the library mapped.
   for (const std::string_view file : {"/environ", "/maps"}) {
@@ -114,24 +115,21 @@ Reading AddNamesOf(std::string_view pid, Names* names) {
 
 // The copies that another process needs. nullopt: /proc cannot be read.
 std::optional<Names> NeededCopies() {
-  const ScopedDirectory listing(opendir("/proc"));
-  if (listing == nullptr) return std::nullopt;
+  const std::vector<pid_t> pids = Pids();
+  if (pids.empty()) return std::nullopt;
   Names names;
-  bool any = false;
-  std::vector<std::string> again;
-  while (const dirent* entry = readdir(listing.get())) {
-    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
-    any = true;
-    if (atoi(entry->d_name) == getpid()) continue;
-    const Reading reading = AddNamesOf(entry->d_name, &names);
+  std::vector<pid_t> again;
+  for (const pid_t pid : pids) {
+    if (pid == getpid()) continue;
+    const Reading reading = AddNamesOf(pid, &names);
     if (reading == Reading::kNoRoom) return std::nullopt;
-    if (reading == Reading::kNoEnvironment) again.emplace_back(entry->d_name);
+    if (reading == Reading::kNoEnvironment) again.push_back(pid);
   }
   // In the middle of an exec a process has neither environment nor files.
-  for (const std::string& pid : again) {
+  for (const pid_t pid : again) {
     if (AddNamesOf(pid, &names) == Reading::kNoRoom) return std::nullopt;
   }
-  return any ? std::make_optional(std::move(names)) : std::nullopt;
+  return names;
 }
 
 void Remove(int parent, const std::string& name) {
@@ -147,9 +145,7 @@ void Remove(int parent, const std::string& name) {
 
 bool MayChangeUser() {
   if (geteuid() == 0) return true;
-  const std::string status = ReadText("/proc/self/status");
-  const size_t at = status.find("CapEff:");
-  return at != std::string::npos && (strtoull(status.c_str() + at + 7, nullptr, 16) >> kCapSetUid & 1) != 0;
+  return HasCapability(ReadText("/proc/self/status"), kCapSetUid);
 }
 
 bool IsReadableByAll(const std::string& path) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 #include "wire/layout.h"
 #include "writer/base/parse_number.h"

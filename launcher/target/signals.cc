@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/target/signals.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -13,10 +12,10 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "launcher/base/proc_files.h"
 #include "launcher/base/text.h"
 
 namespace tbprof {
@@ -273,22 +272,10 @@ void StopLike(int signo) {
 }
 
 Disposition DispositionOf(pid_t pid, int signo) {
-  char path[64];
-  snprintf(path, sizeof(path), "/proc/%d/status", pid);
-  ScopedFd file(open(path, O_RDONLY | O_CLOEXEC));
-  if (!file.valid() || signo < 1 || signo > 64) return Disposition::kUnknown;
-  std::string text(16384, '\0');
-  const ssize_t size = read(file.get(), text.data(), text.size());
-  if (size <= 0) return Disposition::kUnknown;
-  text.resize(static_cast<size_t>(size));
-  auto has = [&](std::string_view field) -> std::optional<bool> {
-    const size_t at = text.find(StrCat("\n", field, ":"));
-    if (at == std::string::npos) return std::nullopt;
-    const unsigned long long bits = strtoull(text.c_str() + at + field.size() + 2, nullptr, 16);
-    return ((bits >> (signo - 1)) & 1) != 0;
-  };
-  const std::optional<bool> caught = has("SigCgt");
-  const std::optional<bool> ignored = has("SigIgn");
+  if (signo < 1 || signo > 64) return Disposition::kUnknown;
+  const std::string status = ReadText(StrCat("/proc/", pid, "/status"));
+  const std::optional<bool> caught = StatusBit(status, "SigCgt", signo - 1);
+  const std::optional<bool> ignored = StatusBit(status, "SigIgn", signo - 1);
   if (!caught || !ignored) return Disposition::kUnknown;
   return *caught ? Disposition::kCaught : *ignored ? Disposition::kIgnored : Disposition::kDefault;
 }

@@ -18,7 +18,8 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/base/deadline.h"
+#include "launcher/base/proc_files.h"
+#include "launcher/base/proc_stat.h"
 #include "launcher/base/stack_limit.h"
 #include "launcher/base/start_thread.h"
 #include "launcher/base/text.h"
@@ -87,11 +88,9 @@ enum class Stop {
 };
 
 Stop StopOf(pid_t pid) {
-  std::string stat = ReadText(StrCat("/proc/", pid, "/stat"));
-  stat.erase(stat.find_last_not_of('\n') + 1);
-  // `PID (NAME) STATE ...`, and the signal as the last field.
-  if (std::string_view(stat).substr(std::min(stat.size(), stat.rfind(')'))).substr(0, 3) != ") T") return Stop::kNone;
-  const int signo = ParseNumber<int>(stat.substr(stat.find_last_of(' ') + 1)).value_or(0);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  if (!stat || stat->state != 'T') return Stop::kNone;
+  const int signo = stat->last_field;
   if (signo == 0) return Stop::kUnknown;
   return signo == SIGTTIN || signo == SIGTTOU ? Stop::kByTerminal : Stop::kNone;
 }

@@ -142,17 +142,14 @@ absl::Status MoveNoReplace(int from_directory, const std::string& from, int to_d
 }
 
 void ForEachEntry(int directory, const std::function<void(const char* name)>& visit) {
-  const int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* listing = fd >= 0 ? fdopendir(fd) : nullptr;
-  if (listing == nullptr) {
-    if (fd >= 0) close(fd);
-    return;
-  }
-  while (const dirent* entry = readdir(listing)) {
+  ScopedFd fd(openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const ScopedDirectory listing(fd.valid() ? fdopendir(fd.get()) : nullptr);
+  if (listing == nullptr) return;
+  (void)fd.Release();  // the listing closes it
+  while (const dirent* entry = readdir(listing.get())) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") visit(entry->d_name);
   }
-  closedir(listing);
 }
 
 void RemoveFlatDirectory(int parent, const std::string& name) {

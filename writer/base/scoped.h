@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Owners of kernel resources: a descriptor, a mapping.
+// Owners of kernel resources: a descriptor, the listing of a directory, a mapping.
 //
 // Process: launcher and converter. Not thread-safe.
 #ifndef TBPROF_WRITER_BASE_SCOPED_H_

@@ -50,6 +50,12 @@ inline std::string Counted(uint64_t count, std::string_view word) {
 // The part after the last slash.
 inline std::string_view BaseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+// The kernel's mark in the paths of /proc for a file that was removed. A file's own name may also end with it.
+inline constexpr std::string_view kDeleted = " (deleted)";
+inline std::string_view WithoutDeleted(std::string_view path) {
+  return path.substr(0, path.size() - (path.ends_with(kDeleted) ? kDeleted.size() : 0));
+}
+
 // The status with `text` appended to its message.
 inline absl::Status Annotated(const absl::Status& status, std::string_view text) {
   return absl::Status(status.code(), StrCat(status.message(), text));

@@ -24,7 +24,6 @@ constexpr int kPathFlags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
 constexpr int kMaxLinks = 40;  // the kernel's limit
 constexpr int kAttempts = 100;
 constexpr absl::StatusCode kUntrusted = absl::StatusCode::kUnauthenticated;  // no errno maps to it
-constexpr std::string_view kDeleted = " (deleted)";
 
 // Pushes the components of a path, the last one first.
 void PushComponents(std::string_view path, std::vector<std::string>* stack) {

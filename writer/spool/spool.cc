@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "writer/base/crc32c.h"
+#include "writer/base/scoped.h"
 
 namespace tbprof {
 namespace {
@@ -121,9 +122,9 @@ std::vector<uint32_t> FindParts(const std::string& spool) {
   const size_t slash = spool.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : spool.substr(0, slash);
   const std::string stem = absl::StrCat(slash == std::string::npos ? spool : spool.substr(slash + 1), ".");
-  DIR* listing = opendir(directory.c_str());
+  const ScopedDirectory listing(opendir(directory.c_str()));
   if (listing == nullptr) return parts;
-  while (const dirent* entry = readdir(listing)) {
+  while (const dirent* entry = readdir(listing.get())) {
     const std::string name = entry->d_name;
     if (name.size() < stem.size() + 6 || name.size() > stem.size() + 9 || name.compare(0, stem.size(), stem) != 0) {
       continue;
@@ -133,7 +134,6 @@ std::vector<uint32_t> FindParts(const std::string& spool) {
     const auto part = static_cast<uint32_t>(strtoul(digits.c_str(), nullptr, 10));
     if (part != 0) parts.push_back(part);
   }
-  closedir(listing);
   std::sort(parts.begin(), parts.end());
   return parts;
 }

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "writer/base/text.h"
+
 namespace tbprof {
 namespace {
 
@@ -17,7 +19,6 @@ constexpr size_t kMaxSegments = 4096;
 constexpr size_t kMaxSections = 65536;
 constexpr size_t kMaxNoteBytes = 65536;
 constexpr size_t kMaxSectionName = 64;
-constexpr std::string_view kDeleted = " (deleted)";
 
 bool PreadAll(int fd, uint64_t offset, void* out, size_t size) {
   auto* at = static_cast<uint8_t*>(out);
@@ -80,25 +81,24 @@ bool ElfFile::Parse() {
 }
 
 void ElfFile::ParseNotes(uint64_t offset, uint64_t size) {
-  const auto read = ReadArray<uint8_t>(offset, size, kMaxNoteBytes);
-  if (!read) return;
-  const std::vector<uint8_t>& notes = *read;
-  size_t at = 0;
-  while (size - at >= sizeof(Elf64_Nhdr)) {
-    Elf64_Nhdr note;
-    memcpy(&note, &notes[at], sizeof(note));
-    at += sizeof(note);
-    const uint64_t name_size = (uint64_t{note.n_namesz} + 3) & ~uint64_t{3};
-    const uint64_t desc_size = (uint64_t{note.n_descsz} + 3) & ~uint64_t{3};
-    if (name_size > size - at || note.n_descsz > size - at - name_size) return;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(&notes[at], "GNU", 4) == 0) {
-      const uint8_t* bytes = notes.data() + at + name_size;
-      build_id_.assign(bytes, bytes + note.n_descsz);
-      return;
-    }
-    if (desc_size > size - at - name_size) return;
-    at += name_size + desc_size;
+  if (size > kMaxNoteBytes || offset > size_ || size > size_ - offset) return;
+  const auto read = [this](uint64_t at, void* out, size_t bytes) { return Read(at, out, bytes); };
+  VisitElfNotes("GNU", offset, size, read, [this](uint32_t type, uint64_t at, uint64_t bytes) {
+    if (type != NT_GNU_BUILD_ID) return true;
+    build_id_.resize(bytes);
+    if (!Read(at, build_id_.data(), bytes)) build_id_.clear();
+    return false;
+  });
+}
+
+std::optional<uint64_t> ElfFile::LoadBias(std::span<const Segment> segments, uint64_t start, uint64_t offset) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  for (const Segment& segment : segments) {
+    const uint64_t begin = segment.offset / page * page;  // whole pages are mapped
+    if (!segment.executable || offset < begin || offset >= segment.offset + segment.file_size) continue;
+    return start - offset - (segment.address - segment.offset);
   }
+  return std::nullopt;
 }
 
 const ElfFile::Block* ElfFile::GetBlock(uint64_t index) {
@@ -231,11 +231,8 @@ const ElfFile::Section* ElfFile::FindSection(std::string_view name) {
 }
 
 std::unique_ptr<ElfFile> OpenModuleFile(const std::string& path, std::string_view build_id) {
-  std::string_view real = path;
-  if (real.ends_with(kDeleted)) {
-    if (build_id.empty()) return nullptr;
-    real.remove_suffix(kDeleted.size());
-  }
+  const std::string_view real = WithoutDeleted(path);
+  if (real.size() < path.size() && build_id.empty()) return nullptr;
   std::unique_ptr<ElfFile> file = ElfFile::Open(std::string(real));
   if (file == nullptr || (!build_id.empty() && file->build_id() != build_id)) return nullptr;
   return file;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,29 @@
 #include "writer/base/file_ops.h"
 
 namespace tbprof {
+
+// Walks the notes of an ELF file in the `size` bytes at `offset`, up to the first one that is cut. `read(offset, out,
+// size)` returns false if it cannot read all bytes. Of each note of `owner` (`GNU`, `CORE`), `visit(type, offset,
+// size)` gets the type and the place of its content, and returns false to end the walk.
+template <typename Read, typename Visit>
+void VisitElfNotes(std::string_view owner, uint64_t offset, uint64_t size, const Read& read, const Visit& visit) {
+  constexpr size_t kMaxNotes = 1u << 17;
+  const std::string name = std::string(owner) + '\0';
+  std::string found = name;
+  Elf64_Nhdr note;
+  for (size_t i = 0; i < kMaxNotes && size >= sizeof(note) && read(offset, &note, sizeof(note)); ++i) {
+    offset += sizeof(note);
+    size -= sizeof(note);
+    const uint64_t name_size = (uint64_t{note.n_namesz} + 3) & ~uint64_t{3};
+    const uint64_t whole = name_size + ((uint64_t{note.n_descsz} + 3) & ~uint64_t{3});
+    if (name_size > size || note.n_descsz > size - name_size) return;
+    const bool is_wanted = note.n_namesz == name.size() && read(offset, found.data(), found.size()) && found == name;
+    if (is_wanted && !visit(note.n_type, offset + name_size, uint64_t{note.n_descsz})) return;
+    if (whole > size) return;
+    offset += whole;
+    size -= whole;
+  }
+}
 
 class ElfFile {
  public:
@@ -54,6 +78,9 @@ class ElfFile {
 #error "unknown architecture"
 #endif
   static constexpr unsigned char kOrder = ELFDATA2LSB;  // of both architectures
+
+  // The load bias if `offset` of the file is mapped to `start`; std::nullopt: no executable segment contains `offset`.
+  static std::optional<uint64_t> LoadBias(std::span<const Segment> segments, uint64_t start, uint64_t offset);
 
   // Null if the path is no regular file, unreadable, or no ELF file for this machine.
   static std::unique_ptr<ElfFile> Open(const std::string& path);

@@ -30,9 +30,7 @@ constexpr uint64_t kMaxDebugBytes = uint64_t{256} << 20;  // of all files
 constexpr int kMaxReopened = 8;
 
 std::string ModuleName(const std::string& path) {
-  std::string_view name = BaseName(path);
-  constexpr std::string_view kDeleted = " (deleted)";
-  if (name.ends_with(kDeleted)) name.remove_suffix(kDeleted.size());
+  const std::string_view name = WithoutDeleted(BaseName(path));
   return name.empty() ? "[unknown]" : PrintableUtf8(std::string(name));
 }
 

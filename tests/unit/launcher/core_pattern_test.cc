@@ -44,6 +44,14 @@ TEST(CorePattern, SignsOfItsOwn_MeanThemselves) {
   EXPECT_EQ(PathOf("core%Z"), "core");
 }
 
+TEST(EscapedPath, SignsOfPatterns_MeanThemselves) {
+  EXPECT_EQ(EscapedPath("/a*b?[c]\\d"), "/a\\*b\\?\\[c]\\\\d");
+  for (const char* path : {"", "/plain", "*", "\\", "/a[b]*?\\*"}) {
+    EXPECT_FALSE(HasWildcard(EscapedPath(path))) << path;
+    EXPECT_EQ(UnescapedPath(EscapedPath(path)), path);
+  }
+}
+
 TEST(CorePattern, Pipe_NamesItsProgram) {
   const CorePattern pattern = ParseCorePattern("|/usr/lib/systemd/systemd-coredump %P %u %g\n", true);
   EXPECT_EQ(pattern.kind(), CorePattern::kPipe);

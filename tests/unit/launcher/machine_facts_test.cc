@@ -2,10 +2,9 @@
 //
 // The facts that identify the machine of a run, compared with the texts of the kernel.
 #include "launcher/session/machine_facts.h"
+#include "launcher/base/proc_files.h"
 
 #include <gtest/gtest.h>
-
-#include "launcher/base/text.h"
 
 namespace tbprof {
 namespace {

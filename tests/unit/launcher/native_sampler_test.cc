@@ -325,24 +325,6 @@ TEST(NativeSampler, ProcessThatHasEnded_IsNoError) {
   EXPECT_TRUE(spool.samples.empty());
 }
 
-TEST(CodeMappings, TextOfMaps_GivesExecutableFiles) {
-  const auto mappings = ParseCodeMappings(
-      "00400000-00401000 r--p 00000000 08:01 12 /usr/bin/x\n"
-      "00401000-00402000 r-xp 00001000 08:01 12 /usr/bin/x\n"
-      "7f0000000000-7f0000001000 r-xp 00000000 00:00 0 \n"
-      "7f0000002000-7f0000003000 r-xp 00002000 08:01 13 /lib/a b.so (deleted)\n"
-      "7ffd00000000-7ffd00002000 r-xp 00000000 00:00 0 [vdso]\n"
-      "nonsense\n"
-      "5000-4000 r-xp 00000000 08:01 14 /backwards\n");
-  ASSERT_EQ(mappings.size(), 2u);
-  EXPECT_EQ(mappings[0].start, 0x401000u);
-  EXPECT_EQ(mappings[0].end, 0x402000u);
-  EXPECT_EQ(mappings[0].offset, 0x1000u);
-  EXPECT_EQ(mappings[0].inode, 12u);
-  EXPECT_EQ(mappings[0].path, "/usr/bin/x");
-  EXPECT_EQ(mappings[1].path, "/lib/a b.so (deleted)");
-}
-
 TEST(TargetModules, OwnProcess_HasItsCode) {
   ModuleFiles files;
   TargetModules modules(getpid(), &files);

@@ -9,8 +9,9 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "launcher/base/text.h"
+#include "launcher/base/proc_files.h"
 #include "writer/base/scoped.h"
+#include "writer/base/text.h"
 
 namespace tbprof {
 namespace {

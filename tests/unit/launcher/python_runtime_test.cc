@@ -153,19 +153,6 @@ TEST(PythonRuntime, MinorOfName) {
   EXPECT_EQ(MinorOfPythonName("/python3.9/bin/uwsgi", &free_threaded), 0);
 }
 
-TEST(PythonRuntime, MappedFiles_AreListedOnce) {
-  const auto files = ParseMappedFiles(
-      "55550000-55560000 r--p 00000000 fe:01 123 /usr/bin/a file\n"
-      "55560000-55570000 r-xp 00010000 fe:01 123 /usr/bin/a file\n"
-      "7f000000-7f001000 rw-p 00000000 00:00 0 [heap]\n"
-      "nonsense\n"
-      "7f100000-7f101000 r-xp 00002000 fe:01 9 /lib/b.so");
-  ASSERT_EQ(files.size(), 2u);
-  EXPECT_EQ(files[0].path, "/usr/bin/a file");
-  EXPECT_EQ(files[0].start, 0x55550000u);
-  EXPECT_EQ(files[1].offset, 0x2000u);
-}
-
 // Structures of 3.11 without valid frames: after enough of them the reader reports that the layout is wrong.
 TEST(PythonReader, StacksThatMakeNoSense_FailTheSelfCheck) {
   FakeMemory memory;

@@ -70,13 +70,6 @@ TEST_F(UsageTrackTest, FaultsOfAThreadThatDidNotRun_AreNotReadAgain) {
   EXPECT_EQ(rows_.back().minor_faults, 7u);
 }
 
-TEST(ThreadUsage, MajorFaults_AreThoseBehindAnyName) {
-  EXPECT_EQ(ParseFaults("12 (a) b (c) S 1 12 12 0 -1 4194560 500 600 17 18 9 9 9"), (FaultCounts{17, 500}));
-  EXPECT_FALSE(ParseFaults("12 (a) S 1 12 12 0 -1 4194560 500 600").has_value());
-  EXPECT_FALSE(ParseFaults("12 a S 1").has_value());
-  EXPECT_FALSE(ParseFaults("").has_value());
-}
-
 TEST(ThreadUsage, OwnThread_IsRead) {
   const ScopedFd file(open(SchedulePath(getpid(), gettid()).c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(file.valid());
