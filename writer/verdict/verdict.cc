@@ -19,6 +19,7 @@
 #include "writer/verdict/hang.h"
 #include "writer/verdict/library_pools.h"
 #include "writer/verdict/native_habits.h"
+#include "writer/verdict/own_line.h"
 #include "writer/verdict/place_of_row.h"
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/quick_calls.h"
@@ -200,6 +201,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
     if (work.has_value()) verdict.where.push_back(*std::move(work));
   }
   AddHabits(timeline, span, quick, &verdict);
+  if (std::string line = FactOfOwnLine(timeline, tags, account, verdict); !line.empty()) {
+    verdict.facts.push_back(std::move(line));
+  }
   verdict.hangs = WhereThreadsHang(timeline, tags, span.thread);
   if (!verdict.hangs.empty()) verdict.advice = Advice::kHangs;
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {

@@ -74,6 +74,24 @@ TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
   }
 }
 
+// The cause explains a part of what the line costs.
+TEST(Verdict, LineThatComputesAndWaits_IsNamedWithAllOfIt) {
+  for (const int64_t waits : {int64_t{5}, int64_t{35}}) {
+    Maker maker;
+    const uint32_t monitor = maker.Stack(maker.in_main, kOwn, "monitor", 33);
+    maker.EachStep((45 + waits) * kMs, [&](int64_t at) {
+      maker.Run(maker.main, at, 45 * kMs, monitor, maker.interpreter);
+      maker.Wait(maker.main, kSync, at + 45 * kMs, waits * kMs, monitor);
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kPython);
+    const bool said = std::ranges::any_of(verdict.facts, [](const std::string& fact) {
+      return fact.find("train.py:33 monitor with all that it calls: 80 %") != std::string::npos;
+    });
+    EXPECT_EQ(said, waits == 35) << waits;
+  }
+}
+
 // A person stopped it: that says nothing of the program.
 TEST(Verdict, StoppedBySignal_IsLeftOut) {
   Maker maker;
