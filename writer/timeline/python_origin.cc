@@ -34,9 +34,9 @@ bool IsFileOfImportlib(std::string_view file) {
 }
 
 bool IsInstalled(std::string_view file) {
-  // The last one has code that PyTorch generates.
-  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3",
-                                           "/torchinductor_"};
+  // The last ones have code that PyTorch and TensorFlow generate.
+  constexpr std::string_view kFolders[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                           "/lib64/python3",  "/torchinductor_", "/__autograph_generated_file"};
   return std::ranges::any_of(kFolders,
                              [&](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
 }

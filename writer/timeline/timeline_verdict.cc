@@ -106,6 +106,11 @@ std::string_view NextStep(const Verdict& verdict) {
       return "keep and reuse the memory instead of allocating it in each turn, or preload a faster allocator";
     case Advice::kTinyOperations:
       return "give each operation more work (larger batches, fewer calls, fewer .item()); a GPU would not help";
+    case Advice::kLibraryPython:
+      return "the Python code is a library's: call it less often, or use what it compiles (jit, tf.function without "
+             "run_eagerly, torch.compile)";
+    case Advice::kBetweenSteps:
+      return "most of the time is between the steps: make what runs there faster, or evaluate less often";
     case Advice::kFewRanks:
       return "record all ranks in one run (--ranks=all, --run=NAME): another rank may be slow";
     case Advice::kFewChildren:

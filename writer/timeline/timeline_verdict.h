@@ -67,6 +67,8 @@ enum class Advice : uint8_t {
   kAtLocks,         // its threads wait for locks of each other
   kAllocates,       // much of the CPU time is in the allocator
   kTinyOperations,  // of PyTorch, each of which takes some microseconds
+  kLibraryPython,   // code of a library, called from one line
+  kBetweenSteps,    // most of the time is in no step
   kFewRanks,        // not all ranks were recorded: another one may be slow
 };
 

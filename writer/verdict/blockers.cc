@@ -136,6 +136,24 @@ bool AnswersWaits(const Timeline& timeline, const PythonTags& tags, const WaitCl
   return share_of_waits - static_cast<double>(busy) / static_cast<double>(length) >= kLeastContrast;
 }
 
+// Whether the thread is that of the process which cleans up after multiprocessing: it reads until all others have
+// ended.
+bool IsOfTracker(const Timeline& timeline, uint32_t thread) {
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  if (python == nullptr) return false;
+  const auto is_tracker = [&](const PythonFunction& function) {
+    const std::string_view file = timeline.strings.Get(function.file);
+    return timeline.strings.Get(function.name) == "main" &&
+           (file.ends_with("/resource_tracker.py") || file.ends_with("/semaphore_tracker.py"));
+  };
+  return std::ranges::any_of(python->tallies, [&](const PythonTally& tally) {
+    for (uint32_t stack = tally.stack; stack != 0; stack = timeline.python.stacks[stack].parent) {
+      if (is_tracker(timeline.python.functions[timeline.python.stacks[stack].function])) return true;
+    }
+    return false;
+  });
+}
+
 bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
   const PythonThread* const python = timeline.python.OfThread(thread);
   const auto fills = [&](uint32_t stack) {
@@ -310,7 +328,7 @@ std::vector<uint32_t> ThreadsToJudge(const Timeline& timeline, uint32_t thread, 
     if (i == thread || other.is_line) continue;
     const bool same = other.process == process;
     if (same ? scope == BlockerScope::kDescendants : IsOfOneProcess(scope)) continue;
-    if (!same && !IsWithin(timeline, other.process, process)) continue;
+    if (!same && (!IsWithin(timeline, other.process, process) || IsOfTracker(timeline, i))) continue;
     if (other.end_ps > 0 && other.end_ps <= waits.start_ps) continue;
     if (other.start_ps < waits.end_ps) threads.push_back(i);
   }

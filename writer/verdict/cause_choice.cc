@@ -74,7 +74,7 @@ class Chooser {
 
   void Choose() {
     Collect();
-    AddBusiest();
+    verdict_.busiest = BusiestPlace(timeline_, in_.tags, in_.span.thread, account_, verdict_.total_ps);
     const CauseCandidate* best = nullptr;
     for (const CauseCandidate& candidate : candidates_) {
       const double share = ShareOf(candidate.ps);
@@ -347,9 +347,14 @@ class Chooser {
     const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
     if (!runs_python || blocker.busy < kBusyInPolls) {
       const std::optional<double> busy = BusyBeside(timeline_, in_.span.thread, found);
-      if (busy.has_value() && *busy < kIdleBeside && !IsForGpu(in_.gpu, found)) {
-        candidates_.push_back({Cause::kLibraryWait, StepPart::kLocks, ps, waits, /*moves=*/true});
-      }
+      if (!busy.has_value() || *busy >= kIdleBeside || IsForGpu(in_.gpu, found)) return;
+      // Its own processes work meanwhile: the library hands over what they send.
+      const Blocker other = BlockerOf(waits, BlockerScope::kDescendants);
+      const bool is_worker = other.found && other.rows.front().frame != 0 && other.busy >= kBusyInPolls &&
+                             IsOfMultiprocessing(timeline_, in_.tags, other.thread);
+      const Cause for_workers = HasSteps() ? Cause::kSlowLoader : Cause::kWorkers;
+      const StepPart part = is_worker && HasSteps() ? StepPart::kInput : StepPart::kLocks;
+      candidates_.push_back({is_worker ? for_workers : Cause::kLibraryWait, part, ps, waits, /*moves=*/true});
       return;
     }
     const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
@@ -450,15 +455,6 @@ class Chooser {
     where.share = std::min(1.0, static_cast<double>(row.ps) / static_cast<double>(of_ps));
     verdict_.where.push_back(std::move(where));
     return true;
-  }
-
-  // The place that other ranks show when they wait for this rank.
-  void AddBusiest() {
-    for (const AccountRow& row :
-         account_.RowsOf([](const AccountRow& of) { return of.part != StepPart::kCollectives; })) {
-      verdict_.busiest = PlaceOfRow(timeline_, in_.tags, WhereRole::kSpends, in_.span.thread, row, verdict_.total_ps);
-      if (verdict_.busiest.has_value()) return;
-    }
   }
 
   std::vector<WaitSlice> WaitsOf(const Wanted& wanted) const {

@@ -35,9 +35,9 @@ void ChooseCause(const CauseInputs& inputs, Verdict* verdict);
 // How unevenly the processes of a job wait for each other at barriers or in collectives.
 struct Stragglers {
   bool found = false;
-  uint32_t slow_thread = 0;        // main thread of the process that waits least
-  std::vector<uint32_t> threads;   // main threads of all processes that wait for each other
-  double others_wait = 0;  // share of the spans that the process with the longest waits spends waiting
+  uint32_t slow_thread = 0;       // main thread of the process that waits least
+  std::vector<uint32_t> threads;  // main threads of all processes that wait for each other
+  double others_wait = 0;         // share of the spans that the process with the longest waits spends waiting
   double slow_waits = 0;
 };
 // `most`, `least`: shares of the time that the longest-waiting and the shortest-waiting process wait.

@@ -49,4 +49,14 @@ std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags
   return where;
 }
 
+std::optional<Where> BusiestPlace(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                                  const Account& account, int64_t of_ps) {
+  const auto is_own = [](const AccountRow& row) { return row.part != StepPart::kCollectives; };
+  for (const AccountRow& row : account.RowsOf(is_own)) {
+    std::optional<Where> place = PlaceOfRow(timeline, tags, WhereRole::kSpends, thread, row, of_ps);
+    if (place.has_value()) return place;
+  }
+  return std::nullopt;
+}
+
 }  // namespace tbprof

@@ -17,6 +17,10 @@ namespace tbprof {
 std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags, WhereRole role, uint32_t thread,
                                 const AccountRow& row, int64_t of_ps);
 
+// Of the longest row that has a place, apart from collectives: what other ranks show when they wait for this one.
+std::optional<Where> BusiestPlace(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                                  const Account& account, int64_t of_ps);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_VERDICT_PLACE_OF_ROW_H_

@@ -41,6 +41,18 @@ struct StepsOfThread {
   int64_t regular_ps = 0;
 };
 
+// From the first step to the last. If more than half of the time between the steps is one gap behind one of the first
+// steps, which compiles and reserves memory, from the end of that gap on.
+TimeSpan WithoutWarmUp(const std::vector<TimeSpan>& steps) {
+  constexpr size_t kWarmUpSteps = 3;
+  TimeSpan whole = {steps.front().start_ps, steps.back().end_ps};
+  const int64_t between_ps = whole.end_ps - whole.start_ps - LengthOf(steps);
+  for (size_t i = 1; i < steps.size() && i <= kWarmUpSteps; ++i) {
+    if (steps[i].start_ps - steps[i - 1].end_ps > between_ps / 2) whole.start_ps = steps[i].start_ps;
+  }
+  return whole;
+}
+
 StepSpan SpanOfSteps(const Timeline& timeline) {
   std::map<uint32_t, StepsOfThread> threads;
   for (const Step& step : timeline.steps) {
@@ -59,11 +71,12 @@ StepSpan SpanOfSteps(const Timeline& timeline) {
   span.thread = most->first;
   span.steps = most->second.spans.size();
   span.spans = std::move(most->second.spans);
-  const TimeSpan whole = {span.spans.front().start_ps, span.spans.back().end_ps};
-  const auto between = static_cast<double>(whole.end_ps - whole.start_ps - most->second.regular_ps);
-  if (between > kMuchBetween * static_cast<double>(whole.end_ps - whole.start_ps)) {
+  const TimeSpan whole = WithoutWarmUp(span.spans);
+  const std::vector<TimeSpan> between = Without({whole}, span.spans);
+  if (static_cast<double>(LengthOf(between)) > kMuchBetween * static_cast<double>(whole.end_ps - whole.start_ps)) {
     span.basis = VerdictBasis::kTraining;
     span.spans = {whole};
+    span.between = between;
   }
   return span;
 }

@@ -19,10 +19,11 @@ namespace tbprof {
 struct StepSpan {
   VerdictBasis basis = VerdictBasis::kNone;
   uint32_t thread = 0;
-  std::vector<TimeSpan> spans;  // in order, disjoint, not empty
-  uint64_t steps = 0;           // 0: not known
-  std::string reason;           // set if basis is kNone
-  LoopLines loop;               // set if basis is kLoop
+  std::vector<TimeSpan> spans;    // in order, disjoint, not empty
+  std::vector<TimeSpan> between;  // of kTraining: the time in `spans` that is in no regular step
+  uint64_t steps = 0;             // 0: not known
+  std::string reason;             // set if basis is kNone
+  LoopLines loop;                 // set if basis is kLoop
 };
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags);

@@ -130,6 +130,39 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
   }
 }
 
+// The part of the thread's time in Python at which the innermost function is a library's.
+double LibraryShare(const PythonTags& tags, const ThreadTime& time) {
+  double all = 0, of_libraries = 0;
+  for (const auto& [stack, running] : time.running()) {
+    if (stack == 0) continue;
+    all += static_cast<double>(running.on_cpu_ps);
+    if (tags.OwnFrameOf(stack) != stack) of_libraries += static_cast<double>(running.on_cpu_ps);
+  }
+  return all > 0 ? of_libraries / all : 0;
+}
+
+// Where the program's own code is in all this, and what that changes in the advice.
+void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
+                 const ThreadTime& time, Verdict* verdict) {
+  constexpr double kMostlyBetween = 0.5, kSmallCause = 0.4, kMostlyLibrary = 0.8;
+  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kNoLine;
+  if (!span.between.empty()) {
+    verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, tags, span));
+    const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
+    const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython ||
+                         (IsProblem(verdict->cause) && verdict->share < kSmallCause);
+    if (share >= kMostlyBetween && is_work && is_free) {
+      verdict->advice = Advice::kBetweenSteps;
+      return;
+    }
+  } else if (std::string line = FactOfOwnLine(timeline, tags, account, *verdict); !line.empty()) {
+    verdict->facts.push_back(std::move(line));
+  }
+  if (verdict->cause != Cause::kPython || !is_free || verdict->where.empty()) return;
+  const bool is_one_line = verdict->where.front().share >= verdict->share / 2;
+  if (is_one_line && LibraryShare(tags, time) >= kMostlyLibrary) verdict->advice = Advice::kLibraryPython;
+}
+
 }  // namespace
 
 Verdict MakeVerdict(const Timeline& timeline) {
@@ -201,9 +234,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
     if (work.has_value()) verdict.where.push_back(*std::move(work));
   }
   AddHabits(timeline, span, quick, &verdict);
-  if (std::string line = FactOfOwnLine(timeline, tags, account, verdict); !line.empty()) {
-    verdict.facts.push_back(std::move(line));
-  }
+  AddOwnLines(timeline, tags, span, account, time, &verdict);
   verdict.hangs = WhereThreadsHang(timeline, tags, span.thread);
   if (!verdict.hangs.empty()) verdict.advice = Advice::kHangs;
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
