@@ -166,10 +166,12 @@ bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thre
                              [&](const Event& event) { return event.python != 0 && fills(event.python); });
 }
 
-// What threads that do the same have in common: their program, and an own frame or without one a native function.
+// What threads that do the same have in common: their program, and a function of its own or without one a native one.
 using Work = std::tuple<std::string_view, uint32_t, StringId>;
 Work WorkOf(const Timeline& timeline, uint32_t thread, const AccountRow& row) {
-  return {timeline.processes[timeline.threads[thread].process].name, row.frame, row.frame == 0 ? row.call_site : 0};
+  const bool is_python = row.frame != 0;
+  return {timeline.processes[timeline.threads[thread].process].name,
+          is_python ? timeline.python.stacks[row.frame].function : 0, is_python ? 0 : row.call_site};
 }
 
 // Threads with the same work.

@@ -11,7 +11,6 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
-#include "writer/verdict/span_account.h"
 
 namespace tbprof {
 namespace {
@@ -84,28 +83,94 @@ NamedPlace FindPlace(const Timeline& timeline, const PythonTags& tags, const Acc
           share_of(most)};
 }
 
+// How much of the time between the steps, and of that in them, a function of Python is on the stack.
+struct InBoth {
+  int64_t between_ps = 0, steps_ps = 0;
+  uint64_t depth = 0, samples = 0;  // sum over its samples between the steps
+};
+
+using ByFunction = std::map<uint32_t, InBoth>;
+ByFunction FunctionsOf(const Timeline& timeline, const StepSpan& span) {
+  const PythonTimeline& python = timeline.python;
+  const PythonThread* const thread = python.OfThread(span.thread);
+  const std::vector<TimeSpan> steps = Without(span.spans, span.between);
+  ByFunction functions;
+  size_t in_between = 0, in_steps = 0;
+  for (size_t i = 0; thread != nullptr && i < thread->runs.size(); ++i) {
+    const PythonRun& run = thread->runs[i];
+    int64_t between_ps = 0, steps_ps = 0;
+    ForCommon(span.between, &in_between, run.from_ps, run.to_ps,
+              [&](int64_t from, int64_t to) { between_ps += to - from; });
+    ForCommon(steps, &in_steps, run.from_ps, run.to_ps, [&](int64_t from, int64_t to) { steps_ps += to - from; });
+    if (between_ps + steps_ps <= 0) continue;
+    std::vector<uint32_t> stacks;
+    for (uint32_t stack = run.stack; stack != 0; stack = python.stacks[stack].parent) stacks.push_back(stack);
+    std::set<uint32_t> seen;
+    for (size_t depth = 0; depth < stacks.size(); ++depth) {
+      const uint32_t function = python.stacks[stacks[stacks.size() - 1 - depth]].function;
+      if (!seen.insert(function).second) continue;
+      InBoth& both = functions[function];
+      both.between_ps += between_ps;
+      both.steps_ps += steps_ps;
+      if (between_ps <= 0) continue;
+      both.depth += depth * run.samples;
+      both.samples += run.samples;
+    }
+  }
+  return functions;
+}
+
+// The function that runs between the steps and not in them: the innermost of those that take nearly all of it.
+// UINT32_MAX: there is none.
+uint32_t FunctionBetween(const ByFunction& functions, int64_t between_ps, int64_t steps_ps) {
+  constexpr double kLeast = 0.5, kMostInSteps = 0.05, kNearlyAll = 0.8;
+  int64_t most_ps = 0;
+  const auto is_between = [&](const InBoth& both) {
+    return static_cast<double>(both.between_ps) >= kLeast * static_cast<double>(between_ps) &&
+           static_cast<double>(both.steps_ps) <= kMostInSteps * static_cast<double>(steps_ps);
+  };
+  for (const auto& [function, both] : functions) {
+    if (is_between(both)) most_ps = std::max(most_ps, both.between_ps);
+  }
+  uint32_t found = UINT32_MAX;
+  double deepest = -1;
+  for (const auto& [function, both] : functions) {
+    const double depth = static_cast<double>(both.depth) / static_cast<double>(std::max<uint64_t>(both.samples, 1));
+    if (!is_between(both) || static_cast<double>(both.between_ps) < kNearlyAll * static_cast<double>(most_ps)) continue;
+    if (depth > deepest) {
+      deepest = depth;
+      found = function;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
                           const Verdict& verdict) {
+  constexpr double kNearlyAll = 0.9;  // `trainer.fit()` says nothing
   const NamedPlace place = FindPlace(timeline, tags, account, verdict.total_ps);
   const bool is_said = std::ranges::any_of(verdict.where, [&](const Where& where) {
     return where.role == WhereRole::kSpends && where.share + kLeastMore > place.share;
   });
-  return place.text.empty() || is_said ? ""
-                                       : StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
+  if (place.text.empty() || is_said || place.share > kNearlyAll) return "";
+  return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
 
-std::string FactOfBetween(const Timeline& timeline, const PythonTags& tags, const StepSpan& span) {
+std::string FactOfBetween(const Timeline& timeline, const StepSpan& span) {
   const int64_t between_ps = LengthOf(span.between), whole_ps = LengthOf(span.spans);
   if (between_ps <= 0 || whole_ps <= 0) return "";
-  const Account account = AccountOf(timeline, tags, span.thread, span.between);
-  const NamedPlace place = FindPlace(timeline, tags, account, between_ps);
-  std::string text =
-      StrCat("between the steps: ", HumanPercent(static_cast<double>(between_ps) / static_cast<double>(whole_ps)),
-             " of this time");
-  if (place.text.empty()) return text;
-  return StrCat(text, ", of which ", place.text, " with all that it calls: ", HumanPercent(place.share));
+  const std::string text = StrCat(HumanPercent(static_cast<double>(between_ps) / static_cast<double>(whole_ps)),
+                                  " of this time is between the steps");
+  const ByFunction functions = FunctionsOf(timeline, span);
+  const uint32_t most = FunctionBetween(functions, between_ps, whole_ps - between_ps);
+  if (most == UINT32_MAX) return text;
+  const PythonFunction& function = timeline.python.functions[most];
+  const double share = static_cast<double>(functions.at(most).between_ps) / static_cast<double>(between_ps);
+  return StrCat(text, ", ", HumanPercent(std::min(1.0, share)), " of that in ",
+                PrintableUtf8(timeline.strings.Get(function.name)), " (",
+                PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
 }
 
 }  // namespace tbprof

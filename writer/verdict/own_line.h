@@ -21,9 +21,9 @@ namespace tbprof {
 std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
                           const Verdict& verdict);
 
-// `between the steps: 58 % of this time, of which compute_metrics (train.py) with all that it calls: 91 %`; empty if
-// `span` has no such time.
-std::string FactOfBetween(const Timeline& timeline, const PythonTags& tags, const StepSpan& span);
+// `58 % of this time is between the steps, 91 % of that in evaluate (train.py)`; empty if `span` has no such time.
+// Names the function that runs there and not in the steps.
+std::string FactOfBetween(const Timeline& timeline, const StepSpan& span);
 
 }  // namespace tbprof
 

@@ -145,9 +145,10 @@ double LibraryShare(const PythonTags& tags, const ThreadTime& time) {
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
   constexpr double kMostlyBetween = 0.5, kSmallCause = 0.4, kMostlyLibrary = 0.8;
-  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kNoLine;
+  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kNoLine ||
+                       verdict->advice == Advice::kTinyOperations;
   if (!span.between.empty()) {
-    verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, tags, span));
+    verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
     const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython ||
                          (IsProblem(verdict->cause) && verdict->share < kSmallCause);
