@@ -11,6 +11,7 @@
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/timeline/python_origin.h"
 
 namespace tbprof {
 namespace {
@@ -145,6 +146,25 @@ uint32_t FunctionBetween(const ByFunction& functions, int64_t between_ps, int64_
   return found;
 }
 
+// The program's own function that takes most of the time between the steps, and does not run in them.
+uint32_t OwnFunctionBetween(const Timeline& timeline, const ByFunction& functions, int64_t between_ps,
+                            int64_t steps_ps) {
+  constexpr double kLeast = 0.3, kMostInSteps = 0.05;
+  uint32_t found = UINT32_MAX;
+  for (const auto& [number, both] : functions) {
+    const PythonFunction& function = timeline.python.functions[number];
+    const std::string_view name = timeline.strings.Get(function.name);
+    if (static_cast<double>(both.between_ps) < kLeast * static_cast<double>(between_ps) ||
+        static_cast<double>(both.steps_ps) > kMostInSteps * static_cast<double>(steps_ps)) {
+      continue;
+    }
+    if (PythonOriginOf(timeline.strings.Get(function.file), name) != PythonOrigin::kProgram || name == "<module>")
+      continue;
+    if (found == UINT32_MAX || both.between_ps > functions.at(found).between_ps) found = number;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
@@ -166,11 +186,15 @@ std::string FactOfBetween(const Timeline& timeline, const StepSpan& span) {
   const ByFunction functions = FunctionsOf(timeline, span);
   const uint32_t most = FunctionBetween(functions, between_ps, whole_ps - between_ps);
   if (most == UINT32_MAX) return text;
-  const PythonFunction& function = timeline.python.functions[most];
-  const double share = static_cast<double>(functions.at(most).between_ps) / static_cast<double>(between_ps);
-  return StrCat(text, ", ", HumanPercent(std::min(1.0, share)), " of that in ",
-                PrintableUtf8(timeline.strings.Get(function.name)), " (",
-                PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
+  const auto in = [&](uint32_t number) {
+    const PythonFunction& function = timeline.python.functions[number];
+    const double share = static_cast<double>(functions.at(number).between_ps) / static_cast<double>(between_ps);
+    return StrCat(HumanPercent(std::min(1.0, share)), " of that in ",
+                  PrintableUtf8(timeline.strings.Get(function.name)), " (",
+                  PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
+  };
+  const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
+  return StrCat(text, ", ", in(most), own == UINT32_MAX || own == most ? "" : StrCat(", ", in(own)));
 }
 
 }  // namespace tbprof
