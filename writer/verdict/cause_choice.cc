@@ -49,8 +49,9 @@ constexpr size_t kMostWhere = 5;
 // Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
 constexpr double kBusyInPolls = 0.6;
 constexpr double kMostlySleeps = 0.8;
-// Share of a library's waits in which another thread is busy: below it, the library does not compute.
-constexpr double kIdleBeside = 0.5;
+// Share of a library's waits in which another thread is busy: below it, the library does not compute. Python that is
+// busy for kBusyAlone of them is then what is waited for.
+constexpr double kIdleBeside = 0.5, kBusyAlone = 0.4;
 // Share of the workers' time in waits for the GIL: from it on, more of them do not help.
 constexpr double kMostlyGil = 0.3;
 // Share of a wait in which other threads hold the GIL: from it on they take turns.
@@ -345,9 +346,11 @@ class Chooser {
     const std::vector<WaitSlice> found = WaitsOf(waits);
     const Blocker blocker = BlockerOf(waits, BlockerScope::kPool);
     const bool runs_python = blocker.found && blocker.rows.front().frame != 0;
-    if (!runs_python || blocker.busy < kBusyInPolls) {
-      const std::optional<double> busy = BusyBeside(timeline_, in_.span.thread, found);
-      if (!busy.has_value() || *busy >= kIdleBeside || IsForGpu(in_.gpu, found)) return;
+    const bool is_busy = runs_python && blocker.busy >= kBusyInPolls;
+    const std::optional<double> busy = is_busy ? std::nullopt : BusyBeside(timeline_, in_.span.thread, found);
+    const bool is_idle = busy.has_value() && *busy < kIdleBeside && !IsForGpu(in_.gpu, found);
+    if (!is_busy && !(is_idle && runs_python && blocker.busy >= kBusyAlone)) {
+      if (!is_idle) return;
       // Its own processes work meanwhile: the library hands over what they send.
       const Blocker other = BlockerOf(waits, BlockerScope::kDescendants);
       const bool is_worker = other.found && other.rows.front().frame != 0 && other.busy >= kBusyInPolls &&
