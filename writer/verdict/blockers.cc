@@ -176,7 +176,8 @@ Work WorkOf(const Timeline& timeline, uint32_t thread, const AccountRow& row) {
 
 // Threads with the same work.
 struct Group {
-  size_t alike = 0;              // those that are busy for a share of the waits that counts
+  std::vector<uint32_t> alike;   // those that are busy for a share of the waits that counts
+  double alike_busy = 0;         // sum of their shares
   size_t at_work = 0;            // those that work in the waits at all
   std::set<uint32_t> processes;  // of `at_work`
   std::vector<TimeSpan> work;    // the times in which any of them works
@@ -304,6 +305,18 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   return candidate;
 }
 
+// Whether two of the threads lived at the same time: else one replaces the other, as a loader's worker in each epoch.
+bool LiveTogether(const Timeline& timeline, std::vector<uint32_t> threads) {
+  std::ranges::sort(threads, {}, [&](uint32_t thread) { return timeline.threads[thread].start_ps; });
+  int64_t end_ps = INT64_MIN;
+  for (const uint32_t i : threads) {
+    const Thread& thread = timeline.threads[i];
+    if (thread.start_ps < end_ps) return true;
+    end_ps = thread.end_ps > 0 ? thread.end_ps : INT64_MAX;
+  }
+  return false;
+}
+
 // Of children that are started one after the other, and of threads of a pool, each takes a small part of the waits.
 // The part of a group is that in which any of them works: concurrent ones do not count twice.
 Blocker BusiestGroup(std::map<Work, Group>* groups, int64_t total_ps) {
@@ -408,7 +421,10 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     if (scope == BlockerScope::kPool && candidate.rows.front().frame == 0 && !natives.Has(i)) continue;
     if (candidate.rows.size() > kMostRows) candidate.rows.resize(kMostRows);
     Group& group = groups[WorkOf(timeline, i, candidate.rows.front())];
-    group.alike += candidate.busy >= kLeastBusy / 2;
+    if (candidate.busy >= kLeastBusy / 2) {
+      group.alike.push_back(i);
+      group.alike_busy += candidate.busy;
+    }
     if (!candidate.work.empty()) {
       ++group.at_work;
       group.processes.insert(timeline.threads[i].process);
@@ -433,7 +449,11 @@ Blocker FindBlocker(const Timeline& timeline, const PythonTags& tags, const Wait
     Blocker together = BusiestGroup(&groups, LengthOf(spans));
     if (together.found && (!blocker.found || together.busy > blocker.busy)) return together;
   }
-  if (blocker.found) blocker.alike = groups[WorkOf(timeline, blocker.thread, blocker.rows.front())].alike;
+  if (!blocker.found) return blocker;
+  const Group& group = groups[WorkOf(timeline, blocker.thread, blocker.rows.front())];
+  blocker.alike = group.alike.size();
+  blocker.in_turn = blocker.alike > 1 && !LiveTogether(timeline, group.alike);
+  if (blocker.in_turn) blocker.busy = std::min(1.0, group.alike_busy);
   return blocker;
 }
 
@@ -454,6 +474,10 @@ std::string FactOfBlocker(const Blocker& blocker) {
   }
   if (blocker.together && more > 0) {
     return absl::StrFormat("these %d %s work for %s of the wait", blocker.alike,
+                           blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
+  }
+  if (blocker.in_turn) {
+    return absl::StrFormat("these %d %s, one after the other, work, sleep or read for %s of the wait", blocker.alike,
                            blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
   }
   constexpr double kLeastForGil = 0.05;

@@ -35,6 +35,7 @@ struct Blocker {
   bool other_process = false;
   double busy = 0;               // share of the time of the waits, waits for the GIL included
   double for_gil = 0;            // part of it: it waits for the GIL
+  bool in_turn = false;          // of `alike` threads, no two lived at the same time; `busy` is of all
   size_t alike = 1;              // number of threads that do the same
   std::vector<AccountRow> rows;  // activity during the waits, longest first
   bool together = false;         // `busy` is the share in which any of them works
