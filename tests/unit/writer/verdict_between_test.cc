@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What runs between the steps, in libraries, and in processes that replace each other.
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/writer/verdict_maker.h"
+#include "writer/verdict/verdict.h"
+
+namespace tbprof {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kLibrary[] = "/env/lib/python3.12/site-packages/keras/src/trainer.py";
+constexpr char kLoader[] = "/env/lib/python3.12/site-packages/torch/utils/data/dataloader.py";
+
+// Two regular steps, then three times as much as a step in which none is.
+void MakeEvaluation(VerdictMaker* maker, uint32_t step, uint32_t evaluation) {
+  for (size_t i = 0; i < maker->timeline.steps.size(); ++i) maker->timeline.steps[i].is_regular = i % 5 < 2;
+  maker->EachStep(kStep, [&](int64_t at) {
+    maker->Run(maker->main, at, kStep, at / kStep % 5 < 2 ? step : evaluation, maker->library);
+  });
+}
+
+TEST(VerdictBetween, FunctionThatRunsOnlyThere_IsNamed) {
+  VerdictMaker maker;
+  const uint32_t fit = maker.Stack(maker.in_main, kLibrary, "Trainer.fit", 3);
+  const uint32_t step = maker.Stack(fit, kOwn, "training_step", 20);
+  const uint32_t loop = maker.Stack(fit, kLibrary, "Trainer.evaluation_loop", 90);
+  MakeEvaluation(&maker, step, maker.Stack(loop, kOwn, "metrics", 30));
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.basis, VerdictBasis::kTraining);
+  EXPECT_EQ(verdict.advice, Advice::kBetweenSteps);
+  ASSERT_FALSE(verdict.facts.empty());
+  EXPECT_EQ(verdict.facts.front(), "57 % of this time is between the steps, 100 % of that in metrics (train.py)");
+}
+
+TEST(VerdictBetween, OwnPartOfWhatALibraryRunsThere_IsNamedToo) {
+  VerdictMaker maker;
+  const uint32_t loop = maker.Stack(maker.in_main, kLibrary, "Trainer.evaluation_loop", 90);
+  const uint32_t metrics = maker.Stack(loop, kOwn, "metrics", 30);
+  for (size_t i = 0; i < maker.timeline.steps.size(); ++i) maker.timeline.steps[i].is_regular = i % 5 < 2;
+  maker.EachStep(kStep, [&](int64_t at) {
+    const bool is_step = at / kStep % 5 < 2;
+    maker.Run(maker.main, at, kStep / 2, is_step ? maker.in_main : loop, maker.library);
+    maker.Run(maker.main, at + kStep / 2, kStep / 2, is_step ? maker.in_main : metrics, maker.library);
+  });
+  EXPECT_EQ(maker.Make().facts.front(),
+            "57 % of this time is between the steps, 100 % of that in Trainer.evaluation_loop "
+            "(keras/src/trainer.py), 50 % of that in metrics (train.py)");
+}
+
+TEST(VerdictBetween, FunctionThatRunsInStepsToo_IsNotNamed) {
+  VerdictMaker maker;
+  MakeEvaluation(&maker, maker.in_main, maker.in_main);
+  EXPECT_EQ(maker.Make().facts.front(), "57 % of this time is between the steps");
+}
+
+// The first step compiles: that is not how the program spends its time.
+TEST(VerdictBetween, OneGapBehindTheFirstStep_IsLeftOut) {
+  for (const size_t first : {size_t{0}, size_t{20}}) {
+    VerdictMaker maker;
+    for (size_t i = 0; i < 15; ++i) maker.timeline.steps[first + 1 + i].is_regular = false;
+    maker.EachStep(0, [](int64_t) {});
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.basis, first == 0 ? VerdictBasis::kSteps : VerdictBasis::kTraining) << first;
+    EXPECT_EQ(verdict.facts.empty(), first == 0);
+  }
+}
+
+TEST(VerdictOfLibraries, PythonOfALibrary_IsNotToBeVectorized) {
+  for (const bool is_library : {true, false}) {
+    VerdictMaker maker;
+    const uint32_t stack = is_library ? maker.Stack(maker.in_main, kLibrary, "Trainer.fit", 3) : maker.in_main;
+    maker.EachStep(kStep, [&](int64_t at) { maker.Run(maker.main, at, kStep, stack, maker.interpreter); });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kPython);
+    EXPECT_EQ(verdict.advice, is_library ? Advice::kLibraryPython : Advice::kOfCause);
+  }
+}
+
+// Waits of the main thread for a loader, 80 ms of each step.
+class LoaderVerdict : public testing::Test {
+ protected:
+  void WaitInEachStep(const std::function<void(int64_t)>& visit) {
+    const uint32_t next = maker_.Stack(maker_.in_main, kLoader, "_next_data", 1);
+    maker_.EachStep(80 * kMs, [&, next](int64_t at) {
+      maker_.Wait(maker_.main, kCondition, at, 80 * kMs, next);
+      visit(at);
+    });
+  }
+  VerdictMaker maker_;
+};
+
+TEST_F(LoaderVerdict, ProcessThatCleansUp_IsNoBlocker) {
+  const uint32_t tracker = maker_.Thread("", true, maker_.Process(101, 0));
+  const uint32_t worker = maker_.Thread("", true, maker_.Process(102, 0));
+  const uint32_t reads = maker_.Stack(0, "/usr/lib/python3.12/multiprocessing/resource_tracker.py", "main", 227);
+  const uint32_t load = maker_.Stack(0, kOwn, "load", 33);
+  WaitInEachStep([&](int64_t at) {
+    maker_.Wait(tracker, kPread, at, 80 * kMs, reads);
+    maker_.Run(worker, at, 50 * kMs, load, maker_.library);
+  });
+  maker_.timeline.python.threads[tracker].tallies.push_back({.stack = reads, .samples = 1});
+  maker_.ExpectBlocker("train.py:33");
+}
+
+TEST_F(LoaderVerdict, WorkersThatReplaceOneAnother_AddUp) {
+  const uint32_t load = maker_.Stack(0, kOwn, "load", 33);
+  std::vector<uint32_t> workers;
+  for (int i = 0; i < 2; ++i) workers.push_back(maker_.Thread("", true, maker_.Process(101 + i, 0)));
+  constexpr int64_t kHalf = kSteps / 2 * kStep;
+  maker_.timeline.threads[workers[0]].end_ps = kHalf;
+  maker_.timeline.threads[workers[1]].start_ps = kHalf;
+  WaitInEachStep([&](int64_t at) { maker_.Run(workers[at < kHalf ? 0 : 1], at, 80 * kMs, load, maker_.library); });
+  EXPECT_THAT(maker_.Make().facts,
+              testing::Contains(HasSubstr("these 2 processes, one after the other, work, sleep or read for 100 %")));
+}
+
+TEST_F(LoaderVerdict, WorkersAtTheSameTime_DoNotAddUp) {
+  const uint32_t load = maker_.Stack(0, kOwn, "load", 33);
+  std::vector<uint32_t> workers;
+  for (int i = 0; i < 2; ++i) workers.push_back(maker_.Thread("", true, maker_.Process(101 + i, 0)));
+  WaitInEachStep([&](int64_t at) {
+    for (const uint32_t worker : workers) maker_.Run(worker, at, 40 * kMs, load, maker_.library);
+  });
+  EXPECT_THAT(maker_.Make().facts, testing::Each(Not(HasSubstr("one after the other"))));
+}
+
+}  // namespace
+}  // namespace tbprof
