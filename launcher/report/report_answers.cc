@@ -213,12 +213,12 @@ VerdictAnswer ReadVerdictOfRank(const Fields& section) {
   verdict.text = section.Text("verdict");
   verdict.known = !verdict.text.empty();
   verdict.cause = section.Text("cause");
-  const Fields busiest = section.Object("busiest");
   verdict.blocker = "no single line of Python";
-  if (!busiest.present()) return verdict;
-  const std::string file = busiest.Text("file");
-  verdict.blocker = StrCat(file.empty() ? "" : StrCat(LineText(file, busiest.Integer("line")), " "),
-                           ShortFunction(busiest.Text("function")));
+  const std::vector<Fields> places = section.Objects("places");
+  if (places.empty()) return verdict;
+  const std::string file = places.front().Text("file");
+  verdict.blocker = StrCat(file.empty() ? "" : StrCat(LineText(file, places.front().Integer("line")), " "),
+                           ShortFunction(places.front().Text("function")));
   return verdict;
 }
 

@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kPsPerSecond = 1e12;
+constexpr size_t kMostPlaces = 6;
 constexpr size_t kMaxReports = kMaxWorld;
 constexpr size_t kMaxText = 300, kMaxTexts = 8;
 constexpr double kMostSkewNs = 10e9;  // between the clocks of two machines
@@ -45,10 +46,10 @@ Json StepsJson(const RankReport& report) {
 }
 
 Json PlaceJson(const RankPlace& place) {
-  if (place.function.empty()) return nullptr;
   return {{"file", KnownOrNull(!place.file.empty(), ValidUtf8(place.file))},
           {"line", KnownOrNull(place.line > 0, place.line)},
-          {"function", ValidUtf8(place.function)}};
+          {"function", ValidUtf8(place.function)},
+          {"share", std::clamp(place.share, 0.0, 1.0)}};
 }
 
 Json TextsJson(const std::vector<std::string>& texts) {
@@ -149,9 +150,12 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   report.verdict = members.Text("verdict");
   report.cause = CauseNamed(members.Text("cause"));
   report.collectives_share = std::min(members.Get("collectives_share", -1.0), 1.0);
-  if (const Json* busiest = members.Object("busiest")) {
-    const Members place(*busiest);
-    report.busiest = {place.Text("file"), place.Get("line", -1), place.Text("function")};
+  const auto places = json.find("places");
+  for (size_t i = 0; places != json.end() && places->is_array() && i < std::min(places->size(), kMostPlaces); ++i) {
+    if (!(*places)[i].is_object()) continue;
+    const Members place((*places)[i]);
+    report.places.push_back(
+        {place.Text("file"), place.Get("line", -1), place.Text("function"), place.Get("share", 0.0)});
   }
   const auto waits = json.find("wait_sites");
   for (size_t i = 0; waits != json.end() && waits->is_array() && i < std::min<size_t>(waits->size(), 5); ++i) {
@@ -175,6 +179,8 @@ Json RankReportJson(const RankReport& report) {
                      {"total_s", Seconds(wait.total_ps)},
                      {"longest_s", Seconds(wait.longest_ps)}});
   }
+  Json places = Json::array();
+  for (const RankPlace& place : report.places) places.push_back(PlaceJson(place));
   const bool numbers = report.has_numbers;
   return {{"rank", report.rank},
           {"local_rank", KnownOrNull(report.local_rank >= 0, report.local_rank)},
@@ -197,7 +203,7 @@ Json RankReportJson(const RankReport& report) {
           {"verdict", KnownOrNull(!report.verdict.empty(), ValidUtf8(report.verdict))},
           {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
           {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},
-          {"busiest", PlaceJson(report.busiest)},
+          {"places", std::move(places)},
           {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},
           {"wait_sites", KnownOrNull(numbers, std::move(waits))},
           {"heap_peak_bytes", KnownOrNull(report.heap_peak_bytes >= 0, report.heap_peak_bytes)},

@@ -52,7 +52,6 @@ void FillWaits(const Timeline& timeline, RankReport* report) {
   }
 }
 
-// The busiest place is where the rank's steps spend most time, except for waits for other ranks.
 void FillVerdict(const Timeline& timeline, RankReport* report) {
   const Verdict& verdict = timeline.verdict;
   report->cause = verdict.cause;
@@ -62,10 +61,11 @@ void FillVerdict(const Timeline& timeline, RankReport* report) {
   if (has_steps || (timeline.attached && verdict.basis != VerdictBasis::kNone)) {
     report->collectives_share = verdict.ShareOf(StepPart::kCollectives);
   }
-  if (!verdict.busiest.has_value()) return;
-  const Where& busiest = *verdict.busiest;
-  report->busiest = {std::string(timeline.strings.Get(busiest.file)), busiest.line,
-                     std::string(timeline.strings.Get(busiest.function))};
+  report->places.clear();
+  for (const Where& place : verdict.places) {
+    report->places.push_back(
+        {timeline.strings.Get(place.file), place.line, timeline.strings.Get(place.function), place.share});
+  }
 }
 
 std::string FailureText(const RankReport& report) {

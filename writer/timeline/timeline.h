@@ -373,6 +373,7 @@ struct RankPlace {
   std::string file;
   int line = -1;  // -1: not known
   std::string function;
+  double share = 0;  // of the rank's steps
 };
 
 // Summary of one rank of the run. Its end is known for every rank of the spool, the other fields only for ranks whose
@@ -410,7 +411,7 @@ struct RankReport {
   std::string verdict;               // the rank's own, as a sentence
   Cause cause = Cause::kUnknown;     // of its verdict
   double collectives_share = -1;     // share of its steps in waits for other ranks; -1: not known
-  RankPlace busiest;                 // where its steps spend most, apart from those waits
+  std::vector<RankPlace> places;     // where its steps spend most, apart from those waits; longest first
   std::string step_change;           // how the length of its steps changed, as a sentence; empty: it did not
   bool change_is_of_others = false;  // that change is in waits for other ranks
 };

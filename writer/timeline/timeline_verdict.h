@@ -135,7 +135,7 @@ struct Verdict {
   int waiting_rank = -1;  // for kStraggler: the rank that waits for this one; `share` is then of its steps
   Advice advice = Advice::kOfCause;
   std::vector<Where> where;        // the line that spends most comes first, then what it waits for
-  std::optional<Where> busiest;    // where most is spent, apart from waits for other processes
+  std::vector<Where> places;       // where most is spent, apart from waits for other processes; longest first
   std::vector<std::string> facts;  // numbers on which the cause is based, as text
   std::vector<std::string> hangs;  // of a process in which nothing ran: where its threads wait, as text
 

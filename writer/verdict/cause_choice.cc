@@ -75,7 +75,7 @@ class Chooser {
 
   void Choose() {
     Collect();
-    verdict_.busiest = BusiestPlace(timeline_, in_.tags, in_.span.thread, account_, verdict_.total_ps);
+    verdict_.places = BusiestPlaces(timeline_, in_.tags, in_.span.thread, account_, verdict_.total_ps);
     const CauseCandidate* best = nullptr;
     for (const CauseCandidate& candidate : candidates_) {
       const double share = ShareOf(candidate.ps);

@@ -49,14 +49,16 @@ std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags
   return where;
 }
 
-std::optional<Where> BusiestPlace(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
-                                  const Account& account, int64_t of_ps) {
-  const auto is_own = [](const AccountRow& row) { return row.part != StepPart::kCollectives; };
-  for (const AccountRow& row : account.RowsOf(is_own)) {
+std::vector<Where> BusiestPlaces(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                                 const Account& account, int64_t of_ps) {
+  constexpr size_t kMostPlaces = 6;
+  std::vector<Where> places;
+  for (const AccountRow& row : account.RowsOf([](const AccountRow& of) { return of.part != StepPart::kCollectives; })) {
+    if (places.size() >= kMostPlaces) break;
     std::optional<Where> place = PlaceOfRow(timeline, tags, WhereRole::kSpends, thread, row, of_ps);
-    if (place.has_value()) return place;
+    if (place.has_value()) places.push_back(*std::move(place));
   }
-  return std::nullopt;
+  return places;
 }
 
 }  // namespace tbprof

@@ -17,9 +17,9 @@ namespace tbprof {
 std::optional<Where> PlaceOfRow(const Timeline& timeline, const PythonTags& tags, WhereRole role, uint32_t thread,
                                 const AccountRow& row, int64_t of_ps);
 
-// Of the longest row that has a place, apart from collectives: what other ranks show when they wait for this one.
-std::optional<Where> BusiestPlace(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
-                                  const Account& account, int64_t of_ps);
+// Of the longest rows that have a place, apart from collectives: what other ranks show when they wait for this one.
+std::vector<Where> BusiestPlaces(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                                 const Account& account, int64_t of_ps);
 
 }  // namespace tbprof
 

@@ -12,6 +12,14 @@
 namespace tbprof {
 namespace {
 
+// The rank's share at a place of another rank; 0: it is not one of those where it spends most.
+double ShareAt(const RankReport& report, const RankPlace& place) {
+  const auto found = std::ranges::find_if(report.places, [&](const RankPlace& own) {
+    return own.line == place.line && own.file == place.file && own.function == place.function;
+  });
+  return found == report.places.end() ? 0 : found->share;
+}
+
 struct Extremes {
   const RankReport* most = nullptr;   // the rank that waits longest for the others
   const RankReport* least = nullptr;  // the straggler
@@ -39,8 +47,32 @@ std::string SharesText(const Extremes& ranks) {
                 " of its step, rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share));
 }
 
+// The place of the slow rank at which it spends most, compared with another rank, which runs the same program.
+// SIZE_MAX: it has no places.
+size_t DiffersAt(const RankReport& slow, const RankReport& other) {
+  size_t best = SIZE_MAX;
+  double most = -2;
+  for (size_t i = 0; i < slow.places.size(); ++i) {
+    const RankPlace& place = slow.places[i];
+    const double excess = place.share - ShareAt(other, place);
+    if (excess <= most) continue;
+    most = excess;
+    best = i;
+  }
+  return best;
+}
+
+// `there rank 1 spends 28 % of its step, rank 0 8.0 %`; empty: they spend nearly the same.
+std::string DifferenceText(const RankReport& slow, const RankReport& other, const RankPlace& place) {
+  constexpr double kNearlySame = 0.05;
+  const double usual = ShareAt(other, place);
+  if (place.share - usual < kNearlySame) return "";
+  return StrCat("there rank ", slow.rank, " spends ", HumanPercent(place.share), " of its step, rank ", other.rank, " ",
+                HumanPercent(usual));
+}
+
 // This rank waits: the place where the slow rank spends its time becomes part of the cause.
-void NameOther(const RankReport& slow, double share, Timeline* timeline) {
+void NameOther(const RankReport& slow, const RankReport& other, double share, Timeline* timeline) {
   Verdict& verdict = timeline->verdict;
   const bool same_places = verdict.part == StepPart::kCollectives;
   verdict.cause = Cause::kStraggler;
@@ -53,15 +85,18 @@ void NameOther(const RankReport& slow, double share, Timeline* timeline) {
     verdict.blocker_cause = slow.cause;
     verdict.facts.push_back(StrCat("rank ", slow.rank, ": ", slow.verdict));
   }
-  if (slow.busiest.function.empty()) return;
+  const size_t at = DiffersAt(slow, other);
+  if (at == SIZE_MAX) return;
+  const RankPlace& place = slow.places[at];
   Where where;
   where.role = WhereRole::kWaitedFor;
   where.thread = kOtherRank;
   where.rank = slow.rank;
-  where.file = timeline->strings.Intern(slow.busiest.file);
-  where.line = slow.busiest.line;
-  where.function = timeline->strings.Intern(slow.busiest.function);
+  where.file = timeline->strings.Intern(place.file);
+  where.line = place.line;
+  where.function = timeline->strings.Intern(place.function);
   verdict.where.push_back(std::move(where));
+  if (std::string text = DifferenceText(slow, other, place); !text.empty()) verdict.facts.push_back(std::move(text));
 }
 
 }  // namespace
@@ -78,12 +113,13 @@ void JudgeRanks(Timeline* timeline) {
   const double own = ranks.own->collectives_share;
   const bool larger = IsProblem(verdict.cause) && verdict.cause != Cause::kCollectives && verdict.share > own;
   if (own - least >= kLeastShareOfCause && IsStraggler(own, least) && !larger) {
-    NameOther(*ranks.least, own - least, timeline);
+    NameOther(*ranks.least, *ranks.own, own - least, timeline);
   } else if (ranks.own == ranks.least && (verdict.cause == Cause::kCollectives || !IsProblem(verdict.cause))) {
     // Where it waits for others itself is not why they wait for it.
     if (verdict.cause == Cause::kCollectives) {
       verdict.where.clear();
-      if (verdict.busiest.has_value()) verdict.where.push_back(*verdict.busiest);
+      const size_t at = DiffersAt(*ranks.own, *ranks.most);
+      if (at < verdict.places.size()) verdict.where.push_back(verdict.places[at]);
     }
     verdict.cause = Cause::kStraggler;
     verdict.advice = Advice::kOfCause;

@@ -137,7 +137,7 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.verdict = "60 % of the step: waits for the data loader";
   report.cause = Cause::kSlowLoader;
   report.collectives_share = 0.25;
-  report.busiest = {"train.py", 41, "main"};
+  report.places = {{"train.py", 41, "main", 0.25}};
   report.waits = {{"read", "Load (a.py:1)", 8, kSecond, kSecond / 2}};
   nlohmann::ordered_json json = {{"start_unix_ns", 11'000'000'000}};
   json["by_rank"] = nlohmann::ordered_json::array({RankReportJson(report)});
@@ -145,7 +145,9 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   ASSERT_THAT(read, SizeIs(1));
   EXPECT_TRUE(read[0].of_other_launcher);
   EXPECT_EQ(read[0].cause, Cause::kSlowLoader);
-  EXPECT_EQ(read[0].busiest.line, 41);
+  ASSERT_EQ(read[0].places.size(), 1u);
+  EXPECT_EQ(read[0].places[0].line, 41);
+  EXPECT_EQ(read[0].places[0].share, 0.25);
   EXPECT_EQ(read[0].end_ps, 3 * kSecond) << "its window began a second later than ours";
   nlohmann::ordered_json again = RankReportJson(read[0]);
   again["end_s"] = 2.0;

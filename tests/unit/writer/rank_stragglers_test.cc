@@ -19,7 +19,7 @@ RankReport Report(int rank, double collectives, const std::string& function) {
   report.rank = rank;
   report.has_numbers = true;
   report.collectives_share = collectives;
-  report.busiest = {"/home/me/" + function + ".py", 7, function};
+  report.places = {{"/home/me/" + function + ".py", 7, function, 0.4}};
   return report;
 }
 
@@ -53,11 +53,23 @@ TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
   EXPECT_EQ(VerdictSentence(timeline), "58 % of the step: waits for a slower process, at train.py:3 main");
   EXPECT_EQ(BlockerLabel(timeline), "blocker: ");
   EXPECT_EQ(VerdictBlocker(timeline), "rank 2, mostly at work_of_2.py:7 work_of_2");
-  ASSERT_THAT(timeline.verdict.facts, SizeIs(1));
-  EXPECT_EQ(timeline.verdict.facts[0], "rank 2 waits in collectives for 2.0 % of its step, rank 1 for 60 %");
+  ASSERT_THAT(timeline.verdict.facts, SizeIs(2));
+  EXPECT_EQ(timeline.verdict.facts[0], "there rank 2 spends 40 % of its step, rank 1 0.0 %");
+  EXPECT_EQ(timeline.verdict.facts[1], "rank 2 waits in collectives for 2.0 % of its step, rank 1 for 60 %");
   const nlohmann::ordered_json json = VerdictJson(timeline);
   EXPECT_EQ(json["where"][1]["rank"], 2);
   EXPECT_TRUE(json["where"][1]["pid"].is_null());
+}
+
+// All ranks run the same program.
+TEST(JudgeRanks, PlaceOfTheSlowRank_IsWhereItDiffers) {
+  Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
+  const RankPlace backward = {"/home/me/train.py", 21, "main", 0.35};
+  timeline.by_rank[1].places = {backward};
+  timeline.by_rank[2].places = {{backward.file, 21, "main", 0.45}, {"/home/me/train.py", 13, "augment", 0.3}};
+  JudgeRanks(&timeline);
+  EXPECT_EQ(VerdictBlocker(timeline), "rank 2, mostly at train.py:13 augment");
+  EXPECT_EQ(timeline.verdict.facts[0], "there rank 2 spends 30 % of its step, rank 1 0.0 %");
 }
 
 TEST(JudgeRanks, ExchangeThatTakesLongForAll_IsLeftOut) {
@@ -102,8 +114,8 @@ TEST(JudgeRanks, ProblemOfTheSlowRank_IsTheRemedy) {
 // 43 % of its own steps are such waits, and 82 % of the other's.
 TEST(JudgeRanks, SlowRankThatWaitsAsWell_IsTheOneThatOthersWaitFor) {
   Timeline timeline = Make({0.82, 0.43}, Cause::kCollectives, 0.43);
-  timeline.verdict.busiest = timeline.verdict.where[0];
-  timeline.verdict.busiest->line = 18;
+  timeline.verdict.places = {timeline.verdict.where[0]};
+  timeline.verdict.places[0].line = 18;
   JudgeRanks(&timeline);
   EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
   EXPECT_EQ(VerdictSentence(timeline), "39 % of rank 0's step: waits for rank 1");
