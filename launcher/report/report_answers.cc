@@ -214,11 +214,11 @@ VerdictAnswer ReadVerdictOfRank(const Fields& section) {
   verdict.known = !verdict.text.empty();
   verdict.cause = section.Text("cause");
   verdict.blocker = "no single line of Python";
-  const std::vector<Fields> places = section.Objects("places");
-  if (places.empty()) return verdict;
-  const std::string file = places.front().Text("file");
-  verdict.blocker = StrCat(file.empty() ? "" : StrCat(LineText(file, places.front().Integer("line")), " "),
-                           ShortFunction(places.front().Text("function")));
+  const Fields busiest = section.Object("busiest");
+  if (!busiest.present()) return verdict;
+  const std::string file = busiest.Text("file");
+  verdict.blocker = StrCat(file.empty() ? "" : StrCat(LineText(file, busiest.Integer("line")), " "),
+                           ShortFunction(busiest.Text("function")));
   return verdict;
 }
 

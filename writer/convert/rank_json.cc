@@ -48,8 +48,7 @@ Json StepsJson(const RankReport& report) {
 Json PlaceJson(const RankPlace& place) {
   return {{"file", KnownOrNull(!place.file.empty(), ValidUtf8(place.file))},
           {"line", KnownOrNull(place.line > 0, place.line)},
-          {"function", ValidUtf8(place.function)},
-          {"share", std::clamp(place.share, 0.0, 1.0)}};
+          {"function", ValidUtf8(place.function)}};
 }
 
 Json TextsJson(const std::vector<std::string>& texts) {
@@ -157,6 +156,11 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
     report.places.push_back(
         {place.Text("file"), place.Get("line", -1), place.Text("function"), place.Get("share", 0.0)});
   }
+  // Of a tbprof that knew the first of them alone.
+  if (const Json* busiest = members.Object("busiest"); busiest != nullptr && report.places.empty()) {
+    const Members place(*busiest);
+    report.places.push_back({place.Text("file"), place.Get("line", -1), place.Text("function")});
+  }
   const auto waits = json.find("wait_sites");
   for (size_t i = 0; waits != json.end() && waits->is_array() && i < std::min<size_t>(waits->size(), 5); ++i) {
     if (!(*waits)[i].is_object()) continue;
@@ -180,7 +184,10 @@ Json RankReportJson(const RankReport& report) {
                      {"longest_s", Seconds(wait.longest_ps)}});
   }
   Json places = Json::array();
-  for (const RankPlace& place : report.places) places.push_back(PlaceJson(place));
+  for (const RankPlace& place : report.places) {
+    places.push_back(PlaceJson(place));
+    places.back()["share"] = std::clamp(place.share, 0.0, 1.0);
+  }
   const bool numbers = report.has_numbers;
   return {{"rank", report.rank},
           {"local_rank", KnownOrNull(report.local_rank >= 0, report.local_rank)},
@@ -203,6 +210,7 @@ Json RankReportJson(const RankReport& report) {
           {"verdict", KnownOrNull(!report.verdict.empty(), ValidUtf8(report.verdict))},
           {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
           {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},
+          {"busiest", report.places.empty() ? Json(nullptr) : PlaceJson(report.places.front())},
           {"places", std::move(places)},
           {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},
           {"wait_sites", KnownOrNull(numbers, std::move(waits))},

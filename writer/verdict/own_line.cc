@@ -174,7 +174,8 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
   const bool is_said = std::ranges::any_of(verdict.where, [&](const Where& where) {
     return where.role == WhereRole::kSpends && where.share + kLeastMore > place.share;
   });
-  if (place.text.empty() || is_said || place.share > kNearlyAll) return "";
+  // A backward pass waits for the other ranks.
+  if (place.text.empty() || is_said || place.share > kNearlyAll || verdict.cause == Cause::kCollectives) return "";
   return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
 

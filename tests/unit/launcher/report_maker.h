@@ -24,7 +24,7 @@ inline nlohmann::json MakeSummary() {
        "wait_s": 1.5, "wait_sites": [{"operation": "poll", "call_site": "f (a.c:1)", "calls": 3, "total_s": 1.5,
        "longest_s": 1.0}], "heap_peak_bytes": 1000, "verdict": "85 % of the step: waits for collectives",
        "cause": "collectives", "collectives_share": 0.85,
-       "places": [{"file": "/a/train.py", "line": 7, "function": "fill", "share": 0.5}]},
+       "busiest": {"file": "/a/train.py", "line": 7, "function": "fill"}},
       {"rank": 1, "host": "vm", "state": "running", "exit_code": null, "exit_signal": 9, "pid": 8, "steps": null,
        "wait_s": 2.5, "wait_sites": [], "heap_peak_bytes": null}],
     "verdict": {"text": "62 % of the step: waits for a thread that prepares its data, at train.py:41 main",
