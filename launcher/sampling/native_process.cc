@@ -31,7 +31,7 @@ constexpr milliseconds kStatusInterval(1000);
 // The kernel reports new threads. A listing finds the threads whose report was lost.
 constexpr milliseconds kListingInterval(1000);
 constexpr milliseconds kUsageInterval(50);
-// With more threads, the usage of the main thread alone is read.
+// Beyond so many threads, of the further ones only the main thread's usage is read.
 constexpr size_t kMaxThreadsWithUsage = 128;
 constexpr milliseconds kSwitchInterval(100);
 

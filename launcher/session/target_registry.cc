@@ -18,7 +18,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "launcher/base/exit_status.h"
-#include "launcher/base/proc_files.h"
 #include "launcher/base/proc_stat.h"
 #include "wire/segment.h"
 
@@ -51,7 +50,12 @@ size_t MaxTargets() {
 // namespace may belong to a different process here. Rarely called: HasOurNumbers answers first if the parent's pid is
 // the same in both namespaces.
 bool MapsSegment(pid_t pid) {
-  if (ReadText(absl::StrCat("/proc/", pid, "/maps")).find("/memfd:tbprof") != std::string::npos) return true;
+  // Line by line: there may be a hundred thousand.
+  std::ifstream file(absl::StrCat("/proc/", pid, "/maps"));
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.find("/memfd:tbprof") != std::string::npos) return true;
+  }
   // A zombie has no mappings: it counts as one that maps a segment, and so does a process without a state.
   const char state = SchedulerState(pid);
   return state == 0 || state == 'Z';

@@ -33,7 +33,8 @@ void KeepLastWord(std::string* text) {
 }  // namespace
 
 bool IsCLibraryFile(std::string_view base_name) {
-  return StartsWithAny(base_name, {"libc.so", "libc-2", "libpthread", "ld-linux", "ld-2.", "ld-musl-"});
+  return StartsWithAny(base_name,
+                       {"libc.so", "libc-2", "libpthread.so", "libpthread-2", "ld-linux", "ld-2.", "ld-musl-"});
 }
 
 std::string ShortSymbol(std::string_view name) {

@@ -63,8 +63,16 @@ void FillVerdict(const Timeline& timeline, RankReport* report) {
   }
   report->places.clear();
   for (const Where& place : verdict.places) {
-    report->places.push_back(
-        {timeline.strings.Get(place.file), place.line, timeline.strings.Get(place.function), place.share});
+    RankPlace of = {timeline.strings.Get(place.file), place.line, timeline.strings.Get(place.function), place.share};
+    // It runs there, and waits there, too.
+    const auto same = std::ranges::find_if(report->places, [&](const RankPlace& known) {
+      return known.line == of.line && known.file == of.file && known.function == of.function;
+    });
+    if (same == report->places.end()) {
+      report->places.push_back(std::move(of));
+    } else {
+      same->share += of.share;
+    }
   }
 }
 

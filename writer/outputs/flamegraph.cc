@@ -30,21 +30,15 @@ constexpr std::string_view kPageParts[] = {
 std::string ScriptString(std::string_view text) {
   std::string out;
   const std::string json = nlohmann::json(ValidUtf8(text)).dump();
-  for (size_t i = 0; i < json.size(); ++i) {
-    std::string_view rest = json;
-    rest.remove_prefix(i);
-    if (rest[0] == '<') {
+  for (const char c : json) {
+    if (c == '<') {
       out += "\\u003c";
-    } else if (rest[0] == '>') {
+    } else if (c == '>') {
       out += "\\u003e";
-    } else if (rest[0] == '&') {
+    } else if (c == '&') {
       out += "\\u0026";
-    } else if (rest.starts_with("\xe2\x80\xa8") || rest.starts_with("\xe2\x80\xa9")) {
-      // Line ends of JavaScript.
-      out += rest[2] == '\xa8' ? "\\u2028" : "\\u2029";
-      i += 2;
     } else {
-      out += rest[0];
+      out += c;
     }
   }
   return out;

@@ -75,7 +75,7 @@ class Tree {
 function rateText([shortest, longest]) {
   const [low, high] = [longest, shortest].map((us) => Math.round(1e6 / us));
   if (!shortest) return '';
-  return low === high ? ` about ${low} times a second` : ` between ${low} and ${high} times a second`;
+  return low === high ? ` about ${low === 1 ? 'once' : `${low} times`} a second` : ` between ${low} and ${high} times a second`;
 }
 function intervalText([shortest, longest]) {
   const [low, high] = [shortest, longest].map((us) => Math.round(us / 100) / 10);
@@ -371,7 +371,7 @@ function showSearch() {
   }
   field.classList.toggle('invalid', problem !== '');
   // Threads and processes have a list of their own.
-  matches = pattern && view.tree.frames.map((frame) => frame.origin >= PROGRAM && pattern.test(frame.name));
+  matches = pattern && view.tree.frames.map((frame) => frame.origin >= PROGRAM && frame.origin <= NATIVE && pattern.test(frame.name));
   byId('found').hidden = field.value === '';
   found.textContent = problem;
   if (matches) {
@@ -559,7 +559,7 @@ function start() {
   over.addEventListener('click', (event) => zoomTo(nodeAt(event)));
   for (const kind of ['focus', 'blur']) over.addEventListener(kind, () => { drawOver(); showStatus(); });
   document.addEventListener('keydown', onKey);
-  scroll.addEventListener('scroll', draw);
+  scroll.addEventListener('scroll', () => { hovered = -1; byId('tip').hidden = true; showStatus(); draw(); });
   const scheme = matchMedia('(prefers-color-scheme: dark)');
   const setScheme = () => {
     dark = scheme.matches;

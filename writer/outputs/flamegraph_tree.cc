@@ -18,9 +18,11 @@ namespace tbprof {
 namespace {
 
 constexpr uint32_t kNoFrame = UINT32_MAX;
+// Some 500 MB.
+constexpr size_t kMostNodesInMemory = 4'000'000;
 
 // Times of untrusted spools may be negative.
-int64_t NanosecondsOf(int64_t ps) { return std::max<int64_t>(ps, 0) / 1000; }
+int64_t NonNegativeNs(int64_t ps) { return std::max<int64_t>(ps, 0) / 1000; }
 
 class FlameTreeBuilder {
  public:
@@ -32,6 +34,11 @@ class FlameTreeBuilder {
   }
 
   uint32_t Child(uint32_t parent, uint32_t frame) {
+    // Beyond the limit, what a node calls is part of it.
+    if (tree_.nodes.size() >= kMostNodesInMemory && !children_.contains({parent, frame})) {
+      ++tree_.merged;
+      return parent;
+    }
     const auto next = static_cast<uint32_t>(tree_.nodes.size());
     const auto [found, added] = children_.try_emplace({parent, frame}, next);
     if (added) tree_.nodes.push_back({parent, frame, tree_.nodes[parent].depth + 1, 0, 0, 0});
@@ -56,8 +63,8 @@ class FlameTreeBuilder {
 
   void Add(uint32_t node, uint64_t samples, int64_t time_ps, int64_t cpu_ps) {
     AddSaturating(&tree_.nodes[node].samples, samples);
-    AddSaturating(&tree_.nodes[node].time_ns, NanosecondsOf(time_ps));
-    AddSaturating(&tree_.nodes[node].cpu_ns, NanosecondsOf(cpu_ps));
+    AddSaturating(&tree_.nodes[node].time_ns, NonNegativeNs(time_ps));
+    AddSaturating(&tree_.nodes[node].cpu_ns, NonNegativeNs(cpu_ps));
   }
 
   // For samples without frames.
@@ -89,15 +96,15 @@ FlameFrame FrameOfStack(const Timeline& timeline, const NativeStack& stack) {
           PrintableUtf8(timeline.strings.Get(stack.file)), stack.is_gap ? FlameOrigin::kUnknown : FlameOrigin::kNative};
 }
 
-// Which nodes stay: the longest, so that the parent of a node that stays does too.
+// Which nodes stay: the longest, so that the parent of a node that stays does too. Each node with children that are
+// left out gets a further one.
 std::vector<bool> ChooseNodes(const std::vector<FlameNode>& nodes, const std::vector<int64_t>& totals, size_t most) {
   std::vector<bool> stays(nodes.size(), true);
   if (nodes.size() <= most) return stays;
   std::vector<uint32_t> order(nodes.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return totals[a] > totals[b]; });
-  // Each node with children that are left out gets a further one.
-  for (size_t count = std::max<size_t>(most, 1);;) {
+  const auto smaller_with = [&](size_t count) {
     std::vector<bool> has_smaller(nodes.size());
     size_t smaller = 0;
     for (size_t i = 0; i < order.size(); ++i) {
@@ -107,9 +114,16 @@ std::vector<bool> ChooseNodes(const std::vector<FlameNode>& nodes, const std::ve
       has_smaller[parent] = true;
       ++smaller;
     }
-    if (count + smaller <= most || count == 1) return stays;
-    count -= std::min(count - 1, std::max<size_t>((count + smaller - most) / 2, 1));
+    return smaller;
+  };
+  // With one more that stays, the sum is never less.
+  size_t count = 1, beyond = std::max<size_t>(most, 1) + 1;
+  while (count + 1 < beyond) {
+    const size_t middle = count + (beyond - count) / 2;
+    (middle + smaller_with(middle) <= most ? count : beyond) = middle;
   }
+  smaller_with(count);
+  return stays;
 }
 
 // The nodes below a node that are left out.

@@ -107,8 +107,8 @@ std::string_view NextStep(const Verdict& verdict) {
     case Advice::kTinyOperations:
       return "give each operation more work (larger batches, fewer calls, fewer .item()); a GPU would not help";
     case Advice::kLibraryPython:
-      return "the Python code is a library's: call it less often, or use what it compiles (jit, tf.function without "
-             "run_eagerly, torch.compile)";
+      return "the Python code is a library's: call it less often, or use what it compiles (such as jax.jit, "
+             "torch.compile, or Keras without run_eagerly)";
     case Advice::kBetweenSteps:
       return "most of the time is between the steps: make what runs there faster, or evaluate less often";
     case Advice::kFewRanks:

@@ -136,19 +136,24 @@ bool AnswersWaits(const Timeline& timeline, const PythonTags& tags, const WaitCl
   return share_of_waits - static_cast<double>(busy) / static_cast<double>(length) >= kLeastContrast;
 }
 
-// Whether the thread is that of the process which cleans up after multiprocessing: it reads until all others have
-// ended.
-bool IsOfTracker(const Timeline& timeline, uint32_t thread) {
-  const PythonThread* const python = timeline.python.OfThread(thread);
-  if (python == nullptr) return false;
-  const auto is_tracker = [&](const PythonFunction& function) {
+// The functions of the process which cleans up after multiprocessing: it reads until all others have ended.
+std::vector<bool> TrackerFunctions(const Timeline& timeline) {
+  std::vector<bool> are_of_tracker;
+  for (const PythonFunction& function : timeline.python.functions) {
     const std::string_view file = timeline.strings.Get(function.file);
-    return timeline.strings.Get(function.name) == "main" &&
-           (file.ends_with("/resource_tracker.py") || file.ends_with("/semaphore_tracker.py"));
-  };
+    are_of_tracker.push_back(timeline.strings.Get(function.name) == "main" &&
+                             (file.ends_with("/resource_tracker.py") || file.ends_with("/semaphore_tracker.py")));
+  }
+  return are_of_tracker;
+}
+
+bool IsOfTracker(const Timeline& timeline, const std::vector<bool>& functions, uint32_t thread) {
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  if (python == nullptr || !timeline.threads[thread].is_main) return false;
+  if (std::ranges::find(functions, true) == functions.end()) return false;
   return std::ranges::any_of(python->tallies, [&](const PythonTally& tally) {
     for (uint32_t stack = tally.stack; stack != 0; stack = timeline.python.stacks[stack].parent) {
-      if (is_tracker(timeline.python.functions[timeline.python.stacks[stack].function])) return true;
+      if (functions[timeline.python.stacks[stack].function]) return true;
     }
     return false;
   });
@@ -199,7 +204,7 @@ Blocker BlockerOf(uint32_t thread, bool other_process, const Candidate& candidat
   blocker.found = true;
   blocker.thread = thread;
   blocker.other_process = other_process;
-  blocker.busy = std::min(candidate.busy, 1.0);
+  blocker.busy = blocker.busiest = std::min(candidate.busy, 1.0);
   blocker.for_gil = std::min(candidate.for_gil, blocker.busy);
   blocker.rows = candidate.rows;
   return blocker;
@@ -217,7 +222,7 @@ std::set<uint32_t> FramesThatRun(const PythonThread& python, const PythonTags& t
   }
   std::set<uint32_t> frames;
   for (const auto& [frame, of_frame] : samples) {
-    if (frame != 0 && of_frame.second >= of_frame.first / 4) frames.insert(frame);
+    if (frame != 0 && of_frame.second * 4 >= of_frame.first) frames.insert(frame);
   }
   return frames;
 }
@@ -337,15 +342,17 @@ Blocker BusiestGroup(std::map<Work, Group>* groups, int64_t total_ps) {
 // The threads that may be waited for. If there are too many, those that used most CPU time.
 std::vector<uint32_t> ThreadsToJudge(const Timeline& timeline, uint32_t thread, TimeSpan waits, BlockerScope scope) {
   std::vector<uint32_t> threads;
+  const std::vector<bool> trackers = TrackerFunctions(timeline);
   const uint32_t process = timeline.threads[thread].process;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const Thread& other = timeline.threads[i];
     if (i == thread || other.is_line) continue;
     const bool same = other.process == process;
     if (same ? scope == BlockerScope::kDescendants : IsOfOneProcess(scope)) continue;
-    if (!same && (!IsWithin(timeline, other.process, process) || IsOfTracker(timeline, i))) continue;
+    if (!same && !IsWithin(timeline, other.process, process)) continue;
     if (other.end_ps > 0 && other.end_ps <= waits.start_ps) continue;
-    if (other.start_ps < waits.end_ps) threads.push_back(i);
+    if (other.start_ps >= waits.end_ps || (!same && IsOfTracker(timeline, trackers, i))) continue;
+    threads.push_back(i);
   }
   if (threads.size() <= kMostCandidates) return threads;
   const auto used_ps = [&](uint32_t of) {

@@ -11,6 +11,7 @@
 #ifndef TBPROF_WRITER_VERDICT_BLOCKERS_H_
 #define TBPROF_WRITER_VERDICT_BLOCKERS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,11 +31,14 @@ enum class BlockerScope : uint8_t {
 };
 
 struct Blocker {
+  bool HasTag(PythonTag tag) const { return std::ranges::find(rows, tag, &AccountRow::tag) != rows.end(); }
+
   bool found = false;
   uint32_t thread = 0;
   bool other_process = false;
   double busy = 0;               // share of the time of the waits, waits for the GIL included
   double for_gil = 0;            // part of it: it waits for the GIL
+  double busiest = 0;            // of one thread: `busy`, if that is of several
   bool in_turn = false;          // of `alike` threads, no two lived at the same time; `busy` is of all
   size_t alike = 1;              // number of threads that do the same
   std::vector<AccountRow> rows;  // activity during the waits, longest first

@@ -349,18 +349,22 @@ class Chooser {
     const bool is_busy = runs_python && blocker.busy >= kBusyInPolls;
     const std::optional<double> busy = is_busy ? std::nullopt : BusyBeside(timeline_, in_.span.thread, found);
     const bool is_idle = busy.has_value() && *busy < kIdleBeside && !IsForGpu(in_.gpu, found);
-    if (!is_busy && !(is_idle && runs_python && blocker.busy >= kBusyAlone)) {
+    const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
+    // Who waits until a queue has room is not waited for.
+    const bool fills = blocker.HasTag(PythonTag::kQueuePut);
+    const bool is_alone = is_idle && runs_python && blocker.busy >= kBusyAlone && !fills && beside.has_value() &&
+                          *beside <= blocker.busy / 2;
+    if (!is_busy && !is_alone) {
       if (!is_idle) return;
       // Its own processes work meanwhile: the library hands over what they send.
       const Blocker other = BlockerOf(waits, BlockerScope::kDescendants);
-      const bool is_worker = other.found && other.rows.front().frame != 0 && other.busy >= kBusyInPolls &&
-                             IsOfMultiprocessing(timeline_, in_.tags, other.thread);
+      const bool is_worker = other.found && other.rows.front().frame != 0 && other.busiest >= kLeastShare &&
+                             other.busy >= kBusyInPolls && IsOfMultiprocessing(timeline_, in_.tags, other.thread);
       const Cause for_workers = HasSteps() ? Cause::kSlowLoader : Cause::kWorkers;
       const StepPart part = is_worker && HasSteps() ? StepPart::kInput : StepPart::kLocks;
       candidates_.push_back({is_worker ? for_workers : Cause::kLibraryWait, part, ps, waits, /*moves=*/true});
       return;
     }
-    const std::optional<double> beside = ComputingBeside(timeline_, in_.span.thread, found);
     if (!beside.has_value() || *beside > blocker.busy / 2 || IsForGpu(in_.gpu, found)) return;
     const bool of_input = HasSteps();
     candidates_.push_back({of_input ? Cause::kPrefetchThread : Cause::kWorkers,

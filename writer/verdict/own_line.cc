@@ -95,7 +95,7 @@ ByFunction FunctionsOf(const Timeline& timeline, const StepSpan& span) {
   const PythonTimeline& python = timeline.python;
   const PythonThread* const thread = python.OfThread(span.thread);
   const std::vector<TimeSpan> steps = Without(span.spans, span.between);
-  ByFunction functions;
+  std::map<uint32_t, InBoth> of_stacks;
   size_t in_between = 0, in_steps = 0;
   for (size_t i = 0; thread != nullptr && i < thread->runs.size(); ++i) {
     const PythonRun& run = thread->runs[i];
@@ -104,26 +104,46 @@ ByFunction FunctionsOf(const Timeline& timeline, const StepSpan& span) {
               [&](int64_t from, int64_t to) { between_ps += to - from; });
     ForCommon(steps, &in_steps, run.from_ps, run.to_ps, [&](int64_t from, int64_t to) { steps_ps += to - from; });
     if (between_ps + steps_ps <= 0) continue;
-    std::vector<uint32_t> stacks;
-    for (uint32_t stack = run.stack; stack != 0; stack = python.stacks[stack].parent) stacks.push_back(stack);
-    std::set<uint32_t> seen;
-    for (size_t depth = 0; depth < stacks.size(); ++depth) {
-      const uint32_t function = python.stacks[stacks[stacks.size() - 1 - depth]].function;
-      if (!seen.insert(function).second) continue;
-      InBoth& both = functions[function];
-      both.between_ps += between_ps;
-      both.steps_ps += steps_ps;
-      if (between_ps <= 0) continue;
-      both.depth += depth * run.samples;
-      both.samples += run.samples;
+    InBoth& both = of_stacks[run.stack];
+    both.between_ps += between_ps;
+    both.steps_ps += steps_ps;
+    if (between_ps > 0) both.samples += run.samples;
+  }
+  ByFunction functions;
+  std::vector<uint32_t> frames;  // functions, outermost last
+  for (const auto& [innermost, both] : of_stacks) {
+    frames.clear();
+    for (uint32_t stack = innermost; stack != 0; stack = python.stacks[stack].parent) {
+      frames.push_back(python.stacks[stack].function);
+    }
+    for (size_t i = 0; i < frames.size(); ++i) {
+      // Of a recursive function, the outermost.
+      if (std::find(frames.begin() + static_cast<std::ptrdiff_t>(i) + 1, frames.end(), frames[i]) != frames.end()) {
+        continue;
+      }
+      InBoth& of_function = functions[frames[i]];
+      of_function.between_ps += both.between_ps;
+      of_function.steps_ps += both.steps_ps;
+      of_function.depth += (frames.size() - 1 - i) * both.samples;
+      of_function.samples += both.samples;
     }
   }
   return functions;
 }
 
+// What is called and started for the program's sake has no name that says what it does.
+bool HasAMeaning(const Timeline& timeline, uint32_t number) {
+  const PythonFunction& function = timeline.python.functions[number];
+  const std::string_view name = timeline.strings.Get(function.name);
+  const PythonOrigin origin = PythonOriginOf(timeline.strings.Get(function.file), name);
+  const bool is_plumbing =
+      origin == PythonOrigin::kStarter || origin == PythonOrigin::kImport || origin == PythonOrigin::kImportTool;
+  return !is_plumbing && name != "<module>";
+}
+
 // The function that runs between the steps and not in them: the innermost of those that take nearly all of it.
 // UINT32_MAX: there is none.
-uint32_t FunctionBetween(const ByFunction& functions, int64_t between_ps, int64_t steps_ps) {
+uint32_t FunctionBetween(const Timeline& timeline, const ByFunction& functions, int64_t between_ps, int64_t steps_ps) {
   constexpr double kLeast = 0.5, kMostInSteps = 0.05, kNearlyAll = 0.8;
   int64_t most_ps = 0;
   const auto is_between = [&](const InBoth& both) {
@@ -131,13 +151,14 @@ uint32_t FunctionBetween(const ByFunction& functions, int64_t between_ps, int64_
            static_cast<double>(both.steps_ps) <= kMostInSteps * static_cast<double>(steps_ps);
   };
   for (const auto& [function, both] : functions) {
-    if (is_between(both)) most_ps = std::max(most_ps, both.between_ps);
+    if (is_between(both) && HasAMeaning(timeline, function)) most_ps = std::max(most_ps, both.between_ps);
   }
   uint32_t found = UINT32_MAX;
   double deepest = -1;
   for (const auto& [function, both] : functions) {
     const double depth = static_cast<double>(both.depth) / static_cast<double>(std::max<uint64_t>(both.samples, 1));
-    if (!is_between(both) || static_cast<double>(both.between_ps) < kNearlyAll * static_cast<double>(most_ps)) continue;
+    if (!is_between(both) || !HasAMeaning(timeline, function)) continue;
+    if (static_cast<double>(both.between_ps) < kNearlyAll * static_cast<double>(most_ps)) continue;
     if (depth > deepest) {
       deepest = depth;
       found = function;
@@ -165,6 +186,9 @@ uint32_t OwnFunctionBetween(const Timeline& timeline, const ByFunction& function
   return found;
 }
 
+// Most of the time is a wait for other ranks, in the backward pass.
+bool IsForOthers(Cause cause) { return cause == Cause::kCollectives || cause == Cause::kStraggler; }
+
 }  // namespace
 
 std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
@@ -174,8 +198,7 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
   const bool is_said = std::ranges::any_of(verdict.where, [&](const Where& where) {
     return where.role == WhereRole::kSpends && where.share + kLeastMore > place.share;
   });
-  // A backward pass waits for the other ranks.
-  if (place.text.empty() || is_said || place.share > kNearlyAll || verdict.cause == Cause::kCollectives) return "";
+  if (place.text.empty() || is_said || place.share > kNearlyAll || IsForOthers(verdict.cause)) return "";
   return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
 
@@ -185,17 +208,18 @@ std::string FactOfBetween(const Timeline& timeline, const StepSpan& span) {
   const std::string text = StrCat(HumanPercent(static_cast<double>(between_ps) / static_cast<double>(whole_ps)),
                                   " of this time is between the steps");
   const ByFunction functions = FunctionsOf(timeline, span);
-  const uint32_t most = FunctionBetween(functions, between_ps, whole_ps - between_ps);
+  const uint32_t most = FunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
   if (most == UINT32_MAX) return text;
   const auto in = [&](uint32_t number) {
     const PythonFunction& function = timeline.python.functions[number];
     const double share = static_cast<double>(functions.at(number).between_ps) / static_cast<double>(between_ps);
-    return StrCat(HumanPercent(std::min(1.0, share)), " of that in ",
-                  PrintableUtf8(timeline.strings.Get(function.name)), " (",
+    return StrCat(HumanPercent(std::min(1.0, share)), " in ", PrintableUtf8(timeline.strings.Get(function.name)), " (",
                   PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
   };
   const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
-  return StrCat(text, ", ", in(most), own == UINT32_MAX || own == most ? "" : StrCat(", ", in(own)));
+  if (own == UINT32_MAX || own == most) return StrCat(text, ": of it ", in(most));
+  const bool is_outer = functions.at(own).between_ps > functions.at(most).between_ps;
+  return StrCat(text, ": of it ", in(is_outer ? own : most), ", ", in(is_outer ? most : own));
 }
 
 }  // namespace tbprof

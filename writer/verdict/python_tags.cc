@@ -85,7 +85,6 @@ constexpr Known kKnown[] = {
     {"/transformers/trainer.py", "save_model", PythonTag::kCheckpoint},
     {"/transformers/modeling_utils.py", "save_pretrained", PythonTag::kCheckpoint},
     {"/accelerate/accelerator.py", "save_state", PythonTag::kCheckpoint},
-    {"/joblib/numpy_pickle.py", "dump", PythonTag::kCheckpoint},
     {"/subprocess.py", "", PythonTag::kChild},
     {"/logging/", "", PythonTag::kLogging},
     // What a progress bar iterates over runs below it, and is no logging.
@@ -224,7 +223,9 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const PythonStack& stack = python.stacks[i];
     const bool known = stack.function < of_function.size();
     const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
-    const PythonTag outer = stack.parent < i ? tags_[stack.parent] : PythonTag::kNone;
+    // What is below the beginning of a worker is its parent's.
+    const bool begins_worker = known && worker[stack.function];
+    const PythonTag outer = stack.parent < i && !begins_worker ? tags_[stack.parent] : PythonTag::kNone;
     const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
     // A function of a text that a library made is part of the line that called it. The text of `python -c`, and what
     // the program itself executes, are its own.
@@ -234,7 +235,11 @@ PythonTags::PythonTags(const Timeline& timeline) {
     is_own_[i] = known && own_function[stack.function] && !made;
     // The outermost tag decides: a barrier waits on a condition, and a loader on a queue. But the module that
     // DistributedDataParallel.forward calls is the program's work.
-    const bool leaves = outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]));
+    // A rank that saves nothing waits for the one that does.
+    const bool waits_for_ranks =
+        outer == PythonTag::kCheckpoint && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
+    const bool leaves =
+        waits_for_ranks || (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function])));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;

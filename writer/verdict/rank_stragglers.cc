@@ -12,12 +12,17 @@
 namespace tbprof {
 namespace {
 
-// The rank's share at a place of another rank; 0: it is not one of those where it spends most.
-double ShareAt(const RankReport& report, const RankPlace& place) {
+// The rank's share at a place of another rank, or the most that it can be: only the longest places are known.
+struct ShareAtPlace {
+  double share = 0;
+  bool is_most = false;
+};
+ShareAtPlace ShareAt(const RankReport& report, const RankPlace& place) {
   const auto found = std::ranges::find_if(report.places, [&](const RankPlace& own) {
     return own.line == place.line && own.file == place.file && own.function == place.function;
   });
-  return found == report.places.end() ? 0 : found->share;
+  if (found != report.places.end()) return {found->share, false};
+  return {report.places.empty() ? 1 : report.places.back().share, true};
 }
 
 struct Extremes {
@@ -47,28 +52,29 @@ std::string SharesText(const Extremes& ranks) {
                 " of its step, rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share));
 }
 
-// The place of the slow rank at which it spends most, compared with another rank, which runs the same program.
-// SIZE_MAX: it has no places.
+// Smaller differences between the shares of two ranks are none.
+constexpr double kNearlySame = 0.05;
+
+// The place of the slow rank at which it spends most, compared with another rank, which runs the same program; the
+// longest, if none differs. SIZE_MAX: it has no places.
 size_t DiffersAt(const RankReport& slow, const RankReport& other) {
   size_t best = SIZE_MAX;
-  double most = -2;
+  double most = kNearlySame;
   for (size_t i = 0; i < slow.places.size(); ++i) {
-    const RankPlace& place = slow.places[i];
-    const double excess = place.share - ShareAt(other, place);
+    const double excess = slow.places[i].share - ShareAt(other, slow.places[i]).share;
     if (excess <= most) continue;
     most = excess;
     best = i;
   }
-  return best;
+  return best == SIZE_MAX && !slow.places.empty() ? 0 : best;
 }
 
-// `there rank 1 spends 28 % of its step, rank 0 8.0 %`; empty: they spend nearly the same.
+// `there rank 1 spends 28 % of its step, rank 0 at most 8.0 %`; empty: they spend nearly the same.
 std::string DifferenceText(const RankReport& slow, const RankReport& other, const RankPlace& place) {
-  constexpr double kNearlySame = 0.05;
-  const double usual = ShareAt(other, place);
-  if (place.share - usual < kNearlySame) return "";
-  return StrCat("there rank ", slow.rank, " spends ", HumanPercent(place.share), " of its step, rank ", other.rank, " ",
-                HumanPercent(usual));
+  const ShareAtPlace usual = ShareAt(other, place);
+  if (place.share - usual.share <= kNearlySame) return "";
+  return StrCat("there rank ", slow.rank, " spends ", HumanPercent(place.share), " of its step, rank ", other.rank,
+                usual.is_most ? " at most " : " ", HumanPercent(usual.share));
 }
 
 // This rank waits: the place where the slow rank spends its time becomes part of the cause.

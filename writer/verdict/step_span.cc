@@ -44,8 +44,9 @@ struct StepsOfThread {
 // From the first step to the last. If more than half of the time between the steps is one gap behind one of the first
 // steps, which compiles and reserves memory, from the end of that gap on.
 TimeSpan WithoutWarmUp(const std::vector<TimeSpan>& steps) {
-  constexpr size_t kWarmUpSteps = 3;
+  constexpr size_t kWarmUpSteps = 3, kFewestSteps = 10;
   TimeSpan whole = {steps.front().start_ps, steps.back().end_ps};
+  if (steps.size() < kFewestSteps) return whole;
   const int64_t between_ps = whole.end_ps - whole.start_ps - LengthOf(steps);
   for (size_t i = 1; i < steps.size() && i <= kWarmUpSteps; ++i) {
     if (steps[i].start_ps - steps[i - 1].end_ps > between_ps / 2) whole.start_ps = steps[i].start_ps;
@@ -436,6 +437,14 @@ void LeaveOutImports(const Timeline& timeline, const PythonTags& tags, StepSpan*
 }
 
 }  // namespace
+
+void LeaveOut(const std::vector<TimeSpan>& stopped, StepSpan* span) {
+  span->spans = Without(span->spans, stopped);
+  span->between = Without(span->between, stopped);
+  if (static_cast<double>(LengthOf(span->between)) <= kMuchBetween * static_cast<double>(LengthOf(span->spans))) {
+    span->between.clear();
+  }
+}
 
 TimeSpan TimeOf(const Timeline& timeline, const Thread& thread) {
   const int64_t end = thread.end_ps > 0 ? std::min(thread.end_ps, timeline.duration_ps) : timeline.duration_ps;

@@ -28,6 +28,9 @@ struct StepSpan {
 
 StepSpan FindStepSpan(const Timeline& timeline, const PythonTags& tags);
 
+// Removes `stopped` from the spans. Too little time between the steps is then none.
+void LeaveOut(const std::vector<TimeSpan>& stopped, StepSpan* span);
+
 // The part of the thread's life that is in the window.
 TimeSpan TimeOf(const Timeline& timeline, const Thread& thread);
 

@@ -17,9 +17,11 @@ namespace {
 
 // Differences between the shares of waiting. From kLargeDifference on it does not matter how long all processes wait
 // for each other.
-constexpr double kLeastDifference = 0.15, kLargeDifference = 0.3;
+constexpr double kLeastDifference = 0.15, kLargeDifference = 0.25;
 // Least share of waiting: a process that only starts the others does not wait for them at a barrier.
 constexpr double kLeastWait = 0.005;
+// Least share of a place, and of a difference at it.
+constexpr double kLeastOfPlace = 0.05;
 
 bool WaitsForOthers(const PythonTags& tags, const WaitSlice& wait) {
   const PythonTag tag = tags.TagOf(wait.stack);
@@ -62,7 +64,11 @@ std::vector<Beside> BesideOthers(const Stragglers& stragglers, const CauseInputs
   for (const AccountRow& row : WorkOf(inputs, stragglers.slow_thread)) {
     rows.push_back({row, others[key_of(row)] / count});
   }
-  std::ranges::stable_sort(rows, std::greater{}, &Beside::Excess);
+  // Where nothing differs, the longest remains first.
+  const auto total = static_cast<double>(LengthOf(inputs.span.spans));
+  const bool differs =
+      std::ranges::any_of(rows, [&](const Beside& row) { return row.Excess() >= kLeastOfPlace * total; });
+  if (differs) std::ranges::stable_sort(rows, std::greater{}, &Beside::Excess);
   return rows;
 }
 
@@ -111,14 +117,14 @@ Stragglers FindStragglers(const CauseInputs& inputs) {
 
 void AddPlacesOf(const Stragglers& stragglers, const CauseInputs& inputs, Verdict* verdict) {
   constexpr size_t kMostPlaces = 3;
-  constexpr double kLeastOfPlace = 0.05;
   const Timeline& timeline = inputs.timeline;
   const uint32_t slow = stragglers.slow_thread;
   const WhereRole role = slow == inputs.span.thread ? WhereRole::kSpends : WhereRole::kWaitedFor;
   const auto total = static_cast<double>(std::max<int64_t>(verdict->total_ps, 1));
   for (const Beside& beside : BesideOthers(stragglers, inputs)) {
     const double share = static_cast<double>(beside.row.ps) / total, usual = beside.others_ps / total;
-    if (verdict->where.size() >= kMostPlaces || share < kLeastOfPlace) break;
+    if (verdict->where.size() >= kMostPlaces) break;
+    if (share < kLeastOfPlace) continue;
     auto place = PlaceOfRow(timeline, inputs.tags, role, slow, beside.row, verdict->total_ps);
     if (!place.has_value()) continue;
     verdict->where.push_back(*std::move(place));

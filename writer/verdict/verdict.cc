@@ -9,6 +9,7 @@
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
+#include "writer/base/text_match.h"
 #include "writer/base/utf8.h"
 #include "writer/timeline/torch_names.h"
 #include "writer/verdict/account.h"
@@ -130,13 +131,21 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
   }
 }
 
-// The part of the thread's time in Python at which the innermost function is a library's.
-double LibraryShare(const PythonTags& tags, const ThreadTime& time) {
+// The part of the time at a line in which an installed package is on the stack below it.
+double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, const Where& line) {
+  const PythonTimeline& python = timeline.python;
   double all = 0, of_libraries = 0;
   for (const auto& [stack, running] : time.running()) {
-    if (stack == 0) continue;
+    const uint32_t own = tags.OwnFrameOf(stack);
+    if (own == 0 || python.stacks[own].line != line.line) continue;
+    if (python.functions[python.stacks[own].function].file != line.file) continue;
     all += static_cast<double>(running.on_cpu_ps);
-    if (tags.OwnFrameOf(stack) != stack) of_libraries += static_cast<double>(running.on_cpu_ps);
+    for (uint32_t frame = stack; frame != own && frame != 0; frame = python.stacks[frame].parent) {
+      const std::string_view file = timeline.strings.Get(python.functions[python.stacks[frame].function].file);
+      if (!ContainsAny(file, {"/site-packages/", "/dist-packages/"})) continue;
+      of_libraries += static_cast<double>(running.on_cpu_ps);
+      break;
+    }
   }
   return all > 0 ? of_libraries / all : 0;
 }
@@ -144,14 +153,13 @@ double LibraryShare(const PythonTags& tags, const ThreadTime& time) {
 // Where the program's own code is in all this, and what that changes in the advice.
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
-  constexpr double kMostlyBetween = 0.5, kSmallCause = 0.4, kMostlyLibrary = 0.8;
+  constexpr double kMostlyBetween = 0.5, kMostlyLibrary = 0.8;
   const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kNoLine ||
                        verdict->advice == Advice::kTinyOperations;
   if (!span.between.empty()) {
     verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
-    const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython ||
-                         (IsProblem(verdict->cause) && verdict->share < kSmallCause);
+    const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython;
     if (share >= kMostlyBetween && is_work && is_free) {
       verdict->advice = Advice::kBetweenSteps;
       return;
@@ -161,7 +169,9 @@ void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpa
   }
   if (verdict->cause != Cause::kPython || !is_free || verdict->where.empty()) return;
   const bool is_one_line = verdict->where.front().share >= verdict->share / 2;
-  if (is_one_line && LibraryShare(tags, time) >= kMostlyLibrary) verdict->advice = Advice::kLibraryPython;
+  if (is_one_line && LibraryShare(timeline, tags, time, verdict->where.front()) >= kMostlyLibrary) {
+    verdict->advice = Advice::kLibraryPython;
+  }
 }
 
 }  // namespace
@@ -179,7 +189,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
     return verdict;
   }
   const int64_t before_ps = LengthOf(span.spans);
-  span.spans = Without(span.spans, StoppedSpans(timeline, span.thread));
+  LeaveOut(StoppedSpans(timeline, span.thread), &span);
   verdict.total_ps = LengthOf(span.spans);
   if (verdict.total_ps < before_ps) {
     const std::string stopped =

@@ -200,6 +200,22 @@ TEST_F(FlamegraphTest, MoreNodesThanTheLimit_ShortestAreOne) {
   EXPECT_TRUE(verified.ok()) << verified.status();
 }
 
+// With each that is left out, its caller gets another node: only leaving out callers, too, makes the page smaller.
+TEST_F(FlamegraphTest, OneCalleeOfEachOfManyCallers_IsWithinTheLimit) {
+  std::vector<PythonTally> tallies;
+  for (int i = 0; i < 50'000; ++i) {
+    const uint32_t caller = Python(0, "f" + std::to_string(i));
+    tallies.push_back(Tally(caller, 2, 20, 0));
+    tallies.push_back(Tally(Python(caller, "g" + std::to_string(i)), 1, 10, 0));
+  }
+  AddPython(0, std::move(tallies));
+  const std::string page = Page();
+  const std::vector<std::string> nodes = Nodes(Json::parse(DataText(page)), 0);
+  EXPECT_LE(nodes.size(), 100'000u);
+  EXPECT_GT(nodes.size(), 99'990u);
+  EXPECT_TRUE(Verified(page).ok());
+}
+
 TEST_F(FlamegraphTest, DeepAndShortNodesBeyondTheLimit_AreOnePerCaller) {
   std::vector<PythonTally> tallies;
   for (int i = 0; i < 600; ++i) {

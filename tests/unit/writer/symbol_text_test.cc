@@ -42,6 +42,16 @@ TEST(SymbolText, ShortSymbol_OfAnOperator_IsTheOperator) {
   EXPECT_EQ(ShortSymbol("operator"), "operator");
 }
 
+TEST(SymbolText, FilesOfTheCLibrary_AreKnown) {
+  for (const char* name :
+       {"libc.so.6", "libc-2.31.so", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1"}) {
+    EXPECT_TRUE(IsCLibraryFile(name)) << name;
+  }
+  for (const char* name : {"libpthreadpool.so.0", "libcublas.so.12", "libc10.so", "libcrypt.so.1"}) {
+    EXPECT_FALSE(IsCLibraryFile(name)) << name;
+  }
+}
+
 TEST(SymbolText, ShortFunction_LeavesNamesOfPython) {
   EXPECT_EQ(ShortFunction("train.<locals>.step"), "train.<locals>.step");
   EXPECT_EQ(ShortFunction("<module>"), "<module>");

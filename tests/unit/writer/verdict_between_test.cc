@@ -38,7 +38,7 @@ TEST(VerdictBetween, FunctionThatRunsOnlyThere_IsNamed) {
   EXPECT_EQ(verdict.basis, VerdictBasis::kTraining);
   EXPECT_EQ(verdict.advice, Advice::kBetweenSteps);
   ASSERT_FALSE(verdict.facts.empty());
-  EXPECT_EQ(verdict.facts.front(), "57 % of this time is between the steps, 100 % of that in metrics (train.py)");
+  EXPECT_EQ(verdict.facts.front(), "57 % of this time is between the steps: of it 100 % in metrics (train.py)");
 }
 
 TEST(VerdictBetween, OwnPartOfWhatALibraryRunsThere_IsNamedToo) {
@@ -52,8 +52,8 @@ TEST(VerdictBetween, OwnPartOfWhatALibraryRunsThere_IsNamedToo) {
     maker.Run(maker.main, at + kStep / 2, kStep / 2, is_step ? maker.in_main : metrics, maker.library);
   });
   EXPECT_EQ(maker.Make().facts.front(),
-            "57 % of this time is between the steps, 100 % of that in Trainer.evaluation_loop "
-            "(keras/src/trainer.py), 50 % of that in metrics (train.py)");
+            "57 % of this time is between the steps: of it 100 % in Trainer.evaluation_loop "
+            "(keras/src/trainer.py), 50 % in metrics (train.py)");
 }
 
 TEST(VerdictBetween, FunctionThatRunsInStepsToo_IsNotNamed) {
@@ -74,6 +74,19 @@ TEST(VerdictBetween, OneGapBehindTheFirstStep_IsLeftOut) {
   }
 }
 
+// Somebody stopped the program: that is no time of the training.
+TEST(VerdictBetween, StoppedTime_IsNotBetweenTheSteps) {
+  VerdictMaker maker;
+  for (size_t i = 10; i < 40; ++i) maker.timeline.steps[i].is_regular = false;
+  maker.EachStep(0, [](int64_t) {});
+  maker.timeline.blocked.push_back({.thread = maker.main});
+  maker.timeline.blocked[0].runs.push_back({10 * kStep, 40 * kStep, 300, -1, BlockedIn::kStopped});
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kOperations);
+  EXPECT_EQ(verdict.advice, Advice::kOfCause);
+  EXPECT_THAT(verdict.facts, testing::Each(Not(HasSubstr("between the steps"))));
+}
+
 TEST(VerdictOfLibraries, PythonOfALibrary_IsNotToBeVectorized) {
   for (const bool is_library : {true, false}) {
     VerdictMaker maker;
@@ -82,6 +95,27 @@ TEST(VerdictOfLibraries, PythonOfALibrary_IsNotToBeVectorized) {
     const Verdict verdict = maker.Make();
     EXPECT_EQ(verdict.cause, Cause::kPython);
     EXPECT_EQ(verdict.advice, is_library ? Advice::kLibraryPython : Advice::kOfCause);
+  }
+}
+
+// A rank that saves nothing waits for the one that does.
+TEST(VerdictOfLibraries, CheckpointsOfFrameworks_AreNamed) {
+  for (const bool waits : {false, true}) {
+    VerdictMaker maker;
+    const uint32_t save =
+        maker.Stack(maker.in_main, "/env/lib/python3.12/site-packages/lightning/pytorch/trainer/trainer.py",
+                    "Trainer.save_checkpoint", 1300);
+    const uint32_t barrier =
+        maker.Stack(save, "/env/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", "barrier", 4000);
+    maker.EachStep(60 * kMs, [&](int64_t at) {
+      if (waits) {
+        maker.Wait(maker.main, kCondition, at, 60 * kMs, barrier);
+      } else {
+        maker.Run(maker.main, at, 60 * kMs, save, maker.library);
+      }
+    });
+    maker.Expect(waits ? Cause::kCollectives : Cause::kCheckpoint, waits ? StepPart::kCollectives : StepPart::kDisk,
+                 0.6);
   }
 }
 
@@ -130,7 +164,7 @@ TEST_F(LoaderVerdict, WorkersAtTheSameTime_DoNotAddUp) {
   WaitInEachStep([&](int64_t at) {
     for (const uint32_t worker : workers) maker_.Run(worker, at, 40 * kMs, load, maker_.library);
   });
-  EXPECT_THAT(maker_.Make().facts, testing::Each(Not(HasSubstr("one after the other"))));
+  EXPECT_THAT(maker_.Make().facts, testing::Contains(HasSubstr("for 50 % of the wait, as does 1 more")));
 }
 
 }  // namespace
