@@ -253,6 +253,39 @@ std::vector<std::string> TextsOf(const Timeline& timeline, const PythonPaths& pa
   return texts;
 }
 
+// Whether one call at a line of the loop is made again and again throughout nearly each step: the line may be in a loop
+// of its own, whose turns may be the steps (`for epoch: for batch: step(batch)`).
+bool HasRepeatedCall(const PythonPaths& paths, const PythonLoop& loop, const std::vector<LineVisit>& visits,
+                     const StepDetection& found) {
+  constexpr size_t kFewestCalls = 4;
+  constexpr double kLeastOfStep = 0.5;
+  const std::vector<const DetectedStep*> regular = RegularSteps(found);
+  std::map<uint64_t, size_t> steps_with;  // by symbol
+  size_t at = 0;
+  for (const DetectedStep* step : regular) {
+    while (at < visits.size() && visits[at].start_ps < step->start_ps) ++at;
+    struct Calls {
+      size_t count = 0;
+      int64_t first_ps = 0, last_ps = 0;
+    };
+    std::map<uint64_t, Calls> calls;
+    for (; at < visits.size() && visits[at].start_ps < step->end_ps; ++at) {
+      if (!visits[at].waits || PathInLoop(paths, loop, visits[at].path) == 0) continue;
+      Calls& of_symbol = calls[visits[at].symbol];
+      if (of_symbol.count++ == 0) of_symbol.first_ps = visits[at].start_ps;
+      of_symbol.last_ps = visits[at].end_ps;
+    }
+    const double least_ps = kLeastOfStep * static_cast<double>(step->end_ps - step->start_ps);
+    for (const auto& [symbol, of_symbol] : calls) {
+      const auto length = static_cast<double>(of_symbol.last_ps - of_symbol.first_ps);
+      if (of_symbol.count >= kFewestCalls && length >= least_ps) ++steps_with[symbol];
+    }
+  }
+  return std::ranges::any_of(steps_with, [&](const auto& entry) {
+    return static_cast<double>(entry.second) >= kMostSteps * static_cast<double>(regular.size());
+  });
+}
+
 double SpreadOf(const StepDetection& found) {
   std::vector<int64_t> lengths;
   for (const DetectedStep* step : RegularSteps(found)) lengths.push_back(step->end_ps - step->start_ps);
@@ -302,7 +335,8 @@ PythonSteps Examine(const Timeline& timeline, const PythonPaths& paths, const st
   double& confidence = steps.found.confidence;
   if (lines.size() < 2 || steps.order != LineOrder::kOnce) confidence = std::min(confidence, kMostFromOneLine);
   if (steps.one_line && steps.order == LineOrder::kAgain) confidence *= kOneLineOfSeveral;
-  if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0)
+  const bool repeats = exact && HasRepeatedCall(paths, loop, visits, steps.found);
+  if (steps.order == LineOrder::kAgain || !exact || steps.found.alternative != 0 || repeats)
     confidence = std::min(confidence, kMostFromSamples);
   confidence = std::min(confidence, kMostFromLines);
   if (!exact && SpreadOf(steps.found) > kMostSpreadOfSampled) confidence *= kByChance;

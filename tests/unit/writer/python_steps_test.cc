@@ -331,6 +331,22 @@ TEST_F(PythonStepsTest, InnerLoops_AreNotTheStep) {
   EXPECT_NEAR(MedianMs(found), 54, 3);
 }
 
+// Of the batches of an epoch, some wait, at any of them: only the epoch has a line that is visited regularly.
+TEST_F(PythonStepsTest, BatchesThatWaitNowAndThen_EpochsAreNoSureSteps) {
+  std::bernoulli_distribution waits(0.3);
+  for (int epoch = 0; epoch < 20; ++epoch) {
+    for (int batch = 0; batch < 50; ++batch) {
+      Spend(Jitter(10 * kMs), Frame(Line(12), library_, 7));
+      if (waits(random_)) Call(kWait, Jitter(8 * kMs, 0.9), Frame(Line(12), library_, 9));
+    }
+    Call(kWait, Jitter(20 * kMs), Line(13));
+  }
+  Sample(10 * kMs);
+  const InferredSteps found = Infer();
+  ASSERT_NEAR(MedianMs(found), 640, 40) << "the batches are not to be seen";
+  EXPECT_LE(found.confidence, kMostFromSamples);
+}
+
 // Ten turns are queued, then one result is awaited: single turns are not visible.
 TEST_F(PythonStepsTest, WaitEveryTenTurns_IsNotSure) {
   for (int i = 0; i < 400; ++i) {
