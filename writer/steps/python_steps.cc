@@ -253,12 +253,12 @@ std::vector<std::string> TextsOf(const Timeline& timeline, const PythonPaths& pa
   return texts;
 }
 
-// Whether one call at a line of the loop is made again and again throughout nearly each step: the line may be in a loop
-// of its own, whose turns may be the steps (`for epoch: for batch: step(batch)`).
+// Whether one call at a line of the loop is made again and again in nearly each step: the line may be in a loop of its
+// own, whose turns may be the steps (`for epoch: for batch: step(batch)`, where a GPU or JAX works behind the calls).
 bool HasRepeatedCall(const PythonPaths& paths, const PythonLoop& loop, const std::vector<LineVisit>& visits,
                      const StepDetection& found) {
-  constexpr size_t kFewestCalls = 4;
-  constexpr double kLeastOfStep = 0.5;
+  constexpr size_t kFewestCalls = 6;
+  constexpr double kLeastOfStep = 0.15;
   const std::vector<const DetectedStep*> regular = RegularSteps(found);
   std::map<uint64_t, size_t> steps_with;  // by symbol
   size_t at = 0;
