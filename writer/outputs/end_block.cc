@@ -20,7 +20,7 @@ namespace {
 constexpr int kPrefixColumns = 8;  // `tbprof: `
 // The launcher adds two lines: where raw records are, and how to get a viewer.
 constexpr size_t kMostLines = 14;
-constexpr size_t kMostNotes = 7, kMostOfCrash = 5, kMostRanks = 5;
+constexpr size_t kMostNotes = 7, kMostOfCrash = 5, kMostRanks = 5, kMostFiles = 5;
 // A thread that waits for this share of its lifetime is idle.
 constexpr double kIdle = 0.95;
 
@@ -78,6 +78,16 @@ void Append(Section* out, Section lines, size_t most) {
   for (size_t i = 0; i < std::min(lines.size(), most); ++i) out->push_back(std::move(lines[i]));
 }
 
+// The profile, and what --also asked for: not the profiles of further ranks.
+std::vector<PublishedFile> FilesToName(const std::vector<PublishedFile>& files) {
+  std::vector<PublishedFile> named;
+  for (const PublishedFile& file : files) {
+    const bool is_usual = file.path.ends_with(".xplane.pb") || file.path.ends_with("summary.json");
+    if (named.empty() || !is_usual) named.push_back(file);
+  }
+  return named;
+}
+
 // The last lines are cut first.
 Section Details(const Timeline& timeline, const std::vector<PublishedFile>& files, const SummaryOptions& options,
                 size_t columns) {
@@ -98,7 +108,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   const MemoryText memory = MemoryOfRanks(timeline);
   for (const std::string& text : memory.growth) out.push_back(MemoryLine(text, columns));
   out.push_back(std::move(headline.front()));
-  Append(&out, FileSection(files), 1);
+  Append(&out, FileSection(FilesToName(files)), kMostFiles);
   if (timeline.by_rank.size() > 1 || !timeline.rank_warnings.empty()) {
     for (size_t i = 1; i < std::min(headline.size(), kMostRanks + 1); ++i) out.push_back(std::move(headline[i]));
   }

@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "writer/outputs/summary_verdict.h"
 
@@ -51,6 +54,19 @@ TEST(EndBlock, WithoutSteps_NamesTheLoop) {
   EXPECT_EQ(FirstLine(timeline), "verdict: 92 % of the main loop: garbage collection, at train.py:35 main");
   timeline.threads[0].is_main = false;
   EXPECT_EQ(FirstLine(timeline), "verdict: 92 % of the thread's loop: garbage collection, at train.py:35 main");
+}
+
+TEST(EndBlock, FurtherOutputs_AreNamedButNotProfilesOfFurtherRanks) {
+  const std::vector<std::string> lines =
+      EndBlock(InLoop("train.py"),
+               {{"/l/h_r0.xplane.pb"}, {"/l/h_r1.xplane.pb"}, {"/l/h.flamegraph.html"}, {"/l/summary.json"}}, {});
+  const auto with = [&](std::string_view part) {
+    return std::ranges::count_if(lines, [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  };
+  EXPECT_EQ(with("/l/h_r0.xplane.pb"), 1);
+  EXPECT_EQ(with("/l/h_r1.xplane.pb"), 0);
+  EXPECT_EQ(with("/l/h.flamegraph.html"), 1);
+  EXPECT_EQ(with("summary.json"), 0);
 }
 
 TEST(EndBlock, LongNames_LeaveTheCauseWhole) {
