@@ -82,28 +82,31 @@ void AddTimePs(uint64_t* sum_ns, int64_t ps) {
   if (ps > 0) AddSaturating(sum_ns, static_cast<uint64_t>(ps / 1000));
 }
 
-FlameSums SumsOfPython(const PythonTimeline& python) {
+// `add_times(tally, sums)`: adds the two times of a tally.
+template <typename Threads, typename AddTimes>
+FlameSums SumsOf(const Threads& threads, AddTimes add_times) {
   FlameSums sums;
-  for (const PythonThread& thread : python.threads) {
-    for (const PythonTally& tally : thread.tallies) {
+  for (const auto& thread : threads) {
+    for (const auto& tally : thread.tallies) {
       AddSaturating(&sums.samples, tally.samples);
-      AddTimePs(&sums.time_ns, tally.wall_ps);
-      AddTimePs(&sums.cpu_ns, tally.on_cpu_ps);
+      add_times(tally, &sums);
     }
   }
   return sums;
 }
 
+FlameSums SumsOfPython(const PythonTimeline& python) {
+  return SumsOf(python.threads, [](const PythonTally& tally, FlameSums* sums) {
+    AddTimePs(&sums->time_ns, tally.wall_ps);
+    AddTimePs(&sums->cpu_ns, tally.on_cpu_ps);
+  });
+}
+
 FlameSums SumsOfNative(const NativeTimeline& native) {
-  FlameSums sums;
-  for (const NativeThread& thread : native.threads) {
-    for (const NativeTally& tally : thread.tallies) {
-      AddSaturating(&sums.samples, tally.samples);
-      AddTimePs(&sums.time_ns, tally.cpu_ps);
-    }
-  }
-  sums.cpu_ns = sums.time_ns;
-  return sums;
+  return SumsOf(native.threads, [](const NativeTally& tally, FlameSums* sums) {
+    AddTimePs(&sums->time_ns, tally.cpu_ps);
+    AddTimePs(&sums->cpu_ns, tally.cpu_ps);
+  });
 }
 
 // Nodes hold 63 bits.

@@ -110,7 +110,8 @@ std::string_view NextStep(const Verdict& verdict) {
       return "the Python code is a library's: call it less often, or use what it compiles (such as jax.jit, "
              "torch.compile, or Keras without run_eagerly)";
     case Advice::kBetweenSteps:
-      return "most of the time is between the steps: make what runs there faster, or evaluate less often";
+      return "most of the time is between the steps: make what runs there faster (evaluation: larger batches, fewer "
+             "samples)";
     case Advice::kFewRanks:
       return "record all ranks in one run (--ranks=all, --run=NAME): another rank may be slow";
     case Advice::kFewChildren:

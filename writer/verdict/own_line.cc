@@ -141,28 +141,32 @@ bool HasAMeaning(const Timeline& timeline, uint32_t number) {
   return !is_plumbing && name != "<module>";
 }
 
+// Whether a function takes `least` of the time between the steps, and does not run in them.
+bool RunsBetween(const InBoth& both, double least, int64_t between_ps, int64_t steps_ps) {
+  constexpr double kMostInSteps = 0.05;
+  return static_cast<double>(both.between_ps) >= least * static_cast<double>(between_ps) &&
+         static_cast<double>(both.steps_ps) <= kMostInSteps * static_cast<double>(steps_ps);
+}
+
 // The function that runs between the steps and not in them: the innermost of those that take nearly all of it.
 // UINT32_MAX: there is none.
 uint32_t FunctionBetween(const Timeline& timeline, const ByFunction& functions, int64_t between_ps, int64_t steps_ps) {
-  constexpr double kLeast = 0.5, kMostInSteps = 0.05, kNearlyAll = 0.8;
-  int64_t most_ps = 0;
-  const auto is_between = [&](const InBoth& both) {
-    return static_cast<double>(both.between_ps) >= kLeast * static_cast<double>(between_ps) &&
-           static_cast<double>(both.steps_ps) <= kMostInSteps * static_cast<double>(steps_ps);
+  constexpr double kLeast = 0.5, kNearlyAll = 0.8;
+  const auto is_between = [&](uint32_t function, const InBoth& both) {
+    return RunsBetween(both, kLeast, between_ps, steps_ps) && HasAMeaning(timeline, function);
   };
+  int64_t most_ps = 0;
   for (const auto& [function, both] : functions) {
-    if (is_between(both) && HasAMeaning(timeline, function)) most_ps = std::max(most_ps, both.between_ps);
+    if (is_between(function, both)) most_ps = std::max(most_ps, both.between_ps);
   }
   uint32_t found = UINT32_MAX;
   double deepest = -1;
   for (const auto& [function, both] : functions) {
     const double depth = static_cast<double>(both.depth) / static_cast<double>(std::max<uint64_t>(both.samples, 1));
-    if (!is_between(both) || !HasAMeaning(timeline, function)) continue;
-    if (static_cast<double>(both.between_ps) < kNearlyAll * static_cast<double>(most_ps)) continue;
-    if (depth > deepest) {
-      deepest = depth;
-      found = function;
-    }
+    const bool is_nearly_all = static_cast<double>(both.between_ps) >= kNearlyAll * static_cast<double>(most_ps);
+    if (!is_between(function, both) || !is_nearly_all || depth <= deepest) continue;
+    deepest = depth;
+    found = function;
   }
   return found;
 }
@@ -170,17 +174,13 @@ uint32_t FunctionBetween(const Timeline& timeline, const ByFunction& functions, 
 // The program's own function that takes most of the time between the steps, and does not run in them.
 uint32_t OwnFunctionBetween(const Timeline& timeline, const ByFunction& functions, int64_t between_ps,
                             int64_t steps_ps) {
-  constexpr double kLeast = 0.3, kMostInSteps = 0.05;
+  constexpr double kLeast = 0.3;
   uint32_t found = UINT32_MAX;
   for (const auto& [number, both] : functions) {
     const PythonFunction& function = timeline.python.functions[number];
     const std::string_view name = timeline.strings.Get(function.name);
-    if (static_cast<double>(both.between_ps) < kLeast * static_cast<double>(between_ps) ||
-        static_cast<double>(both.steps_ps) > kMostInSteps * static_cast<double>(steps_ps)) {
-      continue;
-    }
-    if (PythonOriginOf(timeline.strings.Get(function.file), name) != PythonOrigin::kProgram || name == "<module>")
-      continue;
+    const bool is_own = PythonOriginOf(timeline.strings.Get(function.file), name) == PythonOrigin::kProgram;
+    if (!is_own || name == "<module>" || !RunsBetween(both, kLeast, between_ps, steps_ps)) continue;
     if (found == UINT32_MAX || both.between_ps > functions.at(found).between_ps) found = number;
   }
   return found;

@@ -131,7 +131,7 @@ void AddPlacesOf(const Stragglers& stragglers, const CauseInputs& inputs, Verdic
     // The others run the same program: where they spend as much is not why they wait.
     if (verdict->where.size() > 1 || share - usual < kLeastOfPlace) continue;
     verdict->facts.push_back(
-        StrCat("at the first place the others spend ", HumanPercent(usual), " of the time, not ", HumanPercent(share)));
+        StrCat("it spends ", HumanPercent(share), " of the time at the first place, the others ", HumanPercent(usual)));
   }
   verdict->facts.push_back(absl::StrFormat("process %d waits %s of the time for the others, another one %s",
                                            timeline.processes[timeline.threads[slow].process].pid,

@@ -456,7 +456,8 @@ TEST(Verdict, PlaceOfTheStraggler_IsWhereItDiffersFromTheOthers) {
   const Verdict verdict = maker.Make();
   ASSERT_FALSE(verdict.where.empty());
   EXPECT_EQ(maker.PlaceOf(verdict.where.front()), "train.py:44");
-  EXPECT_THAT(verdict.facts, testing::Contains(testing::HasSubstr("the others spend 0.0 % of the time, not 28 %")));
+  EXPECT_THAT(verdict.facts,
+              testing::Contains(testing::HasSubstr("it spends 28 % of the time at the first place, the others 0.0 %")));
 }
 
 struct Plain {
