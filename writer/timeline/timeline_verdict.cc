@@ -107,8 +107,12 @@ std::string_view NextStep(const Verdict& verdict) {
     case Advice::kTinyOperations:
       return "give each operation more work (larger batches, fewer calls, fewer .item()); a GPU would not help";
     case Advice::kLibraryPython:
-      return "the Python code is a library's: call it less often, or use what it compiles (such as jax.jit, "
-             "torch.compile, or Keras without run_eagerly)";
+      return "the Python code is a library's: call it less often, or use what it compiles (such as "
+             "torch.compile)";
+    case Advice::kEagerJax:
+      return "JAX runs each operation by itself: make the whole step one function under jax.jit";
+    case Advice::kEagerTensorFlow:
+      return "TensorFlow runs each operation by itself: put the step in a tf.function (Keras: without run_eagerly)";
     case Advice::kBetweenSteps:
       return "most of the time is between the steps: make what runs there faster (evaluation: larger batches, fewer "
              "samples)";

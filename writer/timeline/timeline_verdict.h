@@ -68,6 +68,8 @@ enum class Advice : uint8_t {
   kAllocates,       // much of the CPU time is in the allocator
   kTinyOperations,  // of PyTorch, each of which takes some microseconds
   kLibraryPython,   // code of a library, called from one line
+  kEagerJax,         // JAX runs operations one by one
+  kEagerTensorFlow,  // so does TensorFlow
   kBetweenSteps,    // most of the time is in no step
   kFewRanks,        // not all ranks were recorded: another one may be slow
 };

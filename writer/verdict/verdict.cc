@@ -9,7 +9,6 @@
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
-#include "writer/base/text_match.h"
 #include "writer/base/utf8.h"
 #include "writer/timeline/torch_names.h"
 #include "writer/verdict/account.h"
@@ -18,6 +17,7 @@
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/gpu_time.h"
 #include "writer/verdict/hang.h"
+#include "writer/verdict/library_code.h"
 #include "writer/verdict/library_pools.h"
 #include "writer/verdict/native_habits.h"
 #include "writer/verdict/own_line.h"
@@ -131,47 +131,48 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
   }
 }
 
-// The part of the time at a line in which an installed package is on the stack below it.
-double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, const Where& line) {
-  const PythonTimeline& python = timeline.python;
-  double all = 0, of_libraries = 0;
-  for (const auto& [stack, running] : time.running()) {
-    const uint32_t own = tags.OwnFrameOf(stack);
-    if (own == 0 || python.stacks[own].line != line.line) continue;
-    if (python.functions[python.stacks[own].function].file != line.file) continue;
-    all += static_cast<double>(running.on_cpu_ps);
-    for (uint32_t frame = stack; frame != own && frame != 0; frame = python.stacks[frame].parent) {
-      const std::string_view file = timeline.strings.Get(python.functions[python.stacks[frame].function].file);
-      if (!ContainsAny(file, {"/site-packages/", "/dist-packages/"})) continue;
-      of_libraries += static_cast<double>(running.on_cpu_ps);
-      break;
-    }
+// Whether what the program's own lines show may replace the advice.
+bool IsFree(Advice advice) {
+  return advice == Advice::kOfCause || advice == Advice::kNoLine || advice == Advice::kTinyOperations;
+}
+
+// What the program's line calls in libraries, and what that changes in the advice.
+void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const ThreadTime& time,
+                    Verdict* verdict) {
+  constexpr double kLeast = 0.3, kMostlyLibrary = 0.8;
+  if (verdict->where.empty() || verdict->where.front().role != WhereRole::kSpends) return;
+  const Where& line = verdict->where.front();
+  if (line.line > 0 && line.share >= kLeast) {
+    std::string functions = FactOfLibraryFunctions(timeline, tags, span, line);
+    if (!functions.empty()) verdict->facts.push_back(std::move(functions));
   }
-  return all > 0 ? of_libraries / all : 0;
+  if ((verdict->cause != Cause::kPython && verdict->cause != Cause::kOperations) || !IsFree(verdict->advice)) return;
+  const Advice eager = AdviceOfEagerCode(timeline, tags, time);
+  const bool is_one_line = line.share >= verdict->share / 2;
+  if (eager != Advice::kOfCause) {
+    verdict->advice = eager;
+  } else if (verdict->cause == Cause::kPython && is_one_line &&
+             LibraryShare(timeline, tags, time, line) >= kMostlyLibrary) {
+    verdict->advice = Advice::kLibraryPython;
+  }
 }
 
 // Where the program's own code is in all this, and what that changes in the advice.
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
-  constexpr double kMostlyBetween = 0.5, kMostlyLibrary = 0.8;
-  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kNoLine ||
-                       verdict->advice == Advice::kTinyOperations;
+  constexpr double kMostlyBetween = 0.5;
   if (!span.between.empty()) {
     verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
     const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython;
-    if (share >= kMostlyBetween && is_work && is_free) {
+    if (share >= kMostlyBetween && is_work && IsFree(verdict->advice)) {
       verdict->advice = Advice::kBetweenSteps;
       return;
     }
   } else if (std::string line = FactOfOwnLine(timeline, tags, account, *verdict); !line.empty()) {
     verdict->facts.push_back(std::move(line));
   }
-  if (verdict->cause != Cause::kPython || !is_free || verdict->where.empty()) return;
-  const bool is_one_line = verdict->where.front().share >= verdict->share / 2;
-  if (is_one_line && LibraryShare(timeline, tags, time, verdict->where.front()) >= kMostlyLibrary) {
-    verdict->advice = Advice::kLibraryPython;
-  }
+  AddLibraryCode(timeline, tags, span, time, verdict);
 }
 
 }  // namespace
