@@ -160,14 +160,16 @@ class RuleParser {
     if (rest.empty()) {
       return Fault(begin + colon + 1, StrCat("expected the name of a ", name.substr(0, colon), Got(begin + colon + 1)));
     }
+    rule->name = PrintableUtf8(rest);
     if (rule->kind == AmountKind::kPart) {
-      std::vector<std::string> parts;
-      for (size_t i = 0; i < kStepParts; ++i) parts.emplace_back(StepPartName(static_cast<StepPart>(i)));
-      if (std::ranges::find(parts, rest) == parts.end()) {
+      const std::optional<StepPart> part = StepPartNamed(rest);
+      if (!part.has_value()) {
+        std::vector<std::string> parts;
+        for (size_t i = 0; i < kStepParts; ++i) parts.emplace_back(StepPartName(static_cast<StepPart>(i)));
         return Fault(begin + colon + 1, Unknown("part", rest, parts));
       }
+      rule->name = StepPartName(*part);
     }
-    rule->name = PrintableUtf8(rest);
     unit_ = rule->kind == AmountKind::kAllocationSite ? Unit::kBytes : Unit::kSeconds;
     return true;
   }

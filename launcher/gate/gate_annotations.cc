@@ -68,7 +68,7 @@ std::string AnswerMessage(const Comparison& comparison) {
     for (const BlameRow* row : BlameOf(comparison, kind, 1)) {
       if (!row->significant) continue;
       StrAppend(&text, "\n", AmountKindTitle(kind), ": ", SignedValueText(UnitOf(kind), row->now - row->base), " ",
-                FitColumns(PrintableUtf8(row->name), kGateColumns));
+                FitColumns(PrintableUtf8(ShownName(*row)), kGateColumns));
     }
   }
   return text;

@@ -81,7 +81,7 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
     part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ",
                                row->base_listed ? ValueText(unit, row->base) : "-", " | ",
                                row->now_listed ? ValueText(unit, row->now) : "-", " | ", share.empty() ? "-" : share,
-                               " | ", Code(row->name), row->significant ? "" : " (not significant)", " |"));
+                               " | ", Code(ShownName(*row)), row->significant ? "" : " (not significant)", " |"));
   }
   const double least_s = kLeastShare * std::abs(comparison.difference_s.value_or(0));
   if (part_of_step && !part.rows.empty() && std::abs(comparison.unexplained_s.value_or(0)) > least_s) {

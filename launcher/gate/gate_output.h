@@ -59,6 +59,7 @@ std::string ChangeText(const QuantityResult& quantity);  // `+4.1 % (+3.2 to +5.
 std::string ShareText(const BlameRow& row);  // `85 %`; empty: the row is not in seconds, or there is no difference
 std::string_view RuleStateName(RuleResult::State state);       // `holds`, `fails`, `cannot_tell`
 std::string_view AmountKindTitle(AmountKind kind);             // `parts of the step`, `kernels`, ...
+std::string_view ShownName(const BlameRow& row);               // of a part its title; not made printable
 Unit UnitOf(AmountKind kind);                                  // unit of an amount per step
 const QuantityResult* StepTime(const Comparison& comparison);  // nullptr: no step time in the comparison
 bool IsChanged(const QuantityResult& quantity);                // better or worse, or a constant count changed at all

@@ -83,7 +83,7 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
                                     SignedValueText(unit, row->now - row->base),
                                     row->base_listed ? ValueText(unit, row->base) : "-",
                                     row->now_listed ? ValueText(unit, row->now) : "-", ShareText(*row)),
-                    row->name);
+                    ShownName(*row));
     }
   }
   if (first || !comparison.unexplained_s.has_value()) return;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
 #include "launcher/cli/options.h"
 #include "launcher/gate/gate_output.h"
 #include "writer/base/summary_format.h"
+#include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
 namespace {
@@ -301,6 +303,11 @@ std::string_view AmountKindTitle(AmountKind kind) {
       break;
   }
   return "allocated bytes, estimated from samples";
+}
+
+std::string_view ShownName(const BlameRow& row) {
+  const std::optional<StepPart> part = row.kind == AmountKind::kPart ? StepPartNamed(row.name) : std::nullopt;
+  return part.has_value() ? StepPartTitle(*part) : std::string_view(row.name);
 }
 
 Unit UnitOf(AmountKind kind) { return kind == AmountKind::kAllocationSite ? Unit::kBytes : Unit::kSeconds; }

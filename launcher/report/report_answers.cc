@@ -36,10 +36,8 @@ absl::Status CheckVersion(const Fields& root, const std::string& path) {
 }
 
 std::string_view PartTitle(std::string_view name) {
-  for (size_t i = 0; i < kStepParts; ++i) {
-    if (StepPartName(static_cast<StepPart>(i)) == name) return StepPartTitle(static_cast<StepPart>(i));
-  }
-  return name;
+  const std::optional<StepPart> part = StepPartNamed(name);
+  return part.has_value() ? StepPartTitle(*part) : name;
 }
 
 std::string LineText(const std::string& file, const std::optional<int64_t>& line) {

@@ -46,6 +46,12 @@ const CauseText& TextOf(Cause cause) { return kCauses[static_cast<size_t>(cause)
 
 std::string_view StepPartName(StepPart part) { return kPartNames[static_cast<size_t>(part)].name; }
 std::string_view StepPartTitle(StepPart part) { return kPartNames[static_cast<size_t>(part)].title; }
+std::optional<StepPart> StepPartNamed(std::string_view text) {
+  const auto* const found = std::ranges::find_if(
+      kPartNames, [text](const PartNames& names) { return names.name == text || names.title == text; });
+  if (found == std::end(kPartNames)) return std::nullopt;
+  return static_cast<StepPart>(found - std::begin(kPartNames));
+}
 std::string_view CauseName(Cause cause) { return TextOf(cause).name; }
 std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kQuickCalls) return "makes many short calls that read or write";

@@ -41,8 +41,9 @@ enum class StepPart : uint8_t {
   kRest,        // not known
 };
 inline constexpr size_t kStepParts = 18;
-std::string_view StepPartName(StepPart part);   // as in summary.json
-std::string_view StepPartTitle(StepPart part);  // for the user
+std::string_view StepPartName(StepPart part);                  // as in summary.json
+std::string_view StepPartTitle(StepPart part);                 // for the user
+std::optional<StepPart> StepPartNamed(std::string_view text);  // either of them
 
 // The remedy, if the cause alone does not determine it.
 enum class Advice : uint8_t {
@@ -54,24 +55,24 @@ enum class Advice : uint8_t {
   kNoBlocker,
   kNoLine,  // the time is spread over many lines
   kNoSteps,
-  kTakeTurns,       // its threads wait for the GIL
-  kBesideAWait,     // native code, and a wait whose cause is not known
-  kOwnProcesses,    // processes of the program, not of a data loader
-  kOwnUnseen,       // the same, and what they do was not seen
-  kCompilesAgain,   // without steps, up to the end
-  kStartedAgain,    // most of the wait is the start of processes that prepare data
-  kStdin,           // what it waits for is written by whoever started it
-  kReduced,         // the ranks' gradients are reduced by a library, during the backward pass
-  kQuickCalls,      // most of it is calls that were too short to be recorded
-  kHangs,           // nothing of the process ran
-  kAtLocks,         // its threads wait for locks of each other
-  kAllocates,       // much of the CPU time is in the allocator
-  kTinyOperations,  // of PyTorch, each of which takes some microseconds
-  kLibraryPython,   // code of a library, called from one line
+  kTakeTurns,        // its threads wait for the GIL
+  kBesideAWait,      // native code, and a wait whose cause is not known
+  kOwnProcesses,     // processes of the program, not of a data loader
+  kOwnUnseen,        // the same, and what they do was not seen
+  kCompilesAgain,    // without steps, up to the end
+  kStartedAgain,     // most of the wait is the start of processes that prepare data
+  kStdin,            // what it waits for is written by whoever started it
+  kReduced,          // the ranks' gradients are reduced by a library, during the backward pass
+  kQuickCalls,       // most of it is calls that were too short to be recorded
+  kHangs,            // nothing of the process ran
+  kAtLocks,          // its threads wait for locks of each other
+  kAllocates,        // much of the CPU time is in the allocator
+  kTinyOperations,   // of PyTorch, each of which takes some microseconds
+  kLibraryPython,    // code of a library, called from one line
   kEagerJax,         // JAX runs operations one by one
   kEagerTensorFlow,  // so does TensorFlow
-  kBetweenSteps,    // most of the time is in no step
-  kFewRanks,        // not all ranks were recorded: another one may be slow
+  kBetweenSteps,     // most of the time is in no step
+  kFewRanks,         // not all ranks were recorded: another one may be slow
 };
 
 enum class Cause : uint8_t {

@@ -68,7 +68,8 @@ bool IsWrapper(std::string_view name) {
   const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
   constexpr std::string_view kNames[] = {"wrapper",       "wrapped",  "inner",   "decorate_context", "error_handler",
                                          "inner_wrapper", "wrapping", "wrapfun", "decorated"};
-  return last.empty() || last.front() == '_' || last.front() == '<' || std::ranges::find(kNames, last) != std::end(kNames);
+  return last.empty() || last.front() == '_' || last.front() == '<' ||
+         std::ranges::find(kNames, last) != std::end(kNames);
 }
 
 // The library that others are written with: of it, the function that calls it is named.

@@ -76,6 +76,8 @@ TEST(FailOnParser, UnknownPart_IsAnError) {
   EXPECT_EQ(problem.column, 6u);
   EXPECT_EQ(problem.message, "no part `inptu`; did you mean input?");
   EXPECT_TRUE(ParseFailRule("part:gc>+10%").ok());
+  // As the terminal shows it.
+  EXPECT_EQ(Parsed("part: native code >+10%").name, "operations");
 }
 
 TEST(FailOnParser, EachError_HasItsPlace) {

@@ -70,7 +70,7 @@ TEST(GateText, Worse_StartsWithTheAnswerAndItsCauses) {
   EXPECT_THAT(lines[1], StartsWith("why: +1.30 ms a step"));
   EXPECT_EQ(lines[3], "     +1.10 ms    12.5 ms    13.6 ms    85 %  input");
   const std::string text = ComparisonAsText(MakeWorse());
-  EXPECT_THAT(text, HasSubstr("  ~   +100 us    18.7 ms    18.8 ms     8 %  operations\n"));
+  EXPECT_THAT(text, HasSubstr("  ~   +100 us    18.7 ms    18.8 ms     8 %  native code\n"));
   EXPECT_THAT(text, HasSubstr("lines of Python\n"));
   EXPECT_THAT(text, HasSubstr("  +1.00 MiB   1.00 MiB   2.00 MiB          data.py:18 fetch"));
   EXPECT_THAT(text, HasSubstr("+100 us                                not explained by any part"));
@@ -259,7 +259,7 @@ TEST(GateMarkdown, WithRoom_HasAllParts) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   EXPECT_THAT(text, HasSubstr("| +1.10 ms | 12.5 ms | 13.6 ms | 85 % | `input` |"));
-  EXPECT_THAT(text, HasSubstr("`operations` (not significant)"));
+  EXPECT_THAT(text, HasSubstr("`native code` (not significant)"));
   EXPECT_THAT(text, Not(HasSubstr("left out")));
 }
 

@@ -45,9 +45,8 @@ TEST_F(LibraryCode, FunctionsThatTakeTheTimeOfFit_AreNamed) {
     Run(at + 90 * kMs, 10, step, maker_.library);
   });
   // Of the model, its layer and not the matrix product in it; of the trainer, not itself but what it calls.
-  EXPECT_THAT(maker_.Make().facts,
-              Contains("train.py:10 is 60 % in Tensor.backward (torch/_tensor.py), "
-                       "30 % in GPT2Block.forward (transformers/.../modeling_gpt2.py)"));
+  EXPECT_THAT(maker_.Make().facts, Contains("train.py:10 is 60 % in Tensor.backward (torch/_tensor.py), "
+                                            "30 % in GPT2Block.forward (transformers/.../modeling_gpt2.py)"));
 }
 
 TEST_F(LibraryCode, FunctionsOfPyTorchThatTheLineCalls_AreNamed) {
