@@ -24,6 +24,15 @@ constexpr size_t kMostNotes = 7, kMostOfCrash = 5, kMostRanks = 5, kMostFiles = 
 // A thread that waits for this share of its lifetime is idle.
 constexpr double kIdle = 0.95;
 
+// The command failed before there was much to judge: its own message is what matters, and tables of imports would push
+// it off the screen.
+bool HasFailedEarly(const Timeline& timeline) {
+  constexpr int64_t kEarlyPs = 10'000'000'000'000;
+  const bool has_steps = !timeline.steps.empty() && timeline.step_source != StepSource::kWholeCapture;
+  return timeline.exit_code > 0 && timeline.verdict.cause == Cause::kUnknown && !has_steps &&
+         timeline.duration_ps < kEarlyPs;
+}
+
 Section Lead(const Timeline& timeline, size_t columns) {
   Section out;
   const std::string head = StrCat(OfRank(timeline, "rank ", ": "), "verdict: ");
@@ -37,6 +46,7 @@ Section Lead(const Timeline& timeline, size_t columns) {
     if (Utf8Columns(verdict) <= columns) break;
   }
   out.push_back({std::move(verdict), Style::kHeading});
+  if (HasFailedEarly(timeline)) return out;
   const std::string steps = StepsText(timeline);
   // Names the option with which they become known.
   const bool whole = timeline.step_source == StepSource::kWholeCapture;
@@ -114,6 +124,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   }
   Append(&out, std::move(crash), kMostOfCrash);
   Append(&out, NoteSection(timeline, columns), kMostNotes);
+  if (HasFailedEarly(timeline)) return out;
   Section gpus = GpuSection(timeline, columns);
   std::erase_if(gpus, [](const Line& line) { return line.style != Style::kHeading; });
   Append(&out, std::move(gpus), 2);

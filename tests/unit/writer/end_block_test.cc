@@ -56,6 +56,26 @@ TEST(EndBlock, WithoutSteps_NamesTheLoop) {
   EXPECT_EQ(FirstLine(timeline), "verdict: 92 % of the thread's loop: garbage collection, at train.py:35 main");
 }
 
+// The program's own message stands right above it.
+TEST(EndBlock, CommandThatFailedAtItsStart_HasFewLines) {
+  Timeline timeline = InLoop("train.py", Cause::kUnknown);
+  timeline.verdict.reason = "the main thread did nothing but import";
+  timeline.step_source = StepSource::kWholeCapture;
+  timeline.duration_ps = 1'000'000'000'000;
+  const auto lines_of = [&timeline] { return EndBlock(timeline, {}, {}); };
+  const size_t usual = lines_of().size();
+  timeline.exit_code = 1;
+  const std::vector<std::string> lines = lines_of();
+  EXPECT_LT(lines.size(), usual);
+  for (const std::string_view start : {"steps", "where:"}) {
+    EXPECT_TRUE(std::ranges::none_of(lines, [&](const std::string& line) { return line.starts_with(start); }));
+  }
+  EXPECT_EQ(lines.front(), "verdict: what bounds the program is not known: the main thread did nothing but import");
+  // What failed later is judged: its lines of Python may say why.
+  timeline.duration_ps *= 60;
+  EXPECT_EQ(lines_of().size(), usual);
+}
+
 TEST(EndBlock, FurtherOutputs_AreNamedButNotProfilesOfFurtherRanks) {
   const std::vector<std::string> lines =
       EndBlock(InLoop("train.py"),
