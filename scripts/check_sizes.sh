@@ -19,7 +19,7 @@ declare -A exceptions=(
   [writer/symbols/frame_entry.cc:CheckInstructions]=1
 )
 
-mapfile -t files < <(find wire preload cupti writer launcher -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' \) | sort)
+mapfile -t files < <(find wire preload cupti writer launcher -type f \( -name '*.h' -o -name '*.cc' -o -name '*.c' -o -name '*.js' \) | sort)
 ((${#files[@]})) || fail "no source file under $root"
 
 # Functions are found by the layout that scripts/format.sh gives them: their first line ends with `) {` or so, their last

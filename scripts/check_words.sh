@@ -18,7 +18,7 @@ while IFS=$'\t' read -r word replacement; do
   found=$(cd "$root" && find wire preload cupti writer launcher tests examples scripts docs ./*.md \
     -path docs/decisions -prune -o -path tests/data -prune -o -name words.txt -prune -o -type f \
     \( -name '*.cc' -o -name '*.h' -o -name '*.c' -o -name '*.def' -o -name '*.py' -o -name '*.sh' -o -name '*.md' \
-    -o -name '*.csv' \) -exec grep -nwF -e "$word" {} + || true)
+    -o -name '*.csv' -o -name '*.js' -o -name '*.html' \) -exec grep -nwF -e "$word" {} + || true)
   [[ -z $found ]] && continue
   sed "s/^/  /" <<<"$found" >&2
   say "not '$word', but: $replacement"

@@ -344,6 +344,8 @@ function fill(element, text) {
 }
 function showStatus() {
   const onKeys = cursor >= 0 && document.activeElement === over;
+  // A screen reader reads what the keys go to, not each box below the mouse.
+  byId('status').setAttribute('aria-live', onKeys && hovered < 0 ? 'polite' : 'off');
   fill(byId('status'), describe(hovered >= 0 ? hovered : onKeys ? cursor : zoom));
 }
 function showTip(event) {
