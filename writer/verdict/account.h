@@ -55,6 +55,12 @@ class Account {
     return parts;
   }
 
+  // Each row. Those of one line with different callers are apart.
+  template <typename Visit>
+  void ForEach(Visit&& visit) const {
+    for (const auto& [key, row] : rows_) visit(row);
+  }
+
   // Rows for which `wanted(row)` is true, longest first. Rows of the same line and call are merged into one.
   template <typename Wanted>
   std::vector<AccountRow> RowsOf(Wanted&& wanted) const {

@@ -34,8 +34,8 @@ using OwnPlaces = std::map<uint32_t, OwnPlace>;
 template <typename KeyOf>
 OwnPlaces PlacesOf(const PythonTags& tags, const Account& account, KeyOf key_of) {
   OwnPlaces places;
-  for (const AccountRow& row : account.RowsOf([](const AccountRow&) { return true; })) {
-    if (!tags.HasOwnFrame(row.frame)) continue;
+  account.ForEach([&](const AccountRow& row) {
+    if (!tags.HasOwnFrame(row.frame)) return;
     const uint32_t own = key_of(row.frame);
     places[own].frame = row.frame;
     AddSaturating(&places[own].ps, row.ps);
@@ -43,7 +43,7 @@ OwnPlaces PlacesOf(const PythonTags& tags, const Account& account, KeyOf key_of)
     for (uint32_t frame = tags.OwnCallerOf(row.frame); frame != 0; frame = tags.OwnCallerOf(frame)) {
       if (callers.insert(key_of(frame)).second) AddSaturating(&places[key_of(frame)].below_ps, row.ps);
     }
-  }
+  });
   return places;
 }
 

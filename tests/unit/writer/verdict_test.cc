@@ -74,6 +74,23 @@ TEST(Verdict, CallWithoutAHook_IsWhatSamplesFoundItBlockedIn) {
   }
 }
 
+// A function that calls the same helper as another is not the place of its own time alone.
+TEST(Verdict, HelperOfTwoCallers_CountsForBoth) {
+  Maker maker;
+  const uint32_t train = maker.Stack(maker.in_main, kOwn, "train", 20);
+  const uint32_t check = maker.Stack(maker.in_main, kOwn, "check", 30);
+  const uint32_t of_train = maker.Stack(train, kOwn, "helper", 40);
+  // The same function and line.
+  maker.timeline.python.stacks.push_back({check, maker.timeline.python.stacks[of_train].function, 40});
+  const auto of_check = static_cast<uint32_t>(maker.timeline.python.stacks.size() - 1);
+  maker.EachStep(90 * kMs, [&](int64_t at) {
+    maker.Run(maker.main, at, 30 * kMs, of_train, maker.library);
+    maker.Run(maker.main, at + 30 * kMs, 20 * kMs, of_check, maker.library);
+    maker.Run(maker.main, at + 50 * kMs, 40 * kMs, check, maker.interpreter);
+  });
+  for (const std::string& fact : maker.Make().facts) EXPECT_EQ(fact.find("check with all"), std::string::npos) << fact;
+}
+
 // The cause explains a part of what the line costs.
 TEST(Verdict, LineThatComputesAndWaits_IsNamedWithAllOfIt) {
   for (const int64_t waits : {int64_t{5}, int64_t{35}}) {
