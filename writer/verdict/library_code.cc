@@ -72,6 +72,14 @@ bool IsWrapper(std::string_view name) {
          std::ranges::find(kNames, last) != std::end(kNames);
 }
 
+// `torch` of `.../site-packages/torch/_tensor.py`; of other files as they are shown.
+std::string PackageOf(std::string_view path) {
+  std::string file = ShownFile(path);
+  const size_t slash = file.find('/');
+  if (slash != std::string::npos && ContainsAny(path, {"-packages/"})) file.resize(slash);
+  return file;
+}
+
 // The library that others are written with: of it, the function that calls it is named.
 bool IsFoundation(std::string_view file) {
   if (!ContainsAny(file, {"-packages/"})) return true;  // Python's own library, generated code
@@ -212,10 +220,10 @@ std::string FactOfLibraryFunctions(const Timeline& timeline, const PythonTags& t
     const double share = static_cast<double>(time.ps) / static_cast<double>(root.ps);
     text += StrCat(text.empty() ? "" : ", ", HumanPercent(share), " in ",
                    PrintableUtf8(timeline.strings.Get(function.name)), " (",
-                   PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
+                   PrintableUtf8(PackageOf(timeline.strings.Get(function.file))), ")");
   }
   if (text.empty()) return "";
-  return StrCat(PrintableUtf8(ShownFile(timeline.strings.Get(line.file))), ":", line.line, " is ", text);
+  return StrCat(PrintableUtf8(ShownFile(timeline.strings.Get(line.file))), ":", line.line, " spends ", text);
 }
 
 }  // namespace tbprof

@@ -23,9 +23,9 @@ double LibraryShare(const Timeline& timeline, const PythonTags& tags, const Thre
 // operations, neither compiled nor while it compiles; else kOfCause.
 Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time);
 
-// `train.py:23 is 61 % in Tensor.backward (torch/_tensor.py), 27 % in GPT2MLP.forward (transformers/...)`: at most two
-// functions of libraries, of all that the thread does at this line in `span`, waits included. Empty if the time is in
-// the line's own code, or spread over functions that take less than a fifth of it.
+// `train.py:23 spends 61 % in Tensor.backward (torch), 27 % in GPT2MLP.forward (transformers)`: at most two functions
+// of libraries, of all that the thread does at this line in `span`, waits included. Empty if the time is in the line's
+// own code, or spread over functions that take less than a fifth of it.
 std::string FactOfLibraryFunctions(const Timeline& timeline, const PythonTags& tags, const StepSpan& span,
                                    const Where& line);
 

@@ -144,7 +144,7 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   const Where& line = verdict->where.front();
   if (line.line > 0 && line.share >= kLeast) {
     std::string functions = FactOfLibraryFunctions(timeline, tags, span, line);
-    if (!functions.empty()) verdict->facts.push_back(std::move(functions));
+    if (!functions.empty()) verdict->facts.insert(verdict->facts.begin(), std::move(functions));
   }
   if ((verdict->cause != Cause::kPython && verdict->cause != Cause::kOperations) || !IsFree(verdict->advice)) return;
   const Advice eager = AdviceOfEagerCode(timeline, tags, time);
