@@ -58,6 +58,10 @@ std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kAtLocks) return "its threads wait for contended locks";
   if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
   if (advice == Advice::kServes) return "waits for clients";
+  if (advice == Advice::kTimeouts) return "waits until its timeouts";
+  if (advice == Advice::kNoBlocker && cause == Cause::kPrefetchThread) {
+    return "waits for another thread or process, which is not known";
+  }
   return advice == Advice::kStdin ? "waits for its standard input" : TextOf(cause).title;
 }
 bool IsProblem(Cause cause) { return TextOf(cause).problem; }
@@ -80,6 +84,8 @@ std::string_view NextStep(const Verdict& verdict) {
       return "it waits for clients: capture it while they use it, or look at what it does for a request";
     case Advice::kNoBlocker:
       return "look at its other threads and processes in the profile; more of them help only if CPUs are idle";
+    case Advice::kTimeouts:
+      return "most of these waits end by their timeout, as nothing comes: make it shorter, or stop waiting for more";
     case Advice::kNoLine:
       return "no single line takes much: call less (TensorBoard shows the callers), or divide the work among processes";
     case Advice::kNoSteps:
@@ -112,6 +118,11 @@ std::string_view NextStep(const Verdict& verdict) {
       return "keep and reuse the memory instead of allocating it in each turn, or preload a faster allocator";
     case Advice::kTinyOperations:
       return "give each operation more work (larger batches, fewer calls, fewer .item()); a GPU would not help";
+    case Advice::kDoublePrecision:
+      return "use float32 or less for what need not be exact: matrices are multiplied in double precision";
+    case Advice::kOwnFunction:
+      return "no single line takes much: vectorize the function that `evidence:` names, or move it into other "
+             "processes";
     case Advice::kLibraryPython:
       return "the Python code is a library's: call it less often, or use what it compiles (such as "
              "torch.compile)";

@@ -53,7 +53,8 @@ enum class Advice : uint8_t {
   kFewChildren,
   kServes,
   kNoBlocker,
-  kNoLine,  // the time is spread over many lines
+  kTimeouts,  // nor did anybody end the waits
+  kNoLine,    // the time is spread over many lines
   kNoSteps,
   kTakeTurns,        // its threads wait for the GIL
   kBesideAWait,      // native code, and a wait whose cause is not known
@@ -68,6 +69,8 @@ enum class Advice : uint8_t {
   kAtLocks,          // its threads wait for locks of each other
   kAllocates,        // much of the CPU time is in the allocator
   kTinyOperations,   // of PyTorch, each of which takes some microseconds
+  kDoublePrecision,  // of matrices
+  kOwnFunction,      // no line takes most of it, but a function with all that it calls does
   kLibraryPython,    // code of a library, called from one line
   kEagerJax,         // JAX runs operations one by one
   kEagerTensorFlow,  // so does TensorFlow

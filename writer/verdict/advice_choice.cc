@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "writer/base/saturating.h"
 #include "writer/base/text_match.h"
 #include "writer/verdict/thread_time.h"
 
@@ -20,6 +21,20 @@ bool HasALine(const std::vector<AccountRow>& rows) {
   int64_t sum = 0;
   for (const AccountRow& row : rows) sum += row.ps;
   return rows.empty() || static_cast<double>(rows.front().ps) >= kLeastOfLine * static_cast<double>(sum);
+}
+
+// Whether at least half of the time is in waits that nobody ended.
+bool MostlyTimeOut(const std::vector<WaitSlice>& waits) {
+  int64_t all = 0, timed_out = 0;
+  for (const WaitSlice& wait : waits) {
+    AddSaturating(&all, wait.end_ps - wait.start_ps);
+    if (wait.timed_out) AddSaturating(&timed_out, wait.end_ps - wait.start_ps);
+  }
+  return all > 0 && timed_out >= all / 2;
+}
+
+Advice WithoutBlocker(const AdviceInputs& inputs) {
+  return MostlyTimeOut(inputs.waits) ? Advice::kTimeouts : Advice::kNoBlocker;
 }
 
 // By the call that takes most of the time.
@@ -78,10 +93,10 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       return inputs.has_large_wait ? Advice::kBesideAWait : Advice::kOfCause;
     case Cause::kWorkers:
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
-      return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
+      return inputs.has_blocker ? Advice::kOfCause : WithoutBlocker(inputs);
     case Cause::kPrefetchThread:
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
-      return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
+      return inputs.has_blocker ? Advice::kOfCause : WithoutBlocker(inputs);
     case Cause::kRecompilation:
       if (inputs.steps > 0) return Advice::kOfCause;
       return inputs.compiles_to_the_end ? Advice::kCompilesAgain : Advice::kNoSteps;

@@ -45,6 +45,11 @@ bool IsOfAllocator(std::string_view function) {
 bool IsOpenMp(std::string_view module) { return StartsWithAny(module, {"libgomp", "libiomp", "libomp"}); }
 bool IsTbprof(std::string_view module) { return module.starts_with("libtbprof_"); }
 
+// PyTorch computes in floats unless told otherwise. NumPy does not.
+bool MultipliesDoubles(std::string_view module, std::string_view function) {
+  return module.starts_with("libtorch") && ContainsAny(function, {"_dgemm", "_dgemv", "_dsyrk", "_dtrsm"});
+}
+
 // The innermost named frame.
 const NativeStack* LeafOf(const NativeTimeline& native, uint32_t stack) {
   if (stack == 0 || stack >= native.stacks.size()) return nullptr;
@@ -54,7 +59,7 @@ const NativeStack* LeafOf(const NativeTimeline& native, uint32_t stack) {
 }  // namespace
 
 NativeHabits NativeHabitsOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans) {
-  double of_thread = 0, allocating = 0, of_process = 0, spinning = 0;
+  double of_thread = 0, allocating = 0, doubles = 0, of_process = 0, spinning = 0;
   for (const NativeThread& native : timeline.native.threads) {
     if (timeline.threads[native.thread].process != timeline.threads[thread].process) continue;
     size_t at = 0;
@@ -70,10 +75,13 @@ NativeHabits NativeHabitsOf(const Timeline& timeline, uint32_t thread, const std
       if (native.thread != thread) continue;
       of_thread += period;
       if (IsOfAllocator(timeline.strings.Get(leaf->function))) allocating += period;
+      if (MultipliesDoubles(timeline.strings.Get(leaf->module), timeline.strings.Get(leaf->function))) {
+        doubles += period;
+      }
     }
   }
   const auto share = [](double part, double whole) { return whole <= 0 ? 0.0 : part / whole; };
-  return {share(allocating, of_thread), share(spinning, of_process)};
+  return {share(allocating, of_thread), share(spinning, of_process), share(doubles, of_thread)};
 }
 
 OwnShare OwnShareOfSamples(const Timeline& timeline) {

@@ -19,6 +19,7 @@ namespace tbprof {
 struct NativeHabits {
   double allocates = 0;  // of the thread, in malloc, free and the like
   double spins = 0;      // of all threads of its process, in the waits of OpenMP's library
+  double doubles = 0;    // of the thread, in products of matrices of doubles for PyTorch
 };
 NativeHabits NativeHabitsOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
 

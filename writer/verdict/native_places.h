@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "writer/timeline/time_span.h"
+#include "writer/timeline/timeline.h"
 
 namespace tbprof {
 

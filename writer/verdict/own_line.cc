@@ -18,8 +18,8 @@ namespace {
 
 // Least share of the time, and least share above that of the place that the verdict names.
 constexpr double kLeastOfPlace = 0.3, kLeastMore = 0.15;
-// It calls others if they take this share of the time.
-constexpr double kCallsOthers = 0.05;
+// It calls others if they take this share of the time, and this share of its own.
+constexpr double kCallsOthers = 0.05, kMostlyOwn = 0.5;
 // A function is named in place of its line if it takes so much more.
 constexpr double kMoreThanLine = 1.15;
 
@@ -50,7 +50,9 @@ OwnPlaces PlacesOf(const PythonTags& tags, const Account& account, KeyOf key_of)
 OwnPlace LongestOf(const OwnPlaces& places, double total_ps) {
   OwnPlace longest;
   for (const auto& [key, place] : places) {
-    if (static_cast<double>(place.below_ps) < kCallsOthers * total_ps && place.ps > longest.ps) longest = place;
+    const auto below = static_cast<double>(place.below_ps);
+    const bool is_own = below < kCallsOthers * total_ps || below < kMostlyOwn * static_cast<double>(place.ps);
+    if (is_own && place.ps > longest.ps) longest = place;
   }
   return longest;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "writer/base/text_match.h"
+#include "writer/steps/clock_waits.h"
 #include "writer/timeline/python_origin.h"
 #include "writer/timeline/wait_sites.h"
 #include "writer/verdict/blocked_time.h"
@@ -203,6 +204,7 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
                                                : python->StackAt(event.start_ps + event.duration_ps / 2);
     ForCommon(spans, &at, start, end, [&](int64_t from, int64_t to) {
       waits_.push_back({from, to, end, kind, stack, event.type, event.call_site, event.object});
+      waits_.back().timed_out = kind == WaitClass::kLock && WaitsForAClock(timeline.types[event.type], event);
       results.push_back(event.value);
     });
   };

@@ -51,7 +51,8 @@ struct WaitSlice {
   uint16_t type = 0;
   StringId call_site = 0;
   uint64_t object = 0;
-  bool is_poll = false;  // for one of several descriptors, whatever `kind` says of what came of it
+  bool is_poll = false;    // for one of several descriptors, whatever `kind` says of what came of it
+  bool timed_out = false;  // of a lock: nobody ended it
 };
 
 // Their time, merged.

@@ -117,8 +117,16 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
   AddTinyOperations(timeline, timeline.threads[span.thread].process, verdict);
   const bool computes = verdict->cause == Cause::kOperations || verdict->cause == Cause::kOversubscription ||
                         verdict->cause == Cause::kCpuContention;
-  if (!computes) return;
+  if (!computes && verdict->cause != Cause::kAllocationChurn) return;
   const NativeHabits habits = NativeHabitsOf(timeline, span.thread, span.spans);
+  if (habits.doubles >= kMuch) {
+    verdict->facts.push_back(
+        StrCat(HumanPercent(habits.doubles), " of its CPU time multiplies matrices of doubles (float64)"));
+    if (verdict->advice == Advice::kOfCause && verdict->cause == Cause::kOperations) {
+      verdict->advice = Advice::kDoublePrecision;
+    }
+  }
+  if (!computes) return;
   if (habits.allocates >= kMuch) {
     verdict->facts.push_back(StrCat(HumanPercent(habits.allocates), " of its CPU time is in malloc and free"));
     if (verdict->advice == Advice::kOfCause && verdict->cause == Cause::kOperations) {
@@ -133,7 +141,8 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
 
 // Whether what the program's own lines show may replace the advice.
 bool IsFree(Advice advice) {
-  return advice == Advice::kOfCause || advice == Advice::kNoLine || advice == Advice::kTinyOperations;
+  return advice == Advice::kOfCause || advice == Advice::kNoLine || advice == Advice::kOwnFunction ||
+         advice == Advice::kTinyOperations;
 }
 
 // What the program's line calls in libraries, and what that changes in the advice.
@@ -142,7 +151,8 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   constexpr double kLeast = 0.3, kMostlyLibrary = 0.8;
   if (verdict->where.empty() || verdict->where.front().role != WhereRole::kSpends) return;
   const Where& line = verdict->where.front();
-  if (line.line > 0 && line.share >= kLeast) {
+  const bool runs = line.line > 0 && line.doing.empty();
+  if (runs && line.share >= kLeast) {
     std::string functions = FactOfLibraryFunctions(timeline, tags, span, line);
     if (!functions.empty()) verdict->facts.insert(verdict->facts.begin(), std::move(functions));
   }
@@ -160,7 +170,7 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
 // Where the program's own code is in all this, and what that changes in the advice.
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
-  constexpr double kMostlyBetween = 0.5;
+  constexpr double kMostlyBetween = 0.5, kOneLine = 0.5;
   if (!span.between.empty()) {
     verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
@@ -171,6 +181,9 @@ void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpa
     }
   } else if (std::string line = FactOfOwnLine(timeline, tags, account, *verdict); !line.empty()) {
     verdict->facts.push_back(std::move(line));
+    const bool is_spread = verdict->where.empty() || verdict->where.front().share < kOneLine * verdict->share;
+    const bool is_free = verdict->advice == Advice::kNoLine || verdict->advice == Advice::kOfCause;
+    if (verdict->cause == Cause::kPython && is_spread && is_free) verdict->advice = Advice::kOwnFunction;
   }
   AddLibraryCode(timeline, tags, span, time, verdict);
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What runs between the steps, in libraries, and in processes that replace each other.
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -95,6 +97,66 @@ TEST(VerdictOfLibraries, PythonOfALibrary_IsNotToBeVectorized) {
     const Verdict verdict = maker.Make();
     EXPECT_EQ(verdict.cause, Cause::kPython);
     EXPECT_EQ(verdict.advice, is_library ? Advice::kLibraryPython : Advice::kOfCause);
+  }
+}
+
+// The time of its lines is small, that of the function large.
+TEST(VerdictOfFunctions, FunctionWhoseLinesTakeLittleEach_IsToBeVectorized) {
+  for (const bool is_spread : {true, false}) {
+    VerdictMaker maker;
+    const uint32_t first = maker.Stack(maker.in_main, kOwn, "PairLoss.__call__", 20);
+    std::vector<uint32_t> lines = {first};
+    for (int32_t line = 21; line < 28; ++line) {
+      maker.timeline.python.stacks.push_back(
+          {maker.in_main, maker.timeline.python.stacks[first].function, is_spread ? line : 20});
+      lines.push_back(static_cast<uint32_t>(maker.timeline.python.stacks.size() - 1));
+    }
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      for (size_t i = 0; i < lines.size(); ++i) {
+        maker.Run(maker.main, at + static_cast<int64_t>(i) * 10 * kMs, 10 * kMs, lines[i], maker.interpreter);
+      }
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kPython);
+    EXPECT_EQ(verdict.advice, is_spread ? Advice::kOwnFunction : Advice::kOfCause);
+    const bool is_named = std::ranges::any_of(verdict.facts, [](const std::string& fact) {
+      return fact == "PairLoss.__call__ (train.py) with all that it calls: 80 %";
+    });
+    EXPECT_EQ(is_named, is_spread);
+  }
+}
+
+// PyTorch computes in floats unless told otherwise; for NumPy that is the usual type.
+TEST(VerdictOfFunctions, MatricesOfDoublesInPyTorch_AreNamed) {
+  for (const char* const module : {"libtorch_cpu.so", "libopenblas.so"}) {
+    VerdictMaker maker;
+    const uint32_t gemm = maker.Native(module, "mkl_blas_def_dgemm_kernel_zen", 0);
+    maker.EachStep(kStep, [&](int64_t at) { maker.Run(maker.main, at, kStep, maker.in_main, gemm); });
+    const Verdict verdict = maker.Make();
+    const bool is_torch = std::string(module) == "libtorch_cpu.so";
+    EXPECT_EQ(verdict.advice, is_torch ? Advice::kDoublePrecision : Advice::kOfCause);
+    EXPECT_EQ(verdict.facts.size(), is_torch ? 1U : 0U);
+  }
+}
+
+// Who collects requests for a batch waits for more of them up to a limit.
+TEST(VerdictOfFunctions, QueueThatNobodyFills_IsWaitedForUntilTheTimeout) {
+  for (const bool times_out : {true, false}) {
+    VerdictMaker maker;
+    const uint32_t gather = maker.Stack(maker.in_main, kOwn, "gather", 32);
+    const uint32_t get = maker.Stack(gather, "/usr/lib/python3.12/queue.py", "Queue.get", 180);
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kCondition, at, 80 * kMs, get);
+      if (!times_out) return;
+      Event& wait = maker.timeline.threads[maker.main].events.back();
+      wait.flags |= Event::kFailed;
+      wait.error = ETIMEDOUT;
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kPrefetchThread);
+    EXPECT_EQ(verdict.advice, times_out ? Advice::kTimeouts : Advice::kNoBlocker);
+    EXPECT_EQ(CauseTitle(verdict.cause, verdict.advice),
+              times_out ? "waits until its timeouts" : "waits for another thread or process, which is not known");
   }
 }
 
