@@ -146,6 +146,7 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   }
   report.step_change = members.Text("step_change");
   report.change_is_of_others = members.Flag("change_is_of_others");
+  report.hangs = members.Texts("hangs");
   report.verdict = members.Text("verdict");
   report.cause = CauseNamed(members.Text("cause"));
   report.collectives_share = std::min(members.Get("collectives_share", -1.0), 1.0);
@@ -207,6 +208,7 @@ Json RankReportJson(const RankReport& report) {
           {"steps", StepsJson(report)},
           {"step_change", KnownOrNull(!report.step_change.empty(), ValidUtf8(report.step_change))},
           {"change_is_of_others", KnownOrNull(!report.step_change.empty(), report.change_is_of_others)},
+          {"hangs", TextsJson(report.hangs)},
           {"verdict", KnownOrNull(!report.verdict.empty(), ValidUtf8(report.verdict))},
           {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
           {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},

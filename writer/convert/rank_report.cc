@@ -56,6 +56,7 @@ void FillVerdict(const Timeline& timeline, RankReport* report) {
   const Verdict& verdict = timeline.verdict;
   report->cause = verdict.cause;
   report->change_is_of_others = timeline.step_change.part == StepPart::kCollectives;
+  report->hangs = verdict.hangs;
   const bool has_steps = verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining;
   // Ranks that were attached to were sampled at the same time.
   if (has_steps || (timeline.attached && verdict.basis != VerdictBasis::kNone)) {

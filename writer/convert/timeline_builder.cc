@@ -108,8 +108,8 @@ class Builder {
     NameOfOperations();
     AddDeviceMemory();
     MeasureStepAmounts(&timeline_, /*own_window=*/request_.window == 0);
-    timeline_.verdict = MakeVerdict(timeline_);
     timeline_.step_change = FindStepChange(timeline_);
+    timeline_.verdict = MakeVerdict(timeline_);
     FillRankReport(&timeline_);
     return std::move(timeline_);
   }

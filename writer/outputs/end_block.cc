@@ -33,6 +33,29 @@ bool HasFailedEarly(const Timeline& timeline) {
          timeline.duration_ps < kEarlyPs;
 }
 
+// Ranks at the same place are one line. The rank that is judged comes first, with all its threads.
+Section Hangs(const Timeline& timeline) {
+  Section out;
+  const std::string own = timeline.by_rank.size() > 1 ? OfRank(timeline, "rank ", ": ") : "";
+  for (const std::string& text : timeline.verdict.hangs) out.push_back({StrCat("hangs: ", own, text)});
+  std::vector<std::pair<std::string, std::string>> others;  // place, ranks
+  for (const RankReport& report : timeline.by_rank) {
+    if (report.hangs.empty() || report.rank == timeline.rank) continue;
+    const std::string text = PrintableUtf8(report.hangs.front());
+    const auto known = std::ranges::find(others, text, &std::pair<std::string, std::string>::first);
+    if (known == others.end()) {
+      others.emplace_back(text, StrCat(report.rank));
+    } else {
+      StrAppend(&known->second, ", ", report.rank);
+    }
+  }
+  constexpr size_t kMostPlaces = 3;
+  for (size_t i = 0; i < std::min(others.size(), kMostPlaces); ++i) {
+    out.push_back({StrCat("hangs: rank ", others[i].second, ": ", others[i].first)});
+  }
+  return out;
+}
+
 Section Lead(const Timeline& timeline, size_t columns) {
   Section out;
   const std::string head = StrCat(OfRank(timeline, "rank ", ": "), "verdict: ");
@@ -52,6 +75,7 @@ Section Lead(const Timeline& timeline, size_t columns) {
   const bool whole = timeline.step_source == StepSource::kWholeCapture;
   out.push_back({steps.empty() ? "steps unknown: nothing was recorded" : steps, Style::kPlain, whole});
   if (std::string change = StepChangeOfRanks(timeline, columns); !change.empty()) out.push_back({std::move(change)});
+  for (Line& line : Hangs(timeline)) out.push_back(std::move(line));
   out.push_back({StrCat(BlockerLabel(timeline), VerdictBlocker(timeline))});
   return out;
 }
@@ -108,7 +132,6 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
   if (!next.empty()) out.push_back({StrCat("next: ", next)});
-  for (const std::string& text : timeline.verdict.hangs) out.push_back({StrCat("hangs: ", text)});
   if (const std::string evidence = VerdictEvidence(timeline); !evidence.empty())
     out.push_back({StrCat("evidence: ", evidence)});
   if (const std::string limits = VerdictLimits(timeline); !limits.empty()) out.push_back({StrCat("limits: ", limits)});

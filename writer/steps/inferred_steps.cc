@@ -9,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "writer/base/saturating.h"
 #include "writer/base/stable_hash.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
@@ -37,6 +38,8 @@ constexpr double kLeastFromCalls = 0.5;
 // Ratio of the time outside of the steps to the time in them. Above it, a single line that is called repeatedly for a
 // short time may be any helper.
 constexpr double kMostOutsideOfOneLine = 1;
+// What is no step: the regular ones take less than this share of the time.
+constexpr double kLeastOfTime = 0.03;
 // Least share of the time for which a loop is proposed as the step.
 constexpr double kLeastAdvised = 0.1;
 // Factor for the remaining doubt if a training framework is loaded and the steps only compute.
@@ -215,6 +218,16 @@ double FactorOfLoss(const Timeline& timeline, uint32_t process) {
   return lost > timeline.records / kMuchLoss ? kAfterMuchLossFactor : kAfterLossFactor;
 }
 
+// The part of the time from the first step to the last that regular steps take.
+double RegularShare(const StepDetection& found) {
+  int64_t regular_ps = 0;
+  for (const DetectedStep& step : found.steps) {
+    if (step.kind == DetectedStep::Kind::kRegular) AddSaturating(&regular_ps, step.end_ps - step.start_ps);
+  }
+  const int64_t whole_ps = found.steps.back().end_ps - found.steps.front().start_ps;
+  return static_cast<double>(regular_ps) / static_cast<double>(std::max<int64_t>(whole_ps, 1));
+}
+
 InferredSteps Shown(const Timeline& timeline, uint32_t process, Source source) {
   InferredSteps inferred;
   StepDetection& found = source.found;
@@ -223,6 +236,10 @@ InferredSteps Shown(const Timeline& timeline, uint32_t process, Source source) {
   found.confidence *= FactorOfLoss(timeline, process);
   if (found.confidence < kLeastShown) {
     inferred.unknown = TooUnsure(found);
+    return inferred;
+  }
+  if (const double share = RegularShare(found); share < kLeastOfTime) {
+    inferred.unknown = StrCat("what repeats takes ", HumanPercent(share), " of the time");
     return inferred;
   }
   inferred.confidence = found.confidence;

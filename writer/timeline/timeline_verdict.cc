@@ -58,6 +58,8 @@ std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kAtLocks) return "its threads wait for contended locks";
   if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
   if (advice == Advice::kServes) return "waits for clients";
+  if (advice == Advice::kCpusAreUsed && cause == Cause::kWorkers)
+    return "waits for its own threads or processes, which use the CPUs";
   if (advice == Advice::kTimeouts) return "waits until its timeouts";
   if (advice == Advice::kNoBlocker && cause == Cause::kPrefetchThread) {
     return "waits for another thread or process, which is not known";
@@ -110,8 +112,24 @@ std::string_view NextStep(const Verdict& verdict) {
       return "reduce less often (accumulate gradients: no_sync), or less (smaller types, fewer parameters)";
     case Advice::kQuickCalls:
       return "read or write more with each call: use a buffer";
+    case Advice::kSendsMuch:
+      return "send less between the processes (indices or paths in place of data, or shared memory): it is pickled and "
+             "goes through a pipe";
+    case Advice::kCpusAreUsed:
+      return "make the blocker's code faster, or use more CPUs: the job uses nearly all it has";
+    case Advice::kCpusAreIdle:
+      return "start more of them, as CPUs are idle (num_workers, the size of the pool), or make the blocker faster";
+    case Advice::kGrows:
+      return "find what grows from step to step at the place in `slower:` (a list, a history, a file), and keep it "
+             "short";
+    case Advice::kGetsSlower:
+      return "find out what changed at the place in `slower:`: before, steps were faster";
+    case Advice::kLongSteps:
+      return "do what the long steps do (`evidence:`) less often, or make it faster";
     case Advice::kHangs:
       return "nothing of the process ran meanwhile: if it should, it hangs, in the calls that `hangs:` names";
+    case Advice::kHungAtEnd:
+      return "nothing ran until it was killed: if it should, it hung, in the calls that `hangs:` names";
     case Advice::kAtLocks:
       return "hold the lock for less time, or give each thread data of its own";
     case Advice::kAllocates:

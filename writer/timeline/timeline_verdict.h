@@ -65,7 +65,14 @@ enum class Advice : uint8_t {
   kStdin,            // what it waits for is written by whoever started it
   kReduced,          // the ranks' gradients are reduced by a library, during the backward pass
   kQuickCalls,       // most of it is calls that were too short to be recorded
-  kHangs,            // nothing of the process ran
+  kSendsMuch,        // to processes of the program, or gets it from them
+  kCpusAreUsed,      // by those who are waited for
+  kCpusAreIdle,      // so more of them help
+  kGrows,            // the steps get slower little by little
+  kGetsSlower,       // from one step on
+  kLongSteps,        // some steps take much longer than the others
+  kHangs,            // nothing of the job ran
+  kHungAtEnd,        // the same, from some time on until it was killed
   kAtLocks,          // its threads wait for locks of each other
   kAllocates,        // much of the CPU time is in the allocator
   kTinyOperations,   // of PyTorch, each of which takes some microseconds

@@ -2,37 +2,125 @@
 #include "writer/verdict/hang.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "writer/base/saturating.h"
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/steps/clock_waits.h"
 #include "writer/timeline/python_place.h"
-#include "writer/verdict/cpu_split.h"
+#include "writer/verdict/gpu_time.h"
 
 namespace tbprof {
 namespace {
 
-constexpr int64_t kShortestPs = 1'000'000'000'000;
-// Most CPU time of the process, as a share of the time: an idle interpreter wakes up now and then.
-constexpr double kHardlyRan = 0.005;
-// Least share of the time that a thread spends in one call.
-constexpr double kInOneCall = 0.9;
+constexpr int64_t kSecondPs = 1'000'000'000'000;
+// Of a capture; of the end of a run, and its least share of the run if it is shorter than kLongPs.
+constexpr int64_t kShortestPs = kSecondPs, kShortestEndPs = 3 * kSecondPs, kLongPs = 10 * kSecondPs;
+constexpr double kLeastShareOfRun = 0.25;
+// Most CPU time of the judged process and of each other, as a share of the time: an idle interpreter wakes up now and
+// then, and who starts ranks looks after them.
+constexpr double kHardlyRan = 0.005, kOthersHardlyRan = 0.02;
+// Least share of the time that a thread spends in one call, or at one place, and most of it that may follow.
+constexpr double kInOneCall = 0.9, kMostBehind = 0.02;
+// Ctrl-C wakes a program that then prints where it was.
+constexpr int64_t kLastWordsPs = 2 * kSecondPs;
 constexpr size_t kMostGroups = 8;
+// The run is divided into so many parts to find from when on nothing ran.
+constexpr size_t kCells = 4096;
 
-bool HardlyRan(const Timeline& timeline, uint32_t process) {
-  return static_cast<double>(CpuOfProcess(timeline, process)) <= kHardlyRan * static_cast<double>(timeline.duration_ps);
+bool IsAlive(const Timeline& timeline, const Process& process, const TimeSpan& span) {
+  const int64_t end_ps = process.end_ps > 0 ? process.end_ps : timeline.duration_ps;
+  return !process.replaced && process.start_ps < span.end_ps && end_ps > (span.start_ps + span.end_ps) / 2;
 }
 
-// The call in which the thread is for nearly all of the time; null: none.
-const Event* CallOf(const Timeline& timeline, const Thread& thread) {
-  for (const Event& event : thread.events) {
-    const bool is_long =
-        static_cast<double>(event.duration_ps) >= kInOneCall * static_cast<double>(timeline.duration_ps);
-    if (is_long && timeline.types[event.type].sampled) return &event;
+// The CPU time of a process, by parts of the run.
+using Cells = std::vector<double>;
+std::map<uint32_t, Cells> CpuOfProcesses(const Timeline& timeline) {
+  std::map<uint32_t, Cells> processes;
+  const double cell_ps = static_cast<double>(timeline.duration_ps) / kCells;
+  for (const ThreadUsage& usage : timeline.usage) {
+    Cells& cells = processes[timeline.threads[usage.thread].process];
+    cells.resize(kCells);
+    for (size_t i = 1; i < usage.points.size(); ++i) {
+      const UsagePoint &from = usage.points[i - 1], &to = usage.points[i];
+      const auto cell_at = [&](int64_t ps) {
+        return static_cast<size_t>(std::clamp(static_cast<double>(ps) / cell_ps, 0.0, kCells - 1.0));
+      };
+      const size_t first = cell_at(from.at_ps), last = std::max(first, cell_at(to.at_ps));
+      const double each = static_cast<double>(to.cpu_ps - from.cpu_ps) / static_cast<double>(last - first + 1);
+      for (size_t cell = first; cell <= last; ++cell) cells[cell] += each;
+    }
   }
-  return nullptr;
+  return processes;
+}
+
+// The longest time up to `end_ps` in which no process ran. Empty: there is none.
+std::optional<TimeSpan> IdleBefore(const Timeline& timeline, uint32_t judged, int64_t end_ps) {
+  const std::map<uint32_t, Cells> processes = CpuOfProcesses(timeline);
+  const double cell_ps = static_cast<double>(timeline.duration_ps) / kCells;
+  const auto end = static_cast<size_t>(static_cast<double>(end_ps) / cell_ps);
+  const auto cpu_from = [end](const Cells& cells, size_t first) {
+    double sum = 0;
+    for (size_t cell = first; cell < std::min(end, cells.size()); ++cell) sum += cells[cell];
+    return sum;
+  };
+  for (size_t first = 0; first < end; first = std::max(first + 1, first * 65 / 64)) {
+    const TimeSpan span = {static_cast<int64_t>(static_cast<double>(first) * cell_ps), end_ps};
+    const auto length = static_cast<double>(span.end_ps - span.start_ps);
+    const bool ran = std::ranges::any_of(processes, [&](const auto& process) {
+      const double most = process.first == judged ? kHardlyRan : kOthersHardlyRan;
+      return IsAlive(timeline, timeline.processes[process.first], span) &&
+             cpu_from(process.second, first) > most * length;
+    });
+    if (!ran) return span;
+  }
+  return std::nullopt;
+}
+
+// A call in which a thread is for nearly all of the time.
+struct LongCall {
+  const Event* event = nullptr;  // null: a place of Python without a recorded call
+  uint32_t stack = 0;
+};
+
+std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& classes, uint32_t number,
+                               const TimeSpan& span) {
+  const auto length = static_cast<double>(span.end_ps - span.start_ps);
+  const int64_t last_ps = span.end_ps - static_cast<int64_t>(kMostBehind * length);
+  const auto common = [&](int64_t from, int64_t to) {
+    return std::max<int64_t>(std::min(to, span.end_ps) - std::max(from, span.start_ps), 0);
+  };
+  // A call that ends by its timeout and begins again is one.
+  int64_t ps = 0;
+  const Event* call = nullptr;
+  for (const Event& event : timeline.threads[number].events) {
+    WaitClass kind;
+    const int64_t end_ps = event.start_ps + event.duration_ps, of_event = common(event.start_ps, end_ps);
+    if (of_event <= 0 || !classes.Classify(event, &kind)) continue;
+    const bool is_same = call != nullptr && call->type == event.type && call->python == event.python &&
+                         call->call_site == event.call_site;
+    if (!is_same) ps = 0;
+    AddSaturating(&ps, of_event);
+    call = &event;
+    if (end_ps >= last_ps) break;
+    if (!WaitsForAClock(timeline.types[event.type], event)) ps = 0;
+  }
+  const bool lasts = call != nullptr && call->start_ps + call->duration_ps >= last_ps;
+  if (lasts && static_cast<double>(ps) >= kInOneCall * length) return LongCall{call, call->python};
+  const PythonThread* const python = timeline.python.OfThread(number);
+  std::map<uint32_t, int64_t> stacks;
+  for (size_t i = 0; python != nullptr && i < python->runs.size(); ++i) {
+    AddSaturating(&stacks[python->runs[i].stack], common(python->runs[i].from_ps, python->runs[i].to_ps));
+  }
+  for (const auto& [stack, of_stack] : stacks) {
+    if (stack != 0 && static_cast<double>(of_stack) >= kInOneCall * length) return LongCall{nullptr, stack};
+  }
+  return std::nullopt;
 }
 
 std::string NameOf(const Thread& thread) {
@@ -53,16 +141,16 @@ std::string HolderOf(const Timeline& timeline, uint32_t thread, const Event& cal
 }
 
 // The innermost line, then that of the program's own code that led to it.
-std::string PlaceOf(const Timeline& timeline, const PythonTags& tags, const Event& event) {
+std::string PlaceOf(const Timeline& timeline, const PythonTags& tags, const LongCall& call) {
   const std::vector<PythonStack>& stacks = timeline.python.stacks;
-  if (event.python != 0 && event.python < stacks.size()) {
-    const uint32_t own = tags.OwnFrameOf(event.python);
-    return StrCat(PythonFrameText(timeline, stacks[event.python]),
-                  own == event.python || !tags.HasOwnFrame(event.python)
+  if (call.stack != 0 && call.stack < stacks.size()) {
+    const uint32_t own = tags.OwnFrameOf(call.stack);
+    return StrCat(PythonFrameText(timeline, stacks[call.stack]),
+                  own == call.stack || !tags.HasOwnFrame(call.stack)
                       ? ""
                       : StrCat(" < ", PythonFrameText(timeline, stacks[own])));
   }
-  return PrintableUtf8(ShortSymbol(timeline.strings.Get(event.call_site)));
+  return call.event == nullptr ? "" : PrintableUtf8(ShortSymbol(timeline.strings.Get(call.event->call_site)));
 }
 
 struct Group {
@@ -70,40 +158,119 @@ struct Group {
   size_t alike = 0;
 };
 
-}  // namespace
+class Writer {
+ public:
+  Writer(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, const TimeSpan& span)
+      : timeline_(timeline), tags_(tags), classes_(classes), span_(span) {}
 
-std::vector<std::string> WhereThreadsHang(const Timeline& timeline, const PythonTags& tags, uint32_t thread) {
-  std::vector<std::string> texts;
-  if (!timeline.attached || timeline.duration_ps < kShortestPs || thread >= timeline.threads.size()) return texts;
-  const uint32_t process = timeline.threads[thread].process;
-  if (!HardlyRan(timeline, process) || CallOf(timeline, timeline.threads[thread]) == nullptr) return texts;
-  std::vector<uint32_t> order;
-  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
-    if (timeline.threads[i].process == process) order.push_back(i);
+  // Returns false if the main thread is in no such call.
+  bool AddProcess(uint32_t process, bool is_judged) {
+    std::vector<uint32_t> order;
+    bool has_python = false;
+    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
+      if (timeline_.threads[i].process != process || timeline_.threads[i].is_line) continue;
+      order.push_back(i);
+      has_python |= timeline_.python.OfThread(i) != nullptr;
+    }
+    // Threads that run Python, or have a name, tell more than those of a library.
+    std::ranges::stable_sort(order, {}, [&](uint32_t i) {
+      const Thread& one = timeline_.threads[i];
+      return std::tuple(!one.is_main, timeline_.python.OfThread(i) == nullptr, one.name.empty());
+    });
+    const Process& of = timeline_.processes[process];
+    const std::string prefix =
+        is_judged ? "" : StrCat(PrintableUtf8(of.name.empty() ? of.executable : of.name), "/", of.pid, ", ");
+    for (const uint32_t i : order) {
+      const std::optional<LongCall> call = CallOf(timeline_, classes_, i, span_);
+      if (timeline_.threads[i].is_main && !call.has_value()) return false;
+      if (!call.has_value() || (has_python && IsIdlePool(*call))) continue;
+      Add(StrCat(prefix, NameOf(timeline_.threads[i])), i, *call);
+    }
+    return true;
   }
-  // Threads that run Python, or have a name, tell more than those of a library.
-  std::ranges::stable_sort(order, {}, [&](uint32_t i) {
-    const Thread& one = timeline.threads[i];
-    return std::tuple(!one.is_main, timeline.python.OfThread(i) == nullptr, one.name.empty());
-  });
-  std::vector<Group> groups;
-  for (const uint32_t i : order) {
-    const Event* const call = CallOf(timeline, timeline.threads[i]);
-    if (call == nullptr) continue;
-    const std::string place = PlaceOf(timeline, tags, *call);
-    std::string rest = StrCat(", in ", timeline.types[call->type].name, place.empty() ? "" : " at ", place,
-                              HolderOf(timeline, i, *call));
-    const auto known = std::ranges::find(groups, rest, &Group::rest);
-    if (known != groups.end()) {
+
+  std::vector<std::string> Take() const {
+    std::vector<std::string> texts;
+    for (const Group& group : groups_) {
+      texts.push_back(StrCat(group.name, group.alike > 0 ? StrCat(" and ", group.alike, " alike") : "", group.rest));
+    }
+    return texts;
+  }
+
+ private:
+  // A thread of a library that waits for work. One that waits for a mutex does not.
+  bool IsIdlePool(const LongCall& call) const {
+    return call.stack == 0 && call.event != nullptr && !classes_.IsOwned(call.event->type);
+  }
+
+  void Add(std::string name, uint32_t thread, const LongCall& call) {
+    const std::string place = PlaceOf(timeline_, tags_, call);
+    std::string rest = StrCat(call.event == nullptr ? "" : StrCat(", in ", timeline_.types[call.event->type].name),
+                              place.empty() ? "" : StrCat(call.event == nullptr ? "," : "", " at ", place),
+                              call.event == nullptr ? "" : HolderOf(timeline_, thread, *call.event));
+    const auto known = std::ranges::find(groups_, rest, &Group::rest);
+    if (known != groups_.end()) {
       ++known->alike;
-    } else if (groups.size() < kMostGroups) {
-      groups.push_back({NameOf(timeline.threads[i]), std::move(rest)});
+    } else if (groups_.size() < kMostGroups) {
+      groups_.push_back({std::move(name), std::move(rest)});
     }
   }
-  for (const Group& group : groups) {
-    texts.push_back(StrCat(group.name, group.alike > 0 ? StrCat(" and ", group.alike, " alike") : "", group.rest));
+
+  const Timeline& timeline_;
+  const PythonTags& tags_;
+  const WaitClasses& classes_;
+  const TimeSpan span_;
+  std::vector<Group> groups_;
+};
+
+// Whether the judged thread may have nothing to do: it sleeps, waits for clients, for the user or for a program that
+// is not recorded.
+bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, const LongCall& call,
+               const Hang& hang) {
+  WaitClass kind;
+  if (call.event == nullptr || !classes.Classify(*call.event, &kind)) return false;
+  const bool is_input = kind == WaitClass::kFileRead || kind == WaitClass::kPipe || kind == WaitClass::kTerminal;
+  if (kind == WaitClass::kChild) {
+    return std::ranges::count_if(timeline.processes,
+                                 [&](const Process& process) { return IsAlive(timeline, process, hang.span); }) < 2;
   }
-  return texts;
+  const PythonTag tag = tags.TagOf(call.stack);
+  const bool is_poll = kind == WaitClass::kPoll && (tag == PythonTag::kNone || tag == PythonTag::kNetwork);
+  return kind == WaitClass::kSleep || (is_input && call.event->object == 0) || (is_poll && !hang.is_all);
+}
+
+// Whether the job was still there when the recording ended, or was killed: what ends by itself does not hang.
+bool HasNoEnd(const Timeline& timeline) {
+  constexpr int kByShell = 128;
+  return timeline.attached || timeline.Runs() || timeline.exit_signal != 0 || timeline.exit_code > kByShell;
+}
+
+}  // namespace
+
+Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread) {
+  if (thread >= timeline.threads.size() || timeline.duration_ps < kShortestPs || !HasNoEnd(timeline)) return {};
+  const uint32_t judged = timeline.threads[thread].process;
+  const bool goes_on = timeline.attached || timeline.Runs();
+  const int64_t end_ps = goes_on ? timeline.duration_ps : timeline.duration_ps - kLastWordsPs;
+  const std::optional<TimeSpan> span = IdleBefore(timeline, judged, end_ps);
+  if (!span.has_value() || GpuTime(timeline, judged, {*span}).busy_ps() > 0) return {};
+  Hang hang;
+  hang.span = *span;
+  hang.is_all = span->start_ps == 0;
+  const int64_t length = span->end_ps - span->start_ps;
+  const bool is_large = static_cast<double>(length) >= kLeastShareOfRun * static_cast<double>(timeline.duration_ps);
+  if (!hang.is_all && (length < kShortestEndPs || (length < kLongPs && !is_large))) return {};
+  const std::optional<LongCall> call = CallOf(timeline, classes, thread, *span);
+  if (!call.has_value() || (!timeline.attached && MayBeIdle(timeline, tags, classes, *call, hang))) return {};
+  Writer writer(timeline, tags, classes, *span);
+  if (!writer.AddProcess(judged, /*is_judged=*/true)) return {};
+  for (uint32_t process = 0; process < timeline.processes.size(); ++process) {
+    if (process != judged && IsAlive(timeline, timeline.processes[process], *span)) {
+      writer.AddProcess(process, /*is_judged=*/false);
+    }
+  }
+  hang.texts = writer.Take();
+  return hang;
 }
 
 }  // namespace tbprof

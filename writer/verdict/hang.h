@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of a process that was attached to and in which nothing ran: where each of its threads waits, and who holds the lock.
+// Where the threads of a job wait of which nothing runs: all the time of a capture, or at the end of a run that was
+// killed.
 //
-// Process: converter. Pure function of the timeline.
+// Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_VERDICT_HANG_H_
 #define TBPROF_WRITER_VERDICT_HANG_H_
 
@@ -10,14 +11,22 @@
 #include <string>
 #include <vector>
 
-#include "writer/timeline/timeline.h"
+#include "writer/timeline/time_span.h"
 #include "writer/verdict/python_tags.h"
+#include "writer/verdict/thread_time.h"
 
 namespace tbprof {
 
-// A text for each group of threads that wait at one place, the main thread's first: `main thread, in sem_wait (sampled)
-// at train.py:12 commit < train.py:40 main`. Empty unless the process of `thread` was attached to and hardly ran.
-std::vector<std::string> WhereThreadsHang(const Timeline& timeline, const PythonTags& tags, uint32_t thread);
+struct Hang {
+  // `main thread, in pthread_mutex_lock at commit`; empty: something ran, or too little was recorded to say. The judged
+  // process comes first, its main thread before others, then other processes of the job with their names.
+  std::vector<std::string> texts;
+  TimeSpan span;        // from then on nothing ran
+  bool is_all = false;  // in all that was recorded
+};
+
+// `thread`: the judged one, index into Timeline::threads.
+Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread);
 
 }  // namespace tbprof
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/median.h"
 #include "writer/steps/length_change.h"
 #include "writer/verdict/gil_holders.h"
 #include "writer/verdict/python_tags.h"
@@ -299,18 +300,56 @@ bool HasSureSteps(const Timeline& timeline) {
          std::ranges::none_of(timeline.step_loops, &StepLoop::may_be_step);
 }
 
+// The steps of one thread; empty: they are of several, and overlap, or they are too uncertain.
+std::vector<TimeSpan> ComparableSteps(const Timeline& timeline) {
+  std::vector<TimeSpan> steps;
+  if (!HasSureSteps(timeline)) return steps;
+  const uint32_t thread = timeline.steps.front().thread;
+  for (const Step& step : timeline.steps) {
+    if (step.thread != thread || step.end_ps <= step.start_ps) return {};
+    steps.push_back({step.start_ps, step.end_ps});
+  }
+  return steps;
+}
+
 }  // namespace
+
+LongSteps FindLongSteps(const Timeline& timeline) {
+  constexpr int64_t kTimesAsLong = 3;
+  constexpr double kLeastShare = 0.2, kMostOfSteps = 0.4;
+  constexpr uint64_t kFewest = 3, kWarmUp = 3;
+  const std::vector<TimeSpan> steps = ComparableSteps(timeline);
+  std::vector<int64_t> lengths = LengthsOf(steps);
+  if (lengths.size() <= kWarmUp) return {};
+  const int64_t median = Median(std::vector<int64_t>(lengths.begin() + kWarmUp, lengths.end()));
+  LengthChange sides;
+  std::vector<int64_t> of_sides[2];
+  double sums[2] = {0, 0};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    // The first steps compile, and fill caches.
+    const size_t side = lengths[i] / kTimesAsLong > median ? 1 : 0;
+    sides.sides.push_back(i < kWarmUp ? StepSide::kNeither : side == 1 ? StepSide::kAfter : StepSide::kBefore);
+    if (i < kWarmUp) continue;
+    of_sides[side].push_back(lengths[i]);
+    sums[side] += static_cast<double>(lengths[i]);
+  }
+  LongSteps found;
+  found.share = sums[1] / std::max(sums[0] + sums[1], 1.0);
+  const auto count = static_cast<double>(of_sides[1].size()), others = static_cast<double>(of_sides[0].size());
+  if (of_sides[1].size() < kFewest || count > kMostOfSteps * (count + others) || found.share < kLeastShare) return {};
+  found.count = of_sides[1].size();
+  found.steps = of_sides[0].size() + of_sides[1].size();
+  found.change.before_ps = Median(std::move(of_sides[0]));
+  found.change.after_ps = Median(std::move(of_sides[1]));
+  Explainer(timeline, PythonTags(timeline), timeline.steps.front().thread, sides).Explain(&found.change);
+  return found;
+}
 
 StepChange FindStepChange(const Timeline& timeline) {
   StepChange change;
-  if (!HasSureSteps(timeline)) return change;
+  const std::vector<TimeSpan> steps = ComparableSteps(timeline);
+  if (steps.empty()) return change;
   const uint32_t thread = timeline.steps.front().thread;
-  std::vector<TimeSpan> steps;
-  for (const Step& step : timeline.steps) {
-    // Steps of several threads overlap.
-    if (step.thread != thread || step.end_ps <= step.start_ps) return change;
-    steps.push_back({step.start_ps, step.end_ps});
-  }
   // A change of the program itself is clearer without what other programs do.
   LengthChange found = FindLengthChange(steps, LengthsOnCpu(timeline, thread, steps));
   if (found.kind == ChangeKind::kNone) found = FindLengthChange(steps, LengthsOf(steps));

@@ -13,6 +13,14 @@ namespace tbprof {
 // Of kind kNone if there is none, or if the steps are too uncertain.
 StepChange FindStepChange(const Timeline& timeline);
 
+// Steps that are far longer than the others, such as each tenth one, in which a model is evaluated.
+struct LongSteps {
+  uint64_t count = 0, steps = 0;  // 0: they take little time
+  double share = 0;               // of the time of all steps
+  StepChange change;              // from the others to them: before_ps, after_ps and what explains the difference
+};
+LongSteps FindLongSteps(const Timeline& timeline);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_VERDICT_STEP_CHANGE_H_

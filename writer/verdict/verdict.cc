@@ -8,6 +8,7 @@
 
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
+#include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
 #include "writer/timeline/torch_names.h"
@@ -25,7 +26,9 @@
 #include "writer/verdict/python_tags.h"
 #include "writer/verdict/quick_calls.h"
 #include "writer/verdict/span_account.h"
+#include "writer/verdict/step_change.h"
 #include "writer/verdict/step_span.h"
+#include "writer/verdict/worker_cpus.h"
 #include "writer/verdict/worker_waits.h"
 
 namespace tbprof {
@@ -88,24 +91,64 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
 // Most of an operation of some microseconds is its call: other hardware does not change that.
 void AddTinyOperations(const Timeline& timeline, uint32_t process, Verdict* verdict) {
   constexpr double kTinyPs = 10e6;
-  constexpr double kFewest = 20'000;
+  constexpr double kFewest = 20'000, kMostly = 0.6;
   if (verdict->cause != Cause::kOperations || verdict->advice != Advice::kOfCause) return;
-  double self_ps = 0, calls = 0;
+  double self_ps = 0, calls = 0, tiny_ps = 0;
   for (const OperationTotal& total : timeline.processes[process].operations) {
     if (!IsTorchWork(timeline.types[total.type]) || total.self_ps < 0) continue;
-    self_ps += static_cast<double>(total.self_ps);
-    calls += static_cast<double>(total.calls);
+    const auto of_type = static_cast<double>(total.self_ps), of_calls = static_cast<double>(total.calls);
+    self_ps += of_type;
+    calls += of_calls;
+    if (of_type <= kTinyPs * of_calls) tiny_ps += of_type;
   }
   const bool is_most = self_ps * 2 >= static_cast<double>(verdict->total_ps) * verdict->share;
-  if (calls < kFewest || self_ps > kTinyPs * calls || !is_most) return;
+  if (calls < kFewest || tiny_ps < kMostly * self_ps || !is_most) return;
   verdict->advice = Advice::kTinyOperations;
   verdict->facts.push_back(StrCat(HumanCount(static_cast<uint64_t>(calls)), " operations of PyTorch, of ",
                                   HumanTime(static_cast<int64_t>(self_ps / calls)), " each"));
 }
 
+// A step that gets slower, or some steps that are far longer than the others, are a problem where else none is.
+void AddUnevenSteps(const Timeline& timeline, Verdict* verdict) {
+  const bool is_free = !IsProblem(verdict->cause) && verdict->advice != Advice::kBetweenSteps;
+  const StepChange& change = timeline.step_change;
+  const bool is_slower = change.IsSlower() && (change.line.file != 0 || change.line.function != 0) &&
+                         (change.kind == ChangeKind::kDrift || change.kind == ChangeKind::kJump);
+  if (is_slower && is_free) {
+    verdict->advice = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
+  }
+  // Time between the steps is described by itself.
+  const bool looks = change.kind == ChangeKind::kNone && verdict->basis == VerdictBasis::kSteps;
+  const LongSteps found = looks ? FindLongSteps(timeline) : LongSteps{};
+  if (found.count == 0) return;
+  const PythonLine& line = found.change.line;
+  const std::string place = StrCat(
+      line.file == 0 ? "" : StrCat(PrintableUtf8(ShownFile(timeline.strings.Get(line.file))), ":", line.line, " "),
+      PrintableUtf8(ShortSymbol(timeline.strings.Get(line.function))));
+  const bool has_place = line.file != 0 || line.function != 0;
+  verdict->facts.insert(verdict->facts.begin(),
+                        StrCat(found.count, " of ", found.steps, " steps take ", HumanTime(found.change.after_ps),
+                               " each and ", HumanPercent(found.share), " of the time",
+                               has_place ? StrCat(": +", HumanTime(found.change.line_ps), " at ", place) : ""));
+  if (is_free && has_place) verdict->advice = Advice::kLongSteps;
+}
+
+// The advice is about a hang, whatever limited the steps before it.
+void AddHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
+             Verdict* verdict) {
+  Hang hang = FindHang(timeline, tags, classes, thread);
+  if (hang.texts.empty()) return;
+  verdict->advice = hang.is_all ? Advice::kHangs : Advice::kHungAtEnd;
+  if (!hang.is_all) {
+    const int64_t length = timeline.duration_ps - hang.span.start_ps;
+    hang.texts.front() = StrCat("for the last ", HumanTime(length), ": ", hang.texts.front());
+  }
+  verdict->hangs = std::move(hang.texts);
+}
+
 // What the code does that takes the time, if its functions show it.
 void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector<QuickCalls>& quick, Verdict* verdict) {
-  constexpr double kMuch = 0.25;
+  constexpr double kMuch = 0.25, kMuchSpinning = 0.4;
   for (const QuickCalls& calls : quick) {
     if (calls.part != verdict->part) continue;
     verdict->facts.push_back(calls.fact);
@@ -133,7 +176,7 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
       verdict->advice = Advice::kAllocates;
     }
   }
-  if (habits.spins >= kMuch) {
+  if (habits.spins >= kMuchSpinning) {
     verdict->facts.push_back(
         StrCat("OpenMP's threads wait for each other in ", HumanPercent(habits.spins), " of the CPU time: they spin"));
   }
@@ -260,8 +303,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   AddHabits(timeline, span, quick, &verdict);
   AddOwnLines(timeline, tags, span, account, time, &verdict);
-  verdict.hangs = WhereThreadsHang(timeline, tags, span.thread);
-  if (!verdict.hangs.empty()) verdict.advice = Advice::kHangs;
+  AddCpusOfWorkers(timeline, process, span.spans, &verdict);
+  AddUnevenSteps(timeline, &verdict);
+  AddHang(timeline, tags, classes, span.thread, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
   }

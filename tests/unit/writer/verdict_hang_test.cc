@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,7 +31,21 @@ class HangTest : public ::testing::Test {
   void WaitAll(uint32_t thread, uint32_t stack, const std::string& site = "") {
     maker_.Wait(thread, type_, 0, 5 * kSecond, stack, 0, site);
   }
-  Texts Make() { return WhereThreadsHang(maker_.timeline, PythonTags(maker_.timeline), maker_.main); }
+  Hang Find() {
+    return FindHang(maker_.timeline, PythonTags(maker_.timeline), WaitClasses(maker_.timeline), maker_.main);
+  }
+  Texts Make() { return Find().texts; }
+  // Not attached: a run of ten seconds, of which the first half computes. It is killed at its end.
+  void MakeRun() {
+    maker_.timeline.attached = false;
+    maker_.timeline.duration_ps = 20 * kSecond;
+    maker_.timeline.exit_signal = 15;
+    maker_.timeline.usage[maker_.main].points = {{0, 0}, {5 * kSecond, 4 * kSecond}, {20 * kSecond, 4 * kSecond}};
+    maker_.timeline.threads[maker_.main].end_ps = 20 * kSecond;
+  }
+  void WaitToTheEnd(uint32_t thread, uint16_t type, uint32_t stack, const std::string& site = "") {
+    maker_.Wait(thread, type, 5 * kSecond, 15 * kSecond, stack, 0, site);
+  }
 
   VerdictMaker maker_;
   uint16_t type_ = 0;
@@ -75,15 +90,80 @@ TEST_F(HangTest, ProcessThatRuns_DoesNotHang) {
   EXPECT_EQ(Make(), Texts());
 }
 
-TEST_F(HangTest, MainThreadThatIsInSeveralCalls_DoesNotHang) {
-  for (int i = 0; i < 5; ++i) maker_.Wait(maker_.main, type_, i * kSecond, kSecond, 0, 0, "poll");
+TEST_F(HangTest, CallsThatEndAndBeginAgain_AreOneIfTheyTimeOut) {
+  for (const bool times_out : {true, false}) {
+    maker_.timeline.threads[maker_.main].events.clear();
+    for (int i = 0; i < 5; ++i) {
+      maker_.Wait(maker_.main, type_, i * kSecond, kSecond, 0, 0, "poll");
+      if (!times_out) continue;
+      maker_.timeline.threads[maker_.main].events.back().flags |= Event::kFailed;
+      maker_.timeline.threads[maker_.main].events.back().error = ETIMEDOUT;
+    }
+    EXPECT_EQ(Make().empty(), !times_out);
+  }
+}
+
+TEST_F(HangTest, EndOfARunThatWasKilled_IsJudged) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  const Hang hang = Find();
+  ASSERT_EQ(hang.texts.size(), 1u);
+  EXPECT_FALSE(hang.is_all);
+  EXPECT_NEAR(static_cast<double>(hang.span.start_ps), 5e12, 0.2e12);
+  EXPECT_EQ(hang.texts[0], "main thread, in pthread_cond_timedwait at train.py:10 main");
+  // What ends by itself does not hang.
+  maker_.timeline.exit_signal = 0;
+  maker_.timeline.exit_code = 0;
   EXPECT_EQ(Make(), Texts());
 }
 
-TEST_F(HangTest, RecordedRun_IsNotJudged) {
-  maker_.timeline.attached = false;
-  WaitAll(maker_.main, 0, "commit");
-  EXPECT_EQ(Make(), Texts());
+TEST_F(HangTest, LastWordsAfterCtrlC_AreLeftOut) {
+  MakeRun();
+  maker_.Wait(maker_.main, kCondition, 5 * kSecond, 14 * kSecond, maker_.in_main);
+  maker_.timeline.usage[maker_.main].points = {
+      {0, 0}, {5 * kSecond, 4 * kSecond}, {19 * kSecond, 4 * kSecond}, {20 * kSecond, 5 * kSecond}};
+  EXPECT_EQ(Make().size(), 1u);
+}
+
+TEST_F(HangTest, RunThatSleepsOrWaitsForClients_DoesNotHang) {
+  for (const uint16_t type : {kNap, kPoll}) {
+    MakeRun();
+    maker_.timeline.threads[maker_.main].events.clear();
+    WaitToTheEnd(maker_.main, type, maker_.in_main);
+    EXPECT_EQ(Make(), Texts()) << type;
+  }
+}
+
+TEST_F(HangTest, WorkerThatRuns_IsNoHang) {
+  for (const bool works : {true, false}) {
+    MakeRun();
+    WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+    const uint32_t process = maker_.Process(200, 0);
+    maker_.timeline.processes[process].name = "pt_data_worker";
+    const uint32_t worker = maker_.Thread("", true, process);
+    WaitToTheEnd(worker, kCondition, maker_.Stack(0, kOwn, "load", 26));
+    maker_.timeline.usage[worker].points = {{0, 0}, {20 * kSecond, works ? 9 * kSecond : 0}};
+    const Texts texts = Make();
+    ASSERT_EQ(texts.size(), works ? 0u : 2u);
+    if (!works) {
+      EXPECT_EQ(texts[1], "pt_data_worker/200, main thread, in pthread_cond_timedwait at train.py:26 load");
+    }
+    maker_.timeline.threads.pop_back();
+    maker_.timeline.usage.pop_back();
+    maker_.timeline.processes.pop_back();
+    maker_.timeline.python.threads.pop_back();
+    maker_.timeline.native.threads.pop_back();
+    maker_.timeline.threads[maker_.main].events.clear();
+  }
+}
+
+TEST_F(HangTest, PoolsOfLibraries_AreNotNamedBesidePython) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  const uint32_t pool = maker_.Thread("");
+  maker_.timeline.python.threads.pop_back();
+  WaitToTheEnd(pool, kCondition, 0, "blas_thread_server");
+  EXPECT_EQ(Make().size(), 1u);
 }
 
 }  // namespace

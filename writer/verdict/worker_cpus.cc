@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "writer/verdict/worker_cpus.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+#include "writer/verdict/job_crowd.h"
+
+namespace tbprof {
+namespace {
+
+// Shares of the CPUs that the job may use.
+constexpr double kUsed = 0.75, kIdle = 0.6;
+// Share of the blocker's time in the pipe to or from a worker.
+constexpr double kMostlySends = 0.5;
+
+// Whether the blocker mostly pickles, sends or receives data for processes of multiprocessing.
+bool MostlySends(const Timeline& timeline, const Verdict& verdict) {
+  double share = 0;
+  for (const Where& where : verdict.where) {
+    if (where.role != WhereRole::kWaitedFor || where.thread == kOtherRank) continue;
+    const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
+    const bool sends =
+        file.ends_with("/multiprocessing/connection.py") && !function.ends_with("poll") && !function.ends_with("wait");
+    if (sends || file.ends_with("/multiprocessing/reduction.py")) share += where.share;
+  }
+  return share >= kMostlySends;
+}
+
+bool DependsOnCpus(const Verdict& verdict) {
+  const bool waits = verdict.cause == Cause::kWorkers || verdict.cause == Cause::kSlowLoader ||
+                     verdict.cause == Cause::kPrefetchThread;
+  return waits && (verdict.advice == Advice::kOfCause || verdict.advice == Advice::kOwnProcesses ||
+                   verdict.advice == Advice::kOwnUnseen);
+}
+
+}  // namespace
+
+void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans,
+                      Verdict* verdict) {
+  if (!DependsOnCpus(*verdict)) return;
+  const int cpus = timeline.cpu_limits.cpus_allowed;
+  const double ran = CrowdOf(timeline, process, spans).ran;
+  const bool is_said = std::ranges::any_of(verdict->facts, [](const std::string& fact) {
+    return fact.starts_with("the job used ") || fact.starts_with("quota of ");
+  });
+  if (cpus > 0 && ran > 0 && !is_said) {
+    verdict->facts.push_back(absl::StrFormat("the job used %.1f of %d CPUs", ran, cpus));
+  }
+  if (MostlySends(timeline, *verdict)) {
+    verdict->advice = Advice::kSendsMuch;
+  } else if (cpus <= 0 || ran <= 0) {
+    return;
+  } else if (ran >= kUsed * cpus) {
+    verdict->advice = Advice::kCpusAreUsed;
+  } else if (ran <= kIdle * cpus) {
+    verdict->advice = Advice::kCpusAreIdle;
+  }
+}
+
+}  // namespace tbprof
