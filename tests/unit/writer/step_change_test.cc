@@ -11,6 +11,7 @@
 
 #include "tests/unit/writer/verdict_maker.h"
 #include "writer/outputs/step_change_text.h"
+#include "writer/verdict/verdict.h"
 
 namespace tbprof {
 namespace {
@@ -139,6 +140,48 @@ TEST_F(StepChangeTest, OtherLoop_IsNoChange) {
   });
   EXPECT_EQ(Find().kind, ChangeKind::kNone);
   EXPECT_EQ(Text(), "");
+}
+
+// Each tenth step evaluates: that is no change, but half of the time.
+TEST_F(StepChangeTest, LongStepsAmongShortOnes_AreCounted) {
+  Steps([&](int i, int64_t at) {
+    const int64_t worked = Work(at);
+    if (i % 10 != 9) return worked;
+    maker_.Run(maker_.main, at + worked, 200 * kMs, augment_, maker_.library);
+    return worked + 200 * kMs;
+  });
+  EXPECT_EQ(Find().kind, ChangeKind::kNone);
+  const LongSteps found = FindLongSteps(maker_.timeline);
+  EXPECT_EQ(found.count, 12u);
+  EXPECT_EQ(found.steps, 117u);  // without the first three
+  EXPECT_NEAR(found.share, 0.56, 0.02);
+  EXPECT_EQ(found.change.before_ps, 20 * kMs);
+  EXPECT_EQ(found.change.after_ps, 220 * kMs);
+  EXPECT_EQ(found.change.line.line, 8);
+  const Verdict verdict = MakeVerdict(maker_.timeline);
+  EXPECT_EQ(verdict.advice, Advice::kLongSteps);
+  ASSERT_FALSE(verdict.facts.empty());
+  EXPECT_EQ(verdict.facts.front(),
+            "12 of 117 steps take 220 ms each and 57 % of the time: +200 ms at train.py:8 augment");
+}
+
+TEST_F(StepChangeTest, FewLongSteps_AreNot) {
+  Steps([&](int i, int64_t at) {
+    const int64_t worked = Work(at);
+    if (i % 50 != 49) return worked;
+    maker_.Run(maker_.main, at + worked, 200 * kMs, augment_, maker_.library);
+    return worked + 200 * kMs;
+  });
+  EXPECT_EQ(FindLongSteps(maker_.timeline).count, 0u);
+}
+
+// Where nothing else is a problem, the next step is to look at what made the steps longer.
+TEST_F(StepChangeTest, StepsThatGetSlower_DecideTheAdvice) {
+  Slower([&](int64_t at) { maker_.Run(maker_.main, at, 40 * kMs, augment_, maker_.library); });
+  Find();
+  const Verdict verdict = MakeVerdict(maker_.timeline);
+  EXPECT_EQ(verdict.cause, Cause::kOperations);
+  EXPECT_EQ(verdict.advice, Advice::kGetsSlower);
 }
 
 TEST_F(StepChangeTest, UnsureSteps_HaveNone) {

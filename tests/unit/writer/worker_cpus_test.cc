@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The advice about workers that are waited for.
+#include "writer/verdict/worker_cpus.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/writer/verdict_maker.h"
+
+namespace tbprof {
+namespace {
+
+class WorkerCpus : public testing::Test {
+ protected:
+  WorkerCpus() {
+    maker_.timeline.cpu_limits.cpus_allowed = 2;
+    verdict_.cause = Cause::kWorkers;
+  }
+  Advice With(double cpus) {
+    maker_.timeline.usage[maker_.main].points = {{0, 0}, {kSteps * kStep, static_cast<int64_t>(cpus * kSteps * kStep)}};
+    verdict_.advice = Advice::kOfCause;
+    verdict_.facts.clear();
+    AddCpusOfWorkers(maker_.timeline, 0, {{0, kSteps * kStep}}, &verdict_);
+    return verdict_.advice;
+  }
+  VerdictMaker maker_;
+  Verdict verdict_;
+};
+
+TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
+  EXPECT_EQ(With(1.7), Advice::kCpusAreUsed);
+  EXPECT_THAT(verdict_.facts, testing::ElementsAre("the job used 1.7 of 2 CPUs"));
+  EXPECT_EQ(CauseTitle(Cause::kWorkers, Advice::kCpusAreUsed),
+            "waits for its own threads or processes, which use the CPUs");
+  EXPECT_EQ(With(0.4), Advice::kCpusAreIdle);
+  EXPECT_EQ(With(1.3), Advice::kOfCause);
+  maker_.timeline.cpu_limits.cpus_allowed = 0;  // not known
+  EXPECT_EQ(With(0.4), Advice::kOfCause);
+  EXPECT_TRUE(verdict_.facts.empty());
+}
+
+TEST_F(WorkerCpus, OtherCauses_KeepTheirs) {
+  verdict_.cause = Cause::kDisk;
+  EXPECT_EQ(With(0.4), Advice::kOfCause);
+  EXPECT_TRUE(verdict_.facts.empty());
+}
+
+TEST_F(WorkerCpus, DataForProcesses_IsToBeSentLess) {
+  Where where;
+  where.role = WhereRole::kWaitedFor;
+  where.share = 0.9;
+  where.function = maker_.timeline.strings.Intern("Connection._send");
+  where.file = maker_.timeline.strings.Intern("/usr/lib/python3.12/multiprocessing/connection.py");
+  verdict_.where.push_back(where);
+  EXPECT_EQ(With(1.7), Advice::kSendsMuch);
+  // It waits for data that nobody has sent.
+  verdict_.where[0].function = maker_.timeline.strings.Intern("Connection.poll");
+  EXPECT_EQ(With(1.7), Advice::kCpusAreUsed);
+}
+
+}  // namespace
+}  // namespace tbprof
