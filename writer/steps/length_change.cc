@@ -32,6 +32,8 @@ struct Clearness {
 };
 constexpr Clearness kOfSmall = {0.08, 6, 0.7, 0.25}, kOfLarge = {0.12, 4, 0.5, 0.35};
 constexpr double kLargeRatio = 1.8;
+// If each block behind the cut is longer than each before it, they may vary more.
+constexpr double kDeviationsOfSeparate = 3, kWaveOfSeparate = 0.5;
 // Pairs of blocks that rise less those that fall, as a share of all: independent noise
 // exceeds it less than once in 10000 times.
 constexpr double kLeastConcordance = 0.75;
@@ -192,7 +194,11 @@ class Finder {
     const bool lasts = range.to == blocks_.size();
     const std::vector<double> in = Inside(range), out = Outside(range);
     const double middle = (outside + inside) / 2, change = inside - outside;
-    const Clearness& clear = lasts && std::abs(change) >= std::log(kLargeRatio) ? kOfLarge : kOfSmall;
+    Clearness clear = lasts && std::abs(change) >= std::log(kLargeRatio) ? kOfLarge : kOfSmall;
+    if (lasts && change > 0 && std::ranges::min(in) > std::ranges::max(out)) {
+      clear.least_deviations = kDeviationsOfSeparate;
+      clear.most_wave = kWaveOfSeparate;
+    }
     const auto strays = [&](const std::vector<double>& values, bool high) {
       const auto count = std::ranges::count_if(values, [&](double value) { return (value > middle) != high; });
       return static_cast<double>(count) > clear.most_strays * static_cast<double>(values.size());

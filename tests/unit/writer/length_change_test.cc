@@ -155,6 +155,24 @@ TEST(LengthChange, StepsThatGetLonger_AreAJump) {
   }
 }
 
+// Behind the jump the machine is slower for a while: all of these steps are longer than those before.
+TEST(LengthChange, StepsThatVaryBehindAJump_AreOne) {
+  const LengthOfStep hump = [](Random* random, size_t i, size_t count) {
+    if (i < count / 2) return random->Noisy(22.7, 0.06);
+    const size_t behind = (i - count / 2) * 4 / count;  // 0, 1
+    const bool is_slow = behind == 0 && (i - count / 2) * 8 / count == 1;
+    return random->Noisy(is_slow ? 43.0 : 33.0, 0.06);
+  };
+  size_t found = 0;
+  for (const size_t count : {size_t{150}, size_t{288}}) {
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      const LengthChange change = ChangeOf(count, seed, hump);
+      found += change.kind == ChangeKind::kJump && change.first + 6 > count / 2 && change.first < count / 2 + 6;
+    }
+  }
+  EXPECT_GE(found, 2 * kSeeds * 9 / 10);
+}
+
 TEST(LengthChange, StepsThatGetShorter_AreAJump) {
   const LengthChange change = ChangeOf(
       400, 1, [](Random* random, size_t i, size_t) { return random->Noisy(i >= 200 ? kUsualMs : 2 * kUsualMs, 0.1); });
