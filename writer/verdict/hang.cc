@@ -170,7 +170,8 @@ class Writer {
     for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
       if (timeline_.threads[i].process != process || timeline_.threads[i].is_line) continue;
       order.push_back(i);
-      has_python |= timeline_.python.OfThread(i) != nullptr;
+      const PythonThread* const python = timeline_.python.OfThread(i);
+      has_python |= python != nullptr && !python->runs.empty();
     }
     // Threads that run Python, or have a name, tell more than those of a library.
     std::ranges::stable_sort(order, {}, [&](uint32_t i) {
