@@ -260,7 +260,8 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   hang.is_all = span->start_ps == 0;
   const int64_t length = span->end_ps - span->start_ps;
   const bool is_large = static_cast<double>(length) >= kLeastShareOfRun * static_cast<double>(timeline.duration_ps);
-  if (!hang.is_all && (length < kShortestEndPs || (length < kLongPs && !is_large))) return {};
+  // A job that goes on may pause at the end of a capture.
+  if (!hang.is_all && (goes_on || length < kShortestEndPs || (length < kLongPs && !is_large))) return {};
   const std::optional<LongCall> call = CallOf(timeline, classes, thread, *span);
   if (!call.has_value() || (!timeline.attached && MayBeIdle(timeline, tags, classes, *call, hang))) return {};
   Writer writer(timeline, tags, classes, *span);
