@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -111,8 +112,11 @@ std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& clas
     if (!WaitsForAClock(timeline.types[event.type], event)) ps = 0;
   }
   const bool lasts = call != nullptr && call->start_ps + call->duration_ps >= last_ps;
-  if (lasts && static_cast<double>(ps) >= kInOneCall * length) return LongCall{call, call->python};
   const PythonThread* const python = timeline.python.OfThread(number);
+  if (lasts && static_cast<double>(ps) >= kInOneCall * length) {
+    const bool is_sampled = call->python == 0 && python != nullptr;
+    return LongCall{call, is_sampled ? python->StackAt(std::midpoint(span.start_ps, span.end_ps)) : call->python};
+  }
   std::map<uint32_t, int64_t> stacks;
   for (size_t i = 0; python != nullptr && i < python->runs.size(); ++i) {
     AddSaturating(&stacks[python->runs[i].stack], common(python->runs[i].from_ps, python->runs[i].to_ps));
@@ -184,7 +188,7 @@ class Writer {
     for (const uint32_t i : order) {
       const std::optional<LongCall> call = CallOf(timeline_, classes_, i, span_);
       if (timeline_.threads[i].is_main && !call.has_value()) return false;
-      if (!call.has_value() || (has_python && IsIdlePool(*call))) continue;
+      if (!call.has_value() || (has_python && !timeline_.threads[i].is_main && IsIdlePool(*call))) continue;
       Add(StrCat(prefix, NameOf(timeline_.threads[i])), i, *call);
     }
     return true;
