@@ -127,9 +127,9 @@ std::string_view NextStep(const Verdict& verdict) {
     case Advice::kLongSteps:
       return "do what the long steps do (`evidence:`) less often, or make it faster";
     case Advice::kHangs:
-      return "nothing of the process ran meanwhile: if it should, it hangs, in the calls that `hangs:` names";
+      return "nothing of the job ran: if it should, it hangs where `hangs:` says";
     case Advice::kHungAtEnd:
-      return "nothing ran until it was killed: if it should, it hung, in the calls that `hangs:` names";
+      return "nothing ran at the end: if it should have, it hung where `hangs:` says";
     case Advice::kAtLocks:
       return "hold the lock for less time, or give each thread data of its own";
     case Advice::kAllocates:

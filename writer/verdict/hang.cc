@@ -244,19 +244,19 @@ bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClass
   return kind == WaitClass::kSleep || (is_input && call.event->object == 0) || (is_poll && !hang.is_all);
 }
 
-// Whether the job was still there when the recording ended, or was killed: what ends by itself does not hang.
-bool HasNoEnd(const Timeline& timeline) {
-  constexpr int kByShell = 128;
-  return timeline.attached || timeline.Runs() || timeline.exit_signal != 0 || timeline.exit_code > kByShell;
+// Whether the job goes on, was killed, or failed, as by a timeout of the wait: what ends well does not hang.
+bool HasNoGoodEnd(const Timeline& timeline) {
+  return timeline.attached || timeline.Runs() || timeline.exit_signal != 0 || timeline.exit_code > 0;
 }
 
 }  // namespace
 
 Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread) {
-  if (thread >= timeline.threads.size() || timeline.duration_ps < kShortestPs || !HasNoEnd(timeline)) return {};
+  if (thread >= timeline.threads.size() || timeline.duration_ps < kShortestPs || !HasNoGoodEnd(timeline)) return {};
   const uint32_t judged = timeline.threads[thread].process;
   const bool goes_on = timeline.attached || timeline.Runs();
-  const int64_t end_ps = goes_on ? timeline.duration_ps : timeline.duration_ps - kLastWordsPs;
+  const int64_t its_end_ps = timeline.processes[judged].end_ps > 0 ? timeline.processes[judged].end_ps : INT64_MAX;
+  const int64_t end_ps = goes_on ? timeline.duration_ps : std::min(timeline.duration_ps, its_end_ps) - kLastWordsPs;
   const std::optional<TimeSpan> span = IdleBefore(timeline, judged, end_ps);
   if (!span.has_value() || GpuTime(timeline, judged, {*span}).busy_ps() > 0) return {};
   Hang hang;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the threads of a job wait of which nothing runs: all the time of a capture, or at the end of a run that was
-// killed.
+// killed or failed.
 //
 // Process: converter. Pure functions of the timeline.
 #ifndef TBPROF_WRITER_VERDICT_HANG_H_
