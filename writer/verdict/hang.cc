@@ -144,15 +144,14 @@ std::string HolderOf(const Timeline& timeline, uint32_t thread, const Event& cal
   return holder == nullptr ? "" : StrCat(", held by ", NameOf(*holder));
 }
 
-// The innermost line, then that of the program's own code that led to it.
+// The innermost line of the program's own code, then the one of a library that it led to.
 std::string PlaceOf(const Timeline& timeline, const PythonTags& tags, const LongCall& call) {
   const std::vector<PythonStack>& stacks = timeline.python.stacks;
   if (call.stack != 0 && call.stack < stacks.size()) {
     const uint32_t own = tags.OwnFrameOf(call.stack);
-    return StrCat(PythonFrameText(timeline, stacks[call.stack]),
-                  own == call.stack || !tags.HasOwnFrame(call.stack)
-                      ? ""
-                      : StrCat(" < ", PythonFrameText(timeline, stacks[own])));
+    const bool is_library = own != call.stack && tags.HasOwnFrame(call.stack);
+    return StrCat(is_library ? StrCat(PythonFrameText(timeline, stacks[own]), " > ") : "",
+                  PythonFrameText(timeline, stacks[call.stack]));
   }
   return call.event == nullptr ? "" : PrintableUtf8(ShortSymbol(timeline.strings.Get(call.event->call_site)));
 }
