@@ -37,7 +37,8 @@ bool HasFailedEarly(const Timeline& timeline) {
 Section Hangs(const Timeline& timeline) {
   Section out;
   const std::string own = timeline.by_rank.size() > 1 ? OfRank(timeline, "rank ", ": ") : "";
-  for (const std::string& text : timeline.verdict.hangs) out.push_back({StrCat("hangs: ", own, text)});
+  const auto add = [&out](std::string text) { out.push_back({std::move(text), Style::kPlain, /*whole=*/true}); };
+  for (const std::string& text : timeline.verdict.hangs) add(StrCat("hangs: ", own, text));
   std::vector<std::pair<std::string, std::string>> others;  // place, ranks
   for (const RankReport& report : timeline.by_rank) {
     if (report.hangs.empty() || report.rank == timeline.rank) continue;
@@ -51,7 +52,7 @@ Section Hangs(const Timeline& timeline) {
   }
   constexpr size_t kMostPlaces = 3;
   for (size_t i = 0; i < std::min(others.size(), kMostPlaces); ++i) {
-    out.push_back({StrCat("hangs: rank ", others[i].second, ": ", others[i].first)});
+    add(StrCat("hangs: rank ", others[i].second, ": ", others[i].first));
   }
   return out;
 }
@@ -112,6 +113,21 @@ void Append(Section* out, Section lines, size_t most) {
   for (size_t i = 0; i < std::min(lines.size(), most); ++i) out->push_back(std::move(lines[i]));
 }
 
+// Two lines at most: the second has what the first has no room for.
+std::vector<std::string> EvidenceLines(const Timeline& timeline, size_t columns) {
+  constexpr size_t kMostEvidence = 2;
+  std::vector<std::string> lines;
+  for (const std::string& fact : timeline.verdict.facts) {
+    const bool fits = !lines.empty() && Utf8Columns(lines.back()) + 2 + Utf8Columns(fact) <= columns;
+    if (fits || lines.size() == kMostEvidence) {
+      StrAppend(&lines.back(), "; ", fact);
+    } else {
+      lines.push_back(StrCat("evidence: ", fact));
+    }
+  }
+  return lines;
+}
+
 // The profile, and what --also asked for: not the profiles of further ranks.
 std::vector<PublishedFile> FilesToName(const std::vector<PublishedFile>& files) {
   std::vector<PublishedFile> named;
@@ -131,9 +147,9 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
   const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict));
   if (!split.empty()) out.push_back({StrCat("split: ", split)});
-  if (!next.empty()) out.push_back({StrCat("next: ", next)});
-  if (const std::string evidence = VerdictEvidence(timeline); !evidence.empty())
-    out.push_back({StrCat("evidence: ", evidence)});
+  // A remedy that is cut off may say the opposite.
+  if (!next.empty()) out.push_back({StrCat("next: ", next), Style::kPlain, /*whole=*/true});
+  for (std::string& line : EvidenceLines(timeline, columns)) out.push_back({std::move(line)});
   if (const std::string limits = VerdictLimits(timeline); !limits.empty()) out.push_back({StrCat("limits: ", limits)});
   for (const StepLoop& loop : timeline.step_loops) {
     if (loop.may_be_step) out.push_back({StrCat("other loop: ", LoopText(loop), "; either may be the step")});

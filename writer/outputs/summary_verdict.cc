@@ -231,7 +231,6 @@ std::string_view BlockerLabel(const Timeline& timeline) {
   return FirstOf(timeline.verdict, WhereRole::kWaitedFor) != nullptr ? "blocker: " : kWhereLabel;
 }
 
-std::string VerdictEvidence(const Timeline& timeline) { return Joined(timeline.verdict.facts); }
 std::string VerdictLimits(const Timeline& timeline) { return Joined(timeline.verdict.limits); }
 
 std::string VerdictSplit(const Timeline& timeline) {

@@ -26,8 +26,6 @@ struct VerdictDetails {
 // `62 % of the step: waits for a thread that prepares its data, at train.py:41 main`;
 // `92 % of the main loop (train.py:31-47): garbage collection, at train.py:35 main`.
 std::string VerdictSentence(const Timeline& timeline, VerdictDetails details = {});
-// `the job used 1.2 of 2 CPUs`, ...: the numbers that support the cause; empty: none.
-std::string VerdictEvidence(const Timeline& timeline);
 // `native stacks: not sampled, ...`: missing data that makes the split less certain; empty: none is missing.
 std::string VerdictLimits(const Timeline& timeline);
 // `thread prefetch, in sleep at data.py:17 fetch`: the thread that is waited for, else the place where the time is

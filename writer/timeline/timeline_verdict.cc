@@ -118,7 +118,11 @@ std::string_view NextStep(const Verdict& verdict) {
     case Advice::kCpusAreUsed:
       return "make the blocker's code faster, or use more CPUs: the job uses nearly all it has";
     case Advice::kCpusAreIdle:
-      return "start more of them, as CPUs are idle (num_workers, the size of the pool), or make the blocker faster";
+      return "start more of them, as CPUs are idle, or make the blocker faster";
+    case Advice::kLoaderUsesCpus:
+      return "do less work for each sample in the loader: the CPUs are used, so more workers would not help";
+    case Advice::kLoaderLeavesCpus:
+      return "raise num_workers, as CPUs are idle, or do less work for each sample in the loader";
     case Advice::kGrows:
       return "find what grows from step to step at the place in `slower:` (a list, a history, a file), and keep it "
              "short";

@@ -56,18 +56,20 @@ enum class Advice : uint8_t {
   kTimeouts,  // nor did anybody end the waits
   kNoLine,    // the time is spread over many lines
   kNoSteps,
-  kTakeTurns,        // its threads wait for the GIL
-  kBesideAWait,      // native code, and a wait whose cause is not known
-  kOwnProcesses,     // processes of the program, not of a data loader
-  kOwnUnseen,        // the same, and what they do was not seen
-  kCompilesAgain,    // without steps, up to the end
-  kStartedAgain,     // most of the wait is the start of processes that prepare data
-  kStdin,            // what it waits for is written by whoever started it
-  kReduced,          // the ranks' gradients are reduced by a library, during the backward pass
-  kQuickCalls,       // most of it is calls that were too short to be recorded
-  kSendsMuch,        // to processes of the program, or gets it from them
-  kCpusAreUsed,      // by those who are waited for
-  kCpusAreIdle,      // so more of them help
+  kTakeTurns,       // its threads wait for the GIL
+  kBesideAWait,     // native code, and a wait whose cause is not known
+  kOwnProcesses,    // processes of the program, not of a data loader
+  kOwnUnseen,       // the same, and what they do was not seen
+  kCompilesAgain,   // without steps, up to the end
+  kStartedAgain,    // most of the wait is the start of processes that prepare data
+  kStdin,           // what it waits for is written by whoever started it
+  kReduced,         // the ranks' gradients are reduced by a library, during the backward pass
+  kQuickCalls,      // most of it is calls that were too short to be recorded
+  kSendsMuch,       // to processes of the program, or gets it from them
+  kCpusAreUsed,     // by those who are waited for
+  kCpusAreIdle,     // so more of them help
+  kLoaderUsesCpus,  // the same of a data loader
+  kLoaderLeavesCpus,
   kGrows,            // the steps get slower little by little
   kGetsSlower,       // from one step on
   kLongSteps,        // some steps take much longer than the others

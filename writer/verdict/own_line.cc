@@ -20,13 +20,15 @@ namespace {
 constexpr double kLeastOfPlace = 0.3, kLeastMore = 0.15;
 // It calls others if they take this share of the time, and this share of its own.
 constexpr double kCallsOthers = 0.05, kMostlyOwn = 0.5;
+// `trainer.fit()` says nothing.
+constexpr double kNearlyAll = 0.9;
 // A function is named in place of its line if it takes so much more.
 constexpr double kMoreThanLine = 1.15;
 
 struct OwnPlace {
-  uint32_t frame = 0;  // one of its frames
-  int64_t ps = 0;
-  int64_t below_ps = 0;  // in other lines or functions of the program that it calls
+  uint32_t frame = 0;    // one of its frames
+  int64_t ps = 0;        // with all that it calls
+  int64_t below_ps = 0;  // of it, in other lines or functions of the program
 };
 using OwnPlaces = std::map<uint32_t, OwnPlace>;
 
@@ -41,20 +43,26 @@ OwnPlaces PlacesOf(const PythonTags& tags, const Account& account, KeyOf key_of)
     AddSaturating(&places[own].ps, row.ps);
     std::set<uint32_t> callers = {own};  // of itself it is a part
     for (uint32_t frame = tags.OwnCallerOf(row.frame); frame != 0; frame = tags.OwnCallerOf(frame)) {
-      if (callers.insert(key_of(frame)).second) AddSaturating(&places[key_of(frame)].below_ps, row.ps);
+      const uint32_t caller = key_of(frame);
+      if (!callers.insert(caller).second) continue;
+      if (places[caller].frame == 0) places[caller].frame = frame;
+      AddSaturating(&places[caller].ps, row.ps);
+      AddSaturating(&places[caller].below_ps, row.ps);
     }
   });
   return places;
 }
 
+// Of those that call no others of the program, else of those that do most by themselves.
 OwnPlace LongestOf(const OwnPlaces& places, double total_ps) {
-  OwnPlace longest;
+  OwnPlace longest[2];
   for (const auto& [key, place] : places) {
-    const auto below = static_cast<double>(place.below_ps);
-    const bool is_own = below < kCallsOthers * total_ps || below < kMostlyOwn * static_cast<double>(place.ps);
-    if (is_own && place.ps > longest.ps) longest = place;
+    const auto all = static_cast<double>(place.ps), below = static_cast<double>(place.below_ps);
+    if (all > kNearlyAll * total_ps || below >= kMostlyOwn * all) continue;
+    OwnPlace& most = longest[below < kCallsOthers * total_ps ? 0 : 1];
+    if (place.ps > most.ps) most = place;
   }
-  return longest;
+  return static_cast<double>(longest[0].ps) >= kLeastOfPlace * total_ps ? longest[0] : longest[1];
 }
 
 struct NamedPlace {
@@ -153,7 +161,7 @@ bool RunsBetween(const InBoth& both, double least, int64_t between_ps, int64_t s
 // The function that runs between the steps and not in them: the innermost of those that take nearly all of it.
 // UINT32_MAX: there is none.
 uint32_t FunctionBetween(const Timeline& timeline, const ByFunction& functions, int64_t between_ps, int64_t steps_ps) {
-  constexpr double kLeast = 0.5, kNearlyAll = 0.8;
+  constexpr double kLeast = 0.5, kNearlyAllBetween = 0.8;
   const auto is_between = [&](uint32_t function, const InBoth& both) {
     return RunsBetween(both, kLeast, between_ps, steps_ps) && HasAMeaning(timeline, function);
   };
@@ -165,7 +173,7 @@ uint32_t FunctionBetween(const Timeline& timeline, const ByFunction& functions, 
   double deepest = -1;
   for (const auto& [function, both] : functions) {
     const double depth = static_cast<double>(both.depth) / static_cast<double>(std::max<uint64_t>(both.samples, 1));
-    const bool is_nearly_all = static_cast<double>(both.between_ps) >= kNearlyAll * static_cast<double>(most_ps);
+    const bool is_nearly_all = static_cast<double>(both.between_ps) >= kNearlyAllBetween * static_cast<double>(most_ps);
     if (!is_between(function, both) || !is_nearly_all || depth <= deepest) continue;
     deepest = depth;
     found = function;
@@ -195,12 +203,11 @@ bool IsForOthers(Cause cause) { return cause == Cause::kCollectives || cause == 
 
 std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
                           const Verdict& verdict) {
-  constexpr double kNearlyAll = 0.9;  // `trainer.fit()` says nothing
   const NamedPlace place = FindPlace(timeline, tags, account, verdict.total_ps);
   const bool is_said = std::ranges::any_of(verdict.where, [&](const Where& where) {
     return where.role == WhereRole::kSpends && where.share + kLeastMore > place.share;
   });
-  if (place.text.empty() || is_said || place.share > kNearlyAll || IsForOthers(verdict.cause)) return "";
+  if (place.text.empty() || is_said || IsForOthers(verdict.cause)) return "";
   return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
 

@@ -29,18 +29,34 @@ bool MostlySends(const Timeline& timeline, const Verdict& verdict) {
   return share >= kMostlySends;
 }
 
-bool DependsOnCpus(const Verdict& verdict) {
+bool IsForWorkers(const Verdict& verdict) {
   const bool waits = verdict.cause == Cause::kWorkers || verdict.cause == Cause::kSlowLoader ||
                      verdict.cause == Cause::kPrefetchThread;
   return waits && (verdict.advice == Advice::kOfCause || verdict.advice == Advice::kOwnProcesses ||
                    verdict.advice == Advice::kOwnUnseen);
 }
 
+// Whether the thread waits for another process. Threads of its own may have the GIL in turn, however many they are.
+bool IsForProcess(const Timeline& timeline, uint32_t process, const Verdict& verdict) {
+  return std::ranges::any_of(verdict.where, [&](const Where& where) {
+    return where.role == WhereRole::kWaitedFor && where.thread < timeline.threads.size() &&
+           timeline.threads[where.thread].process != process;
+  });
+}
+
+Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, double used) {
+  if (verdict.advice != Advice::kOfCause || (used < kUsed && used > kIdle)) return verdict.advice;
+  const bool is_loader = verdict.cause == Cause::kSlowLoader;
+  if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
+  if (is_loader) return Advice::kLoaderLeavesCpus;
+  return IsForProcess(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
+}
+
 }  // namespace
 
 void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans,
                       Verdict* verdict) {
-  if (!DependsOnCpus(*verdict)) return;
+  if (!IsForWorkers(*verdict)) return;
   const int cpus = timeline.cpu_limits.cpus_allowed;
   const double ran = CrowdOf(timeline, process, spans).ran;
   const bool is_said = std::ranges::any_of(verdict->facts, [](const std::string& fact) {
@@ -51,12 +67,8 @@ void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vec
   }
   if (MostlySends(timeline, *verdict)) {
     verdict->advice = Advice::kSendsMuch;
-  } else if (cpus <= 0 || ran <= 0) {
-    return;
-  } else if (ran >= kUsed * cpus) {
-    verdict->advice = Advice::kCpusAreUsed;
-  } else if (ran <= kIdle * cpus) {
-    verdict->advice = Advice::kCpusAreIdle;
+  } else if (cpus > 0 && ran > 0) {
+    verdict->advice = ByCpus(timeline, process, *verdict, ran / cpus);
   }
 }
 

@@ -34,11 +34,22 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
   EXPECT_THAT(verdict_.facts, testing::ElementsAre("the job used 1.7 of 2 CPUs"));
   EXPECT_EQ(CauseTitle(Cause::kWorkers, Advice::kCpusAreUsed),
             "waits for its own threads or processes, which use the CPUs");
+  EXPECT_EQ(With(0.4), Advice::kOfCause) << "threads of its own may need the GIL";
+  Where where;
+  where.role = WhereRole::kWaitedFor;
+  where.thread = maker_.Thread("", true, maker_.Process(200, 0));
+  verdict_.where.push_back(where);
   EXPECT_EQ(With(0.4), Advice::kCpusAreIdle);
   EXPECT_EQ(With(1.3), Advice::kOfCause);
   maker_.timeline.cpu_limits.cpus_allowed = 0;  // not known
   EXPECT_EQ(With(0.4), Advice::kOfCause);
   EXPECT_TRUE(verdict_.facts.empty());
+}
+
+TEST_F(WorkerCpus, Loaders_HaveWorkers) {
+  verdict_.cause = Cause::kSlowLoader;
+  EXPECT_EQ(With(1.7), Advice::kLoaderUsesCpus);
+  EXPECT_EQ(With(0.4), Advice::kLoaderLeavesCpus);
 }
 
 TEST_F(WorkerCpus, OtherCauses_KeepTheirs) {
