@@ -131,7 +131,8 @@ TEST_F(NativeVerdict, WorkersThatWaitForOneLock_AreTheCause) {
   EXPECT_EQ(timeline_.verdict.cause, Cause::kLockConvoy) << Sentence();
   EXPECT_THAT(Sentence(), HasSubstr("its threads wait for contended locks"));
   EXPECT_THAT(VerdictBlocker(timeline_), HasSubstr("thread worker and 3 alike, in pthread_mutex_lock"));
-  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("these 4 threads wait for locks in 80 % of their time"));
+  EXPECT_THAT(timeline_.verdict.facts,
+              testing::Contains(HasSubstr("these 4 threads wait for locks in 80 % of their time")));
 }
 
 TEST_F(NativeVerdict, WorkersThatComputeBesideALock_AreWaitedFor) {
@@ -171,7 +172,7 @@ TEST_F(NativeVerdict, CallsThatWereOnlyCounted_AreNoComputing) {
   EXPECT_THAT(Sentence(), HasSubstr("makes many short calls that read or write"));
   EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kDisk), 0.7, 0.01);
   EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kOperations), 0.3, 0.01);
-  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("20.0 M calls of read, 350 ns each"));
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("20.0 M calls of read, 350 ns each")));
 }
 
 TEST_F(NativeVerdict, CountedCallsOfOtherThreads_AreNotThisThreads) {
@@ -195,7 +196,7 @@ TEST_F(NativeVerdict, CodeThatAllocates_IsToldToReuseMemory) {
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
   EXPECT_EQ(timeline_.verdict.advice, Advice::kAllocates);
-  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("40 % of its CPU time is in malloc and free"));
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("40 % of its CPU time is in malloc and free")));
 }
 
 TEST_F(NativeVerdict, ThreadsOfOpenMpThatSpin_AreInTheEvidence) {
@@ -203,7 +204,8 @@ TEST_F(NativeVerdict, ThreadsOfOpenMpThatSpin_AreInTheEvidence) {
   Run(AddThread(0, ""), 0, 10'000 * kMs, Frame("libgomp.so.1", "gomp_team_barrier_wait_end", 0));
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
-  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("OpenMP's threads wait for each other in 50 % of the CPU time"));
+  EXPECT_THAT(timeline_.verdict.facts,
+              testing::Contains(HasSubstr("OpenMP's threads wait for each other in 50 % of the CPU time")));
 }
 
 // `timeout 30 ./train`, `sh -c`.
@@ -215,7 +217,7 @@ TEST_F(NativeVerdict, CommandThatOnlyWaitsForAProgram_IsNotJudged) {
   Make();
   EXPECT_EQ(timeline_.verdict.thread, child) << Sentence();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations) << Sentence();
-  EXPECT_THAT(VerdictEvidence(timeline_), HasSubstr("about process 101, train"));
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("about process 101, train")));
 }
 
 TEST_F(NativeVerdict, CommandThatStartsManyPrograms_IsJudged) {
