@@ -23,8 +23,8 @@ constexpr double kLeastShare = 0.05;     // least share of the peak for the larg
 constexpr double kLeastOfGrowth = 0.25;  // below it the largest place is no explanation
 constexpr size_t kNameColumns = 24;
 // What is resident beyond the heap is named from this size and share of the resident memory on: an interpreter with its
-// libraries has some MiB, with PyTorch 120.
-constexpr int64_t kLeastBeyond = 160 << 20;
+// libraries has some MiB, with PyTorch up to 260.
+constexpr int64_t kLeastBeyond = 320 << 20;
 constexpr double kLeastBeyondShare = 0.4;
 
 PythonOrigin OriginOf(const Timeline& timeline, const PythonStack& frame) {

@@ -128,6 +128,8 @@ std::string_view NextStep(const Verdict& verdict) {
              "short";
     case Advice::kGetsSlower:
       return "find out what changed at the place in `slower:`: before, steps were faster";
+    case Advice::kMemoryGrows:
+      return "find what keeps the memory of `memory:` (a list of losses with their graphs, a history), and let it go";
     case Advice::kLongSteps:
       return "do what the long steps do (`evidence:`) less often, or make it faster";
     case Advice::kHangs:

@@ -72,6 +72,7 @@ enum class Advice : uint8_t {
   kLoaderLeavesCpus,
   kGrows,            // the steps get slower little by little
   kGetsSlower,       // from one step on
+  kMemoryGrows,      // from step to step, by much
   kLongSteps,        // some steps take much longer than the others
   kHangs,            // nothing of the job ran
   kHungAtEnd,        // the same, from some time on until it was killed

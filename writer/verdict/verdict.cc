@@ -108,18 +108,33 @@ void AddTinyOperations(const Timeline& timeline, uint32_t process, Verdict* verd
                                   HumanTime(static_cast<int64_t>(self_ps / calls)), " each"));
 }
 
-// A step that gets slower, or some steps that are far longer than the others, are a problem where else none is.
-void AddUnevenSteps(const Timeline& timeline, Verdict* verdict) {
-  const bool is_free = !IsProblem(verdict->cause) && verdict->advice != Advice::kBetweenSteps;
+// Whether the memory of a process grows from step to step, by what may end it.
+bool GrowsMuch(const Process& process) {
+  constexpr int64_t kLeastBytes = 64 << 20;
+  const HeldMemory& memory = process.memory;
+  return memory.grows.value_or(false) && memory.growth.has_value() && memory.growth->bytes >= kLeastBytes &&
+         memory.growth->bytes >= memory.peak_bytes / 4;
+}
+
+// What is a problem where none was found in the split: steps that get slower, or memory that grows.
+void AddGrowth(const Timeline& timeline, Verdict* verdict) {
+  if (IsProblem(verdict->cause) || verdict->advice == Advice::kBetweenSteps) return;
   const StepChange& change = timeline.step_change;
-  const bool is_slower = change.IsSlower() && (change.line.file != 0 || change.line.function != 0) &&
-                         (change.kind == ChangeKind::kDrift || change.kind == ChangeKind::kJump);
-  if (is_slower && is_free) {
+  const bool lasts = change.kind == ChangeKind::kDrift || change.kind == ChangeKind::kJump;
+  const bool has_place = change.line.file != 0 || change.line.function != 0;
+  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations;
+  if (lasts && has_place && change.IsSlower()) {
     verdict->advice = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
+  } else if (is_free && GrowsMuch(timeline.processes[timeline.threads[verdict->thread].process])) {
+    verdict->advice = Advice::kMemoryGrows;
   }
-  // Time between the steps is described by itself.
-  const bool looks = change.kind == ChangeKind::kNone && verdict->basis == VerdictBasis::kSteps;
-  const LongSteps found = looks ? FindLongSteps(timeline) : LongSteps{};
+}
+
+// Likewise some steps that are far longer than the others.
+void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
+  // Time between the steps is described by itself, and so is a change.
+  if (timeline.step_change.kind != ChangeKind::kNone || verdict->basis != VerdictBasis::kSteps) return;
+  const LongSteps found = FindLongSteps(timeline);
   if (found.count == 0) return;
   const PythonLine& line = found.change.line;
   const std::string place = StrCat(
@@ -130,7 +145,7 @@ void AddUnevenSteps(const Timeline& timeline, Verdict* verdict) {
                         StrCat(found.count, " of ", found.steps, " steps take ", HumanTime(found.change.after_ps),
                                " each and ", HumanPercent(found.share), " of the time",
                                has_place ? StrCat(": +", HumanTime(found.change.line_ps), " at ", place) : ""));
-  if (is_free && has_place) verdict->advice = Advice::kLongSteps;
+  if (has_place && !IsProblem(verdict->cause)) verdict->advice = Advice::kLongSteps;
 }
 
 // The advice is about a hang, whatever limited the steps before it.
@@ -304,7 +319,8 @@ Verdict MakeVerdict(const Timeline& timeline) {
   AddHabits(timeline, span, quick, &verdict);
   AddOwnLines(timeline, tags, span, account, time, &verdict);
   AddCpusOfWorkers(timeline, process, span.spans, &verdict);
-  AddUnevenSteps(timeline, &verdict);
+  AddGrowth(timeline, &verdict);
+  AddLongSteps(timeline, &verdict);
   AddHang(timeline, tags, classes, span.thread, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
