@@ -224,8 +224,9 @@ double RegularShare(const StepDetection& found) {
   for (const DetectedStep& step : found.steps) {
     if (step.kind == DetectedStep::Kind::kRegular) AddSaturating(&regular_ps, step.end_ps - step.start_ps);
   }
-  const int64_t whole_ps = found.steps.back().end_ps - found.steps.front().start_ps;
-  return static_cast<double>(regular_ps) / static_cast<double>(std::max<int64_t>(whole_ps, 1));
+  const double whole_ps =
+      static_cast<double>(found.steps.back().end_ps) - static_cast<double>(found.steps.front().start_ps);
+  return static_cast<double>(regular_ps) / std::max(whole_ps, 1.0);
 }
 
 InferredSteps Shown(const Timeline& timeline, uint32_t process, Source source) {

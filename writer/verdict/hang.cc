@@ -256,6 +256,7 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   const bool goes_on = timeline.attached || timeline.Runs();
   const int64_t its_end_ps = timeline.processes[judged].end_ps > 0 ? timeline.processes[judged].end_ps : INT64_MAX;
   const int64_t end_ps = goes_on ? timeline.duration_ps : std::min(timeline.duration_ps, its_end_ps) - kLastWordsPs;
+  if (end_ps < kShortestPs) return {};
   const std::optional<TimeSpan> span = IdleBefore(timeline, judged, end_ps);
   if (!span.has_value() || GpuTime(timeline, judged, {*span}).busy_ps() > 0) return {};
   Hang hang;
