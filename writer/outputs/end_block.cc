@@ -29,31 +29,40 @@ constexpr double kIdle = 0.95;
 bool HasFailedEarly(const Timeline& timeline) {
   constexpr int64_t kEarlyPs = 10'000'000'000'000;
   const bool has_steps = !timeline.steps.empty() && timeline.step_source != StepSource::kWholeCapture;
-  return timeline.exit_code > 0 && timeline.verdict.cause == Cause::kUnknown && !has_steps &&
-         timeline.duration_ps < kEarlyPs;
+  return timeline.exit_code > 0 && timeline.verdict.cause == Cause::kUnknown && timeline.verdict.hangs.empty() &&
+         !has_steps && timeline.duration_ps < kEarlyPs;
 }
 
-// Ranks at the same place are one line. The rank that is judged comes first, with all its threads.
+// Ranks at the same place are one line. The rank that is judged comes first, with its threads.
 Section Hangs(const Timeline& timeline) {
-  Section out;
-  const std::string own = timeline.by_rank.size() > 1 ? OfRank(timeline, "rank ", ": ") : "";
-  const auto add = [&out](std::string text) { out.push_back({std::move(text), Style::kPlain, /*whole=*/true}); };
-  for (const std::string& text : timeline.verdict.hangs) add(StrCat("hangs: ", own, text));
+  constexpr size_t kMostHangs = 5, kMostOfOwn = 3;
+  std::vector<std::string> texts;
+  const bool several = timeline.by_rank.size() > 1;
+  const std::string own = several ? OfRank(timeline, "rank ", ": ") : "";
+  for (const std::string& text : timeline.verdict.hangs) texts.push_back(StrCat(own, PrintableUtf8(text)));
+  size_t left_out = texts.size() - std::min(texts.size(), several ? kMostOfOwn : kMostHangs);
+  texts.resize(texts.size() - left_out);
   std::vector<std::pair<std::string, std::string>> others;  // place, ranks
   for (const RankReport& report : timeline.by_rank) {
     if (report.hangs.empty() || report.rank == timeline.rank) continue;
-    const std::string text = PrintableUtf8(report.hangs.front());
+    std::string text = PrintableUtf8(report.hangs.front());
     const auto known = std::ranges::find(others, text, &std::pair<std::string, std::string>::first);
     if (known == others.end()) {
-      others.emplace_back(text, StrCat(report.rank));
+      others.emplace_back(std::move(text), StrCat(report.rank));
     } else {
       StrAppend(&known->second, ", ", report.rank);
     }
   }
-  constexpr size_t kMostPlaces = 3;
-  for (size_t i = 0; i < std::min(others.size(), kMostPlaces); ++i) {
-    add(StrCat("hangs: rank ", others[i].second, ": ", others[i].first));
+  for (const auto& [text, ranks] : others) {
+    if (texts.size() < kMostHangs) {
+      texts.push_back(StrCat("rank ", ranks, ": ", text));
+    } else {
+      ++left_out;
+    }
   }
+  if (left_out > 0) StrAppend(&texts.back(), " (and ", left_out, " more: tbprof report)");
+  Section out;
+  for (const std::string& text : texts) out.push_back({StrCat("hangs: ", text), Style::kPlain, /*whole=*/true});
   return out;
 }
 
@@ -120,9 +129,9 @@ std::vector<std::string> EvidenceLines(const Timeline& timeline, size_t columns)
   for (const std::string& fact : timeline.verdict.facts) {
     const bool fits = !lines.empty() && Utf8Columns(lines.back()) + 2 + Utf8Columns(fact) <= columns;
     if (fits || lines.size() == kMostEvidence) {
-      StrAppend(&lines.back(), "; ", fact);
+      StrAppend(&lines.back(), "; ", PrintableUtf8(fact));
     } else {
-      lines.push_back(StrCat("evidence: ", fact));
+      lines.push_back(StrCat("evidence: ", PrintableUtf8(fact)));
     }
   }
   return lines;

@@ -81,6 +81,7 @@ std::string VerdictNote(const Timeline& timeline) {
   };
   add(kSplitPart, VerdictSplit(timeline));
   add(kNextPart, NextStep(timeline.verdict));
+  for (const std::string& text : timeline.verdict.hangs) add("; hangs: ", text);
   add(kChangePart, StepChangeText(timeline));
   const MemoryText memory = MemoryOf(timeline);
   for (const auto* const texts : {&memory.growth, &memory.levels}) {

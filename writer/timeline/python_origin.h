@@ -28,6 +28,9 @@ inline bool IsOfImportlib(PythonOrigin origin) {
 // datasets have.
 bool BeginsWorker(std::string_view file, std::string_view name);
 
+// Both `Queue.get` and `get` give `get`.
+inline std::string_view LastName(std::string_view qualified) { return qualified.substr(qualified.rfind('.') + 1); }
+
 PythonOrigin PythonOriginOf(std::string_view file, std::string_view name);
 
 }  // namespace tbprof

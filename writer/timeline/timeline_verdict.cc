@@ -74,8 +74,8 @@ Cause CauseNamed(std::string_view name) {
 }
 
 std::string_view NextStep(const Verdict& verdict) {
-  if (verdict.blocker_cause != Cause::kUnknown) return TextOf(verdict.blocker_cause).next;
-  switch (verdict.advice) {
+  if (verdict.hangs.empty() && verdict.blocker_cause != Cause::kUnknown) return TextOf(verdict.blocker_cause).next;
+  switch (verdict.remedy.value_or(verdict.advice)) {
     case Advice::kOfCause:
       break;
     case Advice::kReads:
@@ -116,26 +116,26 @@ std::string_view NextStep(const Verdict& verdict) {
       return "send less between the processes (indices or paths in place of data, or shared memory): it is pickled and "
              "goes through a pipe";
     case Advice::kCpusAreUsed:
-      return "make the blocker's code faster, or use more CPUs: the job uses nearly all it has";
+      return "make the blocker's code faster, or use more CPUs: the job uses nearly all that it may use";
     case Advice::kCpusAreIdle:
-      return "start more of them, as CPUs are idle, or make the blocker faster";
+      return "start more of them, as the job leaves CPUs idle, or make the blocker faster";
     case Advice::kLoaderUsesCpus:
-      return "do less work for each sample in the loader: the CPUs are used, so more workers would not help";
+      return "do less work for each sample in the loader: the job uses its CPUs, so more workers would not help";
     case Advice::kLoaderLeavesCpus:
-      return "raise num_workers, as CPUs are idle, or do less work for each sample in the loader";
+      return "raise num_workers, as the job leaves CPUs idle, or do less work for each sample in the loader";
     case Advice::kGrows:
-      return "find what grows from step to step at the place in `slower:` (a list, a history, a file), and keep it "
-             "short";
+      return "find what grows from step to step at the place in `slower:` (a list, a history, a file)";
     case Advice::kGetsSlower:
       return "find out what changed at the place in `slower:`: before, steps were faster";
     case Advice::kMemoryGrows:
-      return "find what keeps the memory of `memory:` (a list of losses with their graphs, a history), and let it go";
+      return "find what keeps the memory of `memory:` (a list of losses with their graphs, a history): keep what is "
+             "needed";
     case Advice::kLongSteps:
       return "do what the long steps do (`evidence:`) less often, or make it faster";
     case Advice::kHangs:
-      return "nothing of the job ran: if it should, it hangs where `hangs:` says";
+      return "it did nothing but wait: if it should run, it hangs where `hangs:` says";
     case Advice::kHungAtEnd:
-      return "nothing ran at the end: if it should have, it hung where `hangs:` says";
+      return "at the end it did nothing but wait: if it should have run, it hung where `hangs:` says";
     case Advice::kAtLocks:
       return "hold the lock for less time, or give each thread data of its own";
     case Advice::kAllocates:
@@ -145,7 +145,7 @@ std::string_view NextStep(const Verdict& verdict) {
     case Advice::kDoublePrecision:
       return "use float32 or less for what need not be exact: matrices are multiplied in double precision";
     case Advice::kOwnFunction:
-      return "no single line takes much: vectorize the function that `evidence:` names, or move it into other "
+      return "no single line takes much: make what `evidence:` names faster (vectorize it), or move it into other "
              "processes";
     case Advice::kLibraryPython:
       return "the Python code is a library's: call it less often, or use what it compiles (such as "

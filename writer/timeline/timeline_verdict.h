@@ -74,8 +74,8 @@ enum class Advice : uint8_t {
   kGetsSlower,       // from one step on
   kMemoryGrows,      // from step to step, by much
   kLongSteps,        // some steps take much longer than the others
-  kHangs,            // nothing of the job ran
-  kHungAtEnd,        // the same, from some time on until it was killed
+  kHangs,            // it did nothing but wait
+  kHungAtEnd,        // the same, at the end of a run that was killed or failed
   kAtLocks,          // its threads wait for locks of each other
   kAllocates,        // much of the CPU time is in the allocator
   kTinyOperations,   // of PyTorch, each of which takes some microseconds
@@ -150,10 +150,11 @@ struct Verdict {
   Cause blocker_cause = Cause::kUnknown;  // for kStraggler: the problem of the slower rank, if it is known
   int waiting_rank = -1;  // for kStraggler: the rank that waits for this one; `share` is then of its steps
   Advice advice = Advice::kOfCause;
+  std::optional<Advice> remedy;    // in place of `advice`, which also decides how the cause is called
   std::vector<Where> where;        // the line that spends most comes first, then what it waits for
   std::vector<Where> places;       // where most is spent, apart from waits for other processes; longest first
   std::vector<std::string> facts;  // numbers on which the cause is based, as text
-  std::vector<std::string> hangs;  // of a process in which nothing ran: where its threads wait, as text
+  std::vector<std::string> hangs;  // where its threads wait, as text, if it did nothing else
 
   LoopLines loop;       // of kLoop
   uint32_t thread = 0;  // of the steps: index into Timeline::threads

@@ -33,10 +33,6 @@ bool MostlyTimeOut(const std::vector<WaitSlice>& waits) {
   return all > 0 && timed_out >= all / 2;
 }
 
-Advice WithoutBlocker(const AdviceInputs& inputs) {
-  return MostlyTimeOut(inputs.waits) ? Advice::kTimeouts : Advice::kNoBlocker;
-}
-
 // By the call that takes most of the time.
 Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
   if (inputs.rows.empty() || inputs.rows.front().doing < 0) return Advice::kOfCause;
@@ -93,10 +89,11 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       return inputs.has_large_wait ? Advice::kBesideAWait : Advice::kOfCause;
     case Cause::kWorkers:
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
-      return inputs.has_blocker ? Advice::kOfCause : WithoutBlocker(inputs);
+      return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
     case Cause::kPrefetchThread:
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
-      return inputs.has_blocker ? Advice::kOfCause : WithoutBlocker(inputs);
+      if (inputs.has_blocker) return Advice::kOfCause;
+      return MostlyTimeOut(inputs.waits) ? Advice::kTimeouts : Advice::kNoBlocker;
     case Cause::kRecompilation:
       if (inputs.steps > 0) return Advice::kOfCause;
       return inputs.compiles_to_the_end ? Advice::kCompilesAgain : Advice::kNoSteps;

@@ -14,6 +14,8 @@
 #include "writer/base/utf8.h"
 #include "writer/steps/clock_waits.h"
 #include "writer/timeline/python_place.h"
+#include "writer/verdict/blocked_time.h"
+#include "writer/verdict/blockers.h"
 #include "writer/verdict/gpu_time.h"
 
 namespace tbprof {
@@ -23,9 +25,9 @@ constexpr int64_t kSecondPs = 1'000'000'000'000;
 // Of a capture; of the end of a run, and its least share of the run if it is shorter than kLongPs.
 constexpr int64_t kShortestPs = kSecondPs, kShortestEndPs = 3 * kSecondPs, kLongPs = 10 * kSecondPs;
 constexpr double kLeastShareOfRun = 0.25;
-// Most CPU time of the judged process and of each other, as a share of the time: an idle interpreter wakes up now and
+// Most CPU time of the judged process and of all others, as a share of the time: an idle interpreter wakes up now and
 // then, and who starts ranks looks after them.
-constexpr double kHardlyRan = 0.005, kOthersHardlyRan = 0.02;
+constexpr double kHardlyRan = 0.005, kOthersHardlyRan = 0.04;
 // Least share of the time that a thread spends in one call, or at one place, and most of it that may follow.
 constexpr double kInOneCall = 0.9, kMostBehind = 0.02;
 // Ctrl-C wakes a program that then prints where it was.
@@ -39,46 +41,45 @@ bool IsAlive(const Timeline& timeline, const Process& process, const TimeSpan& s
   return !process.replaced && process.start_ps < span.end_ps && end_ps > (span.start_ps + span.end_ps) / 2;
 }
 
-// The CPU time of a process, by parts of the run.
-using Cells = std::vector<double>;
-std::map<uint32_t, Cells> CpuOfProcesses(const Timeline& timeline) {
-  std::map<uint32_t, Cells> processes;
+// CPU time by parts of the run.
+struct CpuCells {
+  std::vector<double> judged = std::vector<double>(kCells), others = std::vector<double>(kCells);
+  bool known = false;
+};
+CpuCells CellsOf(const Timeline& timeline, uint32_t judged) {
+  CpuCells all;
   const double cell_ps = static_cast<double>(timeline.duration_ps) / kCells;
+  const auto cell_at = [&](int64_t ps) {
+    return static_cast<size_t>(std::clamp(static_cast<double>(ps) / cell_ps, 0.0, kCells - 1.0));
+  };
   for (const ThreadUsage& usage : timeline.usage) {
-    Cells& cells = processes[timeline.threads[usage.thread].process];
-    cells.resize(kCells);
+    const bool is_judged = timeline.threads[usage.thread].process == judged;
+    all.known |= is_judged && usage.points.size() > 1;
     for (size_t i = 1; i < usage.points.size(); ++i) {
       const UsagePoint &from = usage.points[i - 1], &to = usage.points[i];
-      const auto cell_at = [&](int64_t ps) {
-        return static_cast<size_t>(std::clamp(static_cast<double>(ps) / cell_ps, 0.0, kCells - 1.0));
-      };
       const size_t first = cell_at(from.at_ps), last = std::max(first, cell_at(to.at_ps));
-      const double each = static_cast<double>(to.cpu_ps - from.cpu_ps) / static_cast<double>(last - first + 1);
-      for (size_t cell = first; cell <= last; ++cell) cells[cell] += each;
+      const double each =
+          (static_cast<double>(to.cpu_ps) - static_cast<double>(from.cpu_ps)) / static_cast<double>(last - first + 1);
+      for (size_t cell = first; cell <= last; ++cell) (is_judged ? all.judged : all.others)[cell] += each;
     }
   }
-  return processes;
+  return all;
 }
 
-// The longest time up to `end_ps` in which no process ran. Empty: there is none.
+// The longest time up to `end_ps` in which nothing ran. Empty: there is none, or it is not known.
 std::optional<TimeSpan> IdleBefore(const Timeline& timeline, uint32_t judged, int64_t end_ps) {
-  const std::map<uint32_t, Cells> processes = CpuOfProcesses(timeline);
+  const CpuCells cells = CellsOf(timeline, judged);
+  if (!cells.known) return std::nullopt;
   const double cell_ps = static_cast<double>(timeline.duration_ps) / kCells;
-  const auto end = static_cast<size_t>(static_cast<double>(end_ps) / cell_ps);
-  const auto cpu_from = [end](const Cells& cells, size_t first) {
-    double sum = 0;
-    for (size_t cell = first; cell < std::min(end, cells.size()); ++cell) sum += cells[cell];
-    return sum;
-  };
-  for (size_t first = 0; first < end; first = std::max(first + 1, first * 65 / 64)) {
+  const size_t end = std::min(kCells, static_cast<size_t>(static_cast<double>(end_ps) / cell_ps));
+  double of_judged = std::accumulate(cells.judged.begin(), cells.judged.begin() + static_cast<ptrdiff_t>(end), 0.0);
+  double of_others = std::accumulate(cells.others.begin(), cells.others.begin() + static_cast<ptrdiff_t>(end), 0.0);
+  for (size_t first = 0; first < end; ++first) {
     const TimeSpan span = {static_cast<int64_t>(static_cast<double>(first) * cell_ps), end_ps};
     const auto length = static_cast<double>(span.end_ps - span.start_ps);
-    const bool ran = std::ranges::any_of(processes, [&](const auto& process) {
-      const double most = process.first == judged ? kHardlyRan : kOthersHardlyRan;
-      return IsAlive(timeline, timeline.processes[process.first], span) &&
-             cpu_from(process.second, first) > most * length;
-    });
-    if (!ran) return span;
+    if (of_judged <= kHardlyRan * length && of_others <= kOthersHardlyRan * length) return span;
+    of_judged -= cells.judged[first];
+    of_others -= cells.others[first];
   }
   return std::nullopt;
 }
@@ -88,6 +89,20 @@ struct LongCall {
   const Event* event = nullptr;  // null: a place of Python without a recorded call
   uint32_t stack = 0;
 };
+
+// Whether a thread gets on: its calls end otherwise than by their timeouts.
+bool GetsOn(const Timeline& timeline, const WaitClasses& classes, uint32_t number, const TimeSpan& span) {
+  constexpr size_t kMost = 5;
+  size_t ended = 0;
+  for (const Event& event : timeline.threads[number].events) {
+    WaitClass kind;
+    const bool within = event.start_ps >= span.start_ps && event.start_ps + event.duration_ps <= span.end_ps;
+    const bool ends = within && (event.flags & Event::kClippedAtEnd) == 0;
+    if (!ends || !classes.Classify(event, &kind) || kind == WaitClass::kGil) continue;
+    ended += WaitsForAClock(timeline.types[event.type], event) ? 0 : 1;
+  }
+  return ended > kMost;
+}
 
 std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& classes, uint32_t number,
                                const TimeSpan& span) {
@@ -166,7 +181,7 @@ class Writer {
   Writer(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, const TimeSpan& span)
       : timeline_(timeline), tags_(tags), classes_(classes), span_(span) {}
 
-  // Returns false if the main thread is in no such call.
+  // Returns false if one of its threads gets on.
   bool AddProcess(uint32_t process, bool is_judged) {
     std::vector<uint32_t> order;
     bool has_python = false;
@@ -186,7 +201,8 @@ class Writer {
         is_judged ? "" : StrCat(PrintableUtf8(of.name.empty() ? of.executable : of.name), "/", of.pid, ", ");
     for (const uint32_t i : order) {
       const std::optional<LongCall> call = CallOf(timeline_, classes_, i, span_);
-      if (timeline_.threads[i].is_main && !call.has_value()) return false;
+      if (!call.has_value() && GetsOn(timeline_, classes_, i, span_)) return false;
+      if (call.has_value() && IsOfTracker(*call)) return true;
       if (!call.has_value() || (has_python && !timeline_.threads[i].is_main && IsIdlePool(*call))) continue;
       Add(StrCat(prefix, NameOf(timeline_.threads[i])), i, *call);
     }
@@ -202,6 +218,15 @@ class Writer {
   }
 
  private:
+  // The process that cleans up after multiprocessing.
+  bool IsOfTracker(const LongCall& call) const {
+    for (uint32_t stack = call.stack; stack != 0; stack = timeline_.python.stacks[stack].parent) {
+      const PythonFunction& function = timeline_.python.functions[timeline_.python.stacks[stack].function];
+      if (timeline_.strings.Get(function.file).ends_with("/multiprocessing/resource_tracker.py")) return true;
+    }
+    return false;
+  }
+
   // A thread of a library that waits for work. One that waits for a mutex does not.
   bool IsIdlePool(const LongCall& call) const {
     return call.stack == 0 && call.event != nullptr && !classes_.IsOwned(call.event->type);
@@ -227,20 +252,39 @@ class Writer {
   std::vector<Group> groups_;
 };
 
-// Whether the judged thread may have nothing to do: it sleeps, waits for clients, for the user or for a program that
-// is not recorded.
-bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, const LongCall& call,
-               const Hang& hang) {
-  WaitClass kind;
-  if (call.event == nullptr || !classes.Classify(*call.event, &kind)) return false;
-  const bool is_input = kind == WaitClass::kFileRead || kind == WaitClass::kPipe || kind == WaitClass::kTerminal;
-  if (kind == WaitClass::kChild) {
-    return std::ranges::count_if(timeline.processes,
-                                 [&](const Process& process) { return IsAlive(timeline, process, hang.span); }) < 2;
+// Whether a thread of the process waits for clients, and nothing made steps.
+bool Serves(const Timeline& timeline, const WaitClasses& classes, uint32_t process, const TimeSpan& span) {
+  if (!timeline.steps.empty() && timeline.step_source != StepSource::kWholeCapture) return false;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    if (timeline.threads[i].process != process) continue;
+    const std::optional<LongCall> call = CallOf(timeline, classes, i, span);
+    WaitClass kind;
+    if (!call.has_value() || call->event == nullptr || !classes.Classify(*call->event, &kind)) continue;
+    if (kind == WaitClass::kPoll || classes.IsAccept(call->event->type)) return true;
   }
+  return false;
+}
+
+// Whether the judged thread, at the end of a run, may have nothing to do: it sleeps, waits for clients, for the user or
+// for a program that is not recorded.
+bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t process,
+               const LongCall& call, const TimeSpan& span) {
+  WaitClass kind;
+  if (call.event == nullptr || !classes.Classify(*call.event, &kind)) return true;
   const PythonTag tag = tags.TagOf(call.stack);
+  const bool is_input = kind == WaitClass::kFileRead || kind == WaitClass::kPipe || kind == WaitClass::kTerminal;
+  if (kind == WaitClass::kSleep || classes.IsAccept(call.event->type) || (is_input && call.event->object == 0)) {
+    return true;
+  }
+  if (kind == WaitClass::kChild || kind == WaitClass::kPipe || tag == PythonTag::kChild) {
+    if (!timeline.unrecorded.empty()) return true;
+    return std::ranges::none_of(timeline.processes, [&](const Process& other) {
+      const auto number = static_cast<uint32_t>(&other - timeline.processes.data());
+      return number != process && IsWithin(timeline, number, process) && IsAlive(timeline, other, span);
+    });
+  }
   const bool is_poll = kind == WaitClass::kPoll && (tag == PythonTag::kNone || tag == PythonTag::kNetwork);
-  return kind == WaitClass::kSleep || (is_input && call.event->object == 0) || (is_poll && !hang.is_all);
+  return is_poll || Serves(timeline, classes, process, span);
 }
 
 // Whether the job goes on, was killed, or failed, as by a timeout of the wait: what ends well does not hang.
@@ -257,26 +301,27 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   const int64_t its_end_ps = timeline.processes[judged].end_ps > 0 ? timeline.processes[judged].end_ps : INT64_MAX;
   const int64_t end_ps = goes_on ? timeline.duration_ps : std::min(timeline.duration_ps, its_end_ps) - kLastWordsPs;
   if (end_ps < kShortestPs) return {};
-  const std::optional<TimeSpan> span = IdleBefore(timeline, judged, end_ps);
+  std::optional<TimeSpan> span = IdleBefore(timeline, judged, end_ps);
   if (!span.has_value() || GpuTime(timeline, judged, {*span}).busy_ps() > 0) return {};
-  Hang hang;
-  hang.span = *span;
-  hang.is_all = span->start_ps == 0;
-  const int64_t length = span->end_ps - span->start_ps;
-  const bool is_large = static_cast<double>(length) >= kLeastShareOfRun * static_cast<double>(timeline.duration_ps);
-  // A job that goes on may pause at the end of a capture.
-  if (!hang.is_all && (goes_on || length < kShortestEndPs || (length < kLongPs && !is_large))) return {};
+  // A job that goes on may pause at the end of a capture. What its other ranks do is known for all of it alone.
+  const double others = static_cast<double>(timeline.cpu_of_others.cpu_ps);
+  if (goes_on && (span->start_ps > 0 || others > kOthersHardlyRan * static_cast<double>(end_ps))) return {};
   const std::optional<LongCall> call = CallOf(timeline, classes, thread, *span);
-  if (!call.has_value() || (!timeline.attached && MayBeIdle(timeline, tags, classes, *call, hang))) return {};
+  if (!call.has_value() || LengthOf(StoppedSpans(timeline, thread)) > (end_ps - span->start_ps) / 10) return {};
+  if (!goes_on) {
+    if (call->event != nullptr) span->start_ps = std::max(span->start_ps, call->event->start_ps);
+    const int64_t length = end_ps - span->start_ps;
+    const bool is_large = static_cast<double>(length) >= kLeastShareOfRun * static_cast<double>(timeline.duration_ps);
+    if (length < kShortestEndPs || (length < kLongPs && !is_large)) return {};
+    if (MayBeIdle(timeline, tags, classes, judged, *call, *span)) return {};
+  }
   Writer writer(timeline, tags, classes, *span);
   if (!writer.AddProcess(judged, /*is_judged=*/true)) return {};
   for (uint32_t process = 0; process < timeline.processes.size(); ++process) {
-    if (process != judged && IsAlive(timeline, timeline.processes[process], *span)) {
-      writer.AddProcess(process, /*is_judged=*/false);
-    }
+    if (process == judged || !IsAlive(timeline, timeline.processes[process], *span)) continue;
+    if (!writer.AddProcess(process, /*is_judged=*/false)) return {};
   }
-  hang.texts = writer.Take();
-  return hang;
+  return {writer.Take(), *span, goes_on};
 }
 
 }  // namespace tbprof

@@ -23,49 +23,66 @@ namespace {
 // calls must take to be named in its place.
 constexpr double kLeastOfLine = 0.2, kMostlyCalls = 0.6;
 
-// A function of Python and what it calls: all samples below one line of the program.
+// Functions of Python and what they call, by all samples below one line of the program: a tree. The first is the line.
 struct CallNode {
-  uint32_t function = 0;  // index into PythonTimeline::functions
-  int64_t ps = 0;         // with all that it calls
-  std::map<uint32_t, CallNode> calls;
+  uint32_t function = 0;        // index into PythonTimeline::functions
+  int64_t ps = 0;               // with all that it calls
+  std::vector<uint32_t> calls;  // indices of nodes
 };
+using CallTree = std::vector<CallNode>;
 
 bool IsAt(const Timeline& timeline, uint32_t frame, const Where& line) {
   const PythonStack& stack = timeline.python.stacks[frame];
   return frame != 0 && stack.line == line.line && timeline.python.functions[stack.function].file == line.file;
 }
 
-CallNode CallsOf(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Where& line) {
-  const PythonTimeline& python = timeline.python;
-  const PythonThread* const thread = python.OfThread(span.thread);
-  CallNode root;
-  std::vector<uint32_t> functions;  // innermost first
+// The time of each stack of the thread at that line.
+std::map<uint32_t, int64_t> StacksAt(const Timeline& timeline, const PythonTags& tags, const StepSpan& span,
+                                     const Where& line) {
+  const PythonThread* const thread = timeline.python.OfThread(span.thread);
+  std::map<uint32_t, int64_t> stacks;
   size_t at = 0;
   for (size_t i = 0; thread != nullptr && i < thread->runs.size(); ++i) {
     const PythonRun& run = thread->runs[i];
     int64_t ps = 0;
     ForCommon(span.spans, &at, run.from_ps, run.to_ps, [&](int64_t from, int64_t to) { ps += to - from; });
-    const uint32_t own = tags.OwnFrameOf(run.stack);
-    if (ps <= 0 || !tags.HasOwnFrame(run.stack) || !IsAt(timeline, own, line)) continue;
+    if (ps <= 0 || !tags.HasOwnFrame(run.stack) || !IsAt(timeline, tags.OwnFrameOf(run.stack), line)) continue;
+    AddSaturating(&stacks[run.stack], ps);
+  }
+  return stacks;
+}
+
+CallTree CallsOf(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Where& line) {
+  CallTree tree(1);
+  std::vector<uint32_t> functions;  // innermost first
+  for (const auto& [stack, ps] : StacksAt(timeline, tags, span, line)) {
+    const uint32_t own = tags.OwnFrameOf(stack);
     functions.clear();
-    for (uint32_t frame = run.stack; frame != own && frame != 0; frame = python.stacks[frame].parent) {
-      functions.push_back(python.stacks[frame].function);
+    for (uint32_t frame = stack; frame != own && frame != 0; frame = timeline.python.stacks[frame].parent) {
+      functions.push_back(timeline.python.stacks[frame].function);
     }
-    AddSaturating(&root.ps, ps);
-    CallNode* node = &root;
+    AddSaturating(&tree[0].ps, ps);
+    uint32_t node = 0;
     for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
-      node = &node->calls[*function];
-      node->function = *function;
-      AddSaturating(&node->ps, ps);
+      const auto known =
+          std::ranges::find_if(tree[node].calls, [&](uint32_t call) { return tree[call].function == *function; });
+      if (known != tree[node].calls.end()) {
+        node = *known;
+      } else {
+        const auto added = static_cast<uint32_t>(tree.size());
+        tree[node].calls.push_back(added);
+        tree.push_back({*function, 0, {}});
+        node = added;
+      }
+      AddSaturating(&tree[node].ps, ps);
     }
   }
-  return root;
+  return tree;
 }
 
 // What wraps others says nothing: `Module._call_impl`, `decorate_context`.
 bool IsWrapper(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  const std::string_view last = dot == std::string_view::npos ? name : name.substr(dot + 1);
+  const std::string_view last = LastName(name);
   constexpr std::string_view kNames[] = {"wrapper",       "wrapped",  "inner",   "decorate_context", "error_handler",
                                          "inner_wrapper", "wrapping", "wrapfun", "decorated"};
   return last.empty() || last.front() == '_' || last.front() == '<' ||
@@ -102,15 +119,17 @@ struct FunctionTime {
 // Walks to the functions that take much and call nothing that takes most of it.
 class FunctionWalk {
  public:
-  FunctionWalk(const Timeline& timeline, int64_t total_ps)
-      : timeline_(timeline), least_ps_(kLeastOfLine * static_cast<double>(total_ps)) {}
+  FunctionWalk(const Timeline& timeline, const CallTree& tree)
+      : timeline_(timeline), tree_(tree), least_ps_(kLeastOfLine * static_cast<double>(tree[0].ps)) {}
 
-  void Walk(const CallNode& node, Path path) {
+  // As deep as the stacks of Python that were sampled.
+  void Walk(uint32_t number, Path path) {
+    const CallNode& node = tree_[number];
     double below_ps = 0;
-    for (const auto& [number, call] : node.calls) below_ps += IsLarge(call) ? static_cast<double>(call.ps) : 0;
+    for (const uint32_t call : node.calls) below_ps += IsLarge(call) ? static_cast<double>(tree_[call].ps) : 0;
     if (below_ps >= kMostlyCalls * static_cast<double>(node.ps)) {
-      for (const auto& [number, call] : node.calls) {
-        if (IsLarge(call)) Walk(call, Longer(path, call));
+      for (const uint32_t call : node.calls) {
+        if (IsLarge(call)) Walk(call, Longer(path, tree_[call]));
       }
       return;
     }
@@ -128,7 +147,7 @@ class FunctionWalk {
   }
 
  private:
-  bool IsLarge(const CallNode& call) const { return static_cast<double>(call.ps) >= least_ps_; }
+  bool IsLarge(uint32_t call) const { return static_cast<double>(tree_[call].ps) >= least_ps_; }
 
   Path Longer(Path path, const CallNode& call) const {
     const PythonFunction& function = timeline_.python.functions[call.function];
@@ -146,12 +165,15 @@ class FunctionWalk {
   }
 
   const Timeline& timeline_;
+  const CallTree& tree_;
   const double least_ps_;
   std::vector<FunctionTime> found_;
 };
 
 // The advice about a library whose functions of this file run one operation each; kOfCause: none.
 Advice AdviceOfEagerFile(std::string_view file) {
+  // These compile what they are given.
+  if (ContainsAny(file, {"/jax/_src/lax/control_flow/"})) return Advice::kOfCause;
   if (ContainsAny(file, {"/jax/_src/numpy/", "/jax/_src/lax/", "/jax/_src/dispatch.py", "/jax/_src/nn/",
                          "/jax/_src/random.py", "/jax/_src/interpreters/ad.py"})) {
     return Advice::kEagerJax;
@@ -210,14 +232,14 @@ Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const
 std::string FactOfLibraryFunctions(const Timeline& timeline, const PythonTags& tags, const StepSpan& span,
                                    const Where& line) {
   constexpr size_t kMost = 2;
-  const CallNode root = CallsOf(timeline, tags, span, line);
-  if (root.ps <= 0) return "";
-  FunctionWalk walk(timeline, root.ps);
-  walk.Walk(root, {});
+  const CallTree tree = CallsOf(timeline, tags, span, line);
+  if (tree[0].ps <= 0) return "";
+  FunctionWalk walk(timeline, tree);
+  walk.Walk(0, {});
   std::string text;
   for (const FunctionTime& time : walk.Longest(kMost)) {
     const PythonFunction& function = timeline.python.functions[time.function];
-    const double share = static_cast<double>(time.ps) / static_cast<double>(root.ps);
+    const double share = static_cast<double>(time.ps) / static_cast<double>(tree[0].ps);
     text += StrCat(text.empty() ? "" : ", ", HumanPercent(share), " in ",
                    PrintableUtf8(timeline.strings.Get(function.name)), " (",
                    PrintableUtf8(PackageOf(timeline.strings.Get(function.file))), ")");

@@ -19,7 +19,7 @@ namespace tbprof {
 // The part, 0 to 1, of the CPU time at a line in which an installed package is on the stack below it.
 double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, const Where& line);
 
-// kEagerJax or kEagerTensorFlow if half of the thread's CPU time is Python of such a library that runs single
+// kEagerJax or kEagerTensorFlow if half of the thread's CPU time is below Python of such a library that runs single
 // operations, neither compiled nor while it compiles; else kOfCause.
 Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time);
 

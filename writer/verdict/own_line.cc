@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <set>
+#include <vector>
 
 #include "writer/base/saturating.h"
 #include "writer/base/shown_file.h"
@@ -35,21 +35,24 @@ using OwnPlaces = std::map<uint32_t, OwnPlace>;
 // `key_of(frame)`: what the frames of a place have in common.
 template <typename KeyOf>
 OwnPlaces PlacesOf(const PythonTags& tags, const Account& account, KeyOf key_of) {
-  OwnPlaces places;
+  std::map<uint32_t, int64_t> frames;  // of all parts and calls together
   account.ForEach([&](const AccountRow& row) {
-    if (!tags.HasOwnFrame(row.frame)) return;
-    const uint32_t own = key_of(row.frame);
-    places[own].frame = row.frame;
-    AddSaturating(&places[own].ps, row.ps);
-    std::set<uint32_t> callers = {own};  // of itself it is a part
-    for (uint32_t frame = tags.OwnCallerOf(row.frame); frame != 0; frame = tags.OwnCallerOf(frame)) {
-      const uint32_t caller = key_of(frame);
-      if (!callers.insert(caller).second) continue;
-      if (places[caller].frame == 0) places[caller].frame = frame;
-      AddSaturating(&places[caller].ps, row.ps);
-      AddSaturating(&places[caller].below_ps, row.ps);
-    }
+    if (tags.HasOwnFrame(row.frame)) AddSaturating(&frames[row.frame], row.ps);
   });
+  OwnPlaces places;
+  std::vector<uint32_t> on_stack;  // of a function that calls itself, once
+  for (const auto& [innermost, ps] : frames) {
+    on_stack.clear();
+    for (uint32_t frame = innermost; frame != 0; frame = tags.OwnCallerOf(frame)) {
+      const uint32_t key = key_of(frame);
+      if (std::ranges::find(on_stack, key) != on_stack.end()) continue;
+      on_stack.push_back(key);
+      OwnPlace& place = places[key];
+      if (place.frame == 0 || frame == innermost) place.frame = frame;
+      AddSaturating(&place.ps, ps);
+      if (frame != innermost) AddSaturating(&place.below_ps, ps);
+    }
+  }
   return places;
 }
 

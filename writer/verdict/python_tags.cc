@@ -154,12 +154,6 @@ bool IsPath(std::string_view file, std::string_view path) {
   return file.ends_with(path);
 }
 
-// Both `Queue.get` and `get` give `get`.
-std::string_view LastName(std::string_view qualified) {
-  const size_t dot = qualified.rfind('.');
-  return dot == std::string_view::npos ? qualified : qualified.substr(dot + 1);
-}
-
 bool IsName(std::string_view qualified, std::string_view name) {
   if (name.empty()) return true;
   return name.back() == '.' ? qualified.starts_with(name) : LastName(qualified) == name;

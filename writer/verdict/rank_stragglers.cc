@@ -85,6 +85,7 @@ void NameOther(const RankReport& slow, const RankReport& other, double share, Ti
   verdict.part = StepPart::kCollectives;
   verdict.share = share;
   verdict.advice = Advice::kOfCause;
+  verdict.remedy.reset();
   std::erase_if(verdict.where, [&](const Where& where) { return !same_places || where.role == WhereRole::kWaitedFor; });
   const bool waits_too = slow.cause == Cause::kCollectives || slow.cause == Cause::kStraggler;
   if (IsProblem(slow.cause) && !waits_too && !slow.verdict.empty()) {
@@ -108,6 +109,7 @@ void NameOther(const RankReport& slow, const RankReport& other, double share, Ti
 }  // namespace
 
 void JudgeRanks(Timeline* timeline) {
+  if (!timeline->verdict.hangs.empty()) return;  // where each rank waits at the end is in its texts
   const Extremes ranks = ExtremesOf(*timeline);
   if (timeline->verdict.cause == Cause::kCollectives && !HasAllRanks(*timeline)) {
     timeline->verdict.advice = Advice::kFewRanks;
@@ -129,6 +131,7 @@ void JudgeRanks(Timeline* timeline) {
     }
     verdict.cause = Cause::kStraggler;
     verdict.advice = Advice::kOfCause;
+    verdict.remedy.reset();
     verdict.share = most - least;
     verdict.waiting_rank = ranks.most->rank;
   } else if (ranks.own != ranks.least) {

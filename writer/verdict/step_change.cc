@@ -318,18 +318,21 @@ LongSteps FindLongSteps(const Timeline& timeline) {
   constexpr int64_t kTimesAsLong = 3;
   constexpr double kLeastShare = 0.2, kMostOfSteps = 0.4;
   constexpr uint64_t kFewest = 3, kWarmUp = 3;
-  const std::vector<TimeSpan> steps = ComparableSteps(timeline);
-  std::vector<int64_t> lengths = LengthsOf(steps);
-  if (lengths.size() <= kWarmUp) return {};
-  const int64_t median = Median(std::vector<int64_t>(lengths.begin() + kWarmUp, lengths.end()));
+  const std::vector<int64_t> lengths = LengthsOf(ComparableSteps(timeline));
+  std::vector<int64_t> regular;
+  for (size_t i = kWarmUp; i < lengths.size(); ++i) {
+    if (timeline.steps[i].is_regular) regular.push_back(lengths[i]);
+  }
+  const int64_t median = Median(std::move(regular));
   LengthChange sides;
   std::vector<int64_t> of_sides[2];
   double sums[2] = {0, 0};
   for (size_t i = 0; i < lengths.size(); ++i) {
     // The first steps compile, and fill caches.
     const size_t side = lengths[i] / kTimesAsLong > median ? 1 : 0;
-    sides.sides.push_back(i < kWarmUp ? StepSide::kNeither : side == 1 ? StepSide::kAfter : StepSide::kBefore);
-    if (i < kWarmUp) continue;
+    const bool counts = i >= kWarmUp && timeline.steps[i].is_regular;
+    sides.sides.push_back(!counts ? StepSide::kNeither : side == 1 ? StepSide::kAfter : StepSide::kBefore);
+    if (!counts) continue;
     of_sides[side].push_back(lengths[i]);
     sums[side] += static_cast<double>(lengths[i]);
   }

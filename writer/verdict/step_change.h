@@ -13,7 +13,7 @@ namespace tbprof {
 // Of kind kNone if there is none, or if the steps are too uncertain.
 StepChange FindStepChange(const Timeline& timeline);
 
-// Steps that are far longer than the others, such as each tenth one, in which a model is evaluated.
+// Regular steps that are far longer than the others, such as each tenth one, in which a model is evaluated.
 struct LongSteps {
   uint64_t count = 0, steps = 0;  // 0: they take little time
   double share = 0;               // of the time of all steps

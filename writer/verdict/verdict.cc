@@ -124,9 +124,9 @@ void AddGrowth(const Timeline& timeline, Verdict* verdict) {
   const bool has_place = change.line.file != 0 || change.line.function != 0;
   const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations;
   if (lasts && has_place && change.IsSlower()) {
-    verdict->advice = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
+    verdict->remedy = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
   } else if (is_free && GrowsMuch(timeline.processes[timeline.threads[verdict->thread].process])) {
-    verdict->advice = Advice::kMemoryGrows;
+    verdict->remedy = Advice::kMemoryGrows;
   }
 }
 
@@ -134,6 +134,7 @@ void AddGrowth(const Timeline& timeline, Verdict* verdict) {
 void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
   // Time between the steps is described by itself, and so is a change.
   if (timeline.step_change.kind != ChangeKind::kNone || verdict->basis != VerdictBasis::kSteps) return;
+  constexpr double kMuch = 0.3;
   const LongSteps found = FindLongSteps(timeline);
   if (found.count == 0) return;
   const PythonLine& line = found.change.line;
@@ -145,7 +146,7 @@ void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
                         StrCat(found.count, " of ", found.steps, " steps take ", HumanTime(found.change.after_ps),
                                " each and ", HumanPercent(found.share), " of the time",
                                has_place ? StrCat(": +", HumanTime(found.change.line_ps), " at ", place) : ""));
-  if (has_place && !IsProblem(verdict->cause)) verdict->advice = Advice::kLongSteps;
+  if (has_place && !IsProblem(verdict->cause) && found.share >= kMuch) verdict->remedy = Advice::kLongSteps;
 }
 
 // The advice is about a hang, whatever limited the steps before it.
@@ -153,10 +154,10 @@ void AddHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses
              Verdict* verdict) {
   Hang hang = FindHang(timeline, tags, classes, thread);
   if (hang.texts.empty()) return;
-  verdict->advice = hang.is_all ? Advice::kHangs : Advice::kHungAtEnd;
+  verdict->remedy = hang.is_all ? Advice::kHangs : Advice::kHungAtEnd;
   if (!hang.is_all) {
-    const int64_t length = timeline.duration_ps - hang.span.start_ps;
-    hang.texts.front() = StrCat("for the last ", HumanTime(length), ": ", hang.texts.front());
+    verdict->facts.insert(verdict->facts.begin(), StrCat("it did nothing but wait for the last ",
+                                                         HumanTime(timeline.duration_ps - hang.span.start_ps)));
   }
   verdict->hangs = std::move(hang.texts);
 }
@@ -215,7 +216,9 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
     if (!functions.empty()) verdict->facts.insert(verdict->facts.begin(), std::move(functions));
   }
   if ((verdict->cause != Cause::kPython && verdict->cause != Cause::kOperations) || !IsFree(verdict->advice)) return;
-  const Advice eager = AdviceOfEagerCode(timeline, tags, time);
+  // Where the interpreter takes little, other code would not be faster.
+  const bool is_python = verdict->ShareOf(StepPart::kPython) >= kLeast;
+  const Advice eager = is_python ? AdviceOfEagerCode(timeline, tags, time) : Advice::kOfCause;
   const bool is_one_line = line.share >= verdict->share / 2;
   if (eager != Advice::kOfCause) {
     verdict->advice = eager;

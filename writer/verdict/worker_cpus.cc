@@ -57,16 +57,18 @@ Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict
 void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans,
                       Verdict* verdict) {
   if (!IsForWorkers(*verdict)) return;
-  const int cpus = timeline.cpu_limits.cpus_allowed;
+  const CpuLimits& limits = timeline.cpu_limits;
+  const double cpus = limits.quota_cpus > 0 ? std::min<double>(limits.cpus_allowed, limits.quota_cpus)
+                                            : static_cast<double>(limits.cpus_allowed);
   const double ran = CrowdOf(timeline, process, spans).ran;
   const bool is_said = std::ranges::any_of(verdict->facts, [](const std::string& fact) {
     return fact.starts_with("the job used ") || fact.starts_with("quota of ");
   });
   if (cpus > 0 && ran > 0 && !is_said) {
-    verdict->facts.push_back(absl::StrFormat("the job used %.1f of %d CPUs", ran, cpus));
+    verdict->facts.push_back(absl::StrFormat("the job used %.1f of %.3g CPUs", ran, cpus));
   }
   if (MostlySends(timeline, *verdict)) {
-    verdict->advice = Advice::kSendsMuch;
+    verdict->remedy = Advice::kSendsMuch;
   } else if (cpus > 0 && ran > 0) {
     verdict->advice = ByCpus(timeline, process, *verdict, ran / cpus);
   }

@@ -76,6 +76,46 @@ TEST(EndBlock, CommandThatFailedAtItsStart_HasFewLines) {
   EXPECT_EQ(lines_of().size(), usual);
 }
 
+TEST(EndBlock, HangsOfRanks_AreOneLineForEachPlace) {
+  Timeline timeline = InLoop("train.py");
+  timeline.rank = 0;
+  timeline.verdict.hangs = {"main thread, in pthread_cond_wait at train.py:21 validate", "thread saver, in write"};
+  for (int rank = 0; rank < 8; ++rank) {
+    RankReport report;
+    report.rank = rank;
+    report.hangs = {rank < 7 ? "main thread, in pthread_cond_wait at train.py:38 step" : "main thread, in read"};
+    timeline.by_rank.push_back(report);
+  }
+  std::vector<std::string> lines;
+  for (const std::string& line : EndBlock(timeline, {}, {})) {
+    if (line.starts_with("hangs: ")) lines.push_back(line);
+  }
+  EXPECT_THAT(
+      lines, testing::ElementsAre("hangs: rank 0: main thread, in pthread_cond_wait at train.py:21 validate",
+                                  "hangs: rank 0: thread saver, in write",
+                                  "hangs: rank 1, 2, 3, 4, 5, 6: main thread, in pthread_cond_wait at train.py:38 step",
+                                  "hangs: rank 7: main thread, in read"));
+  for (int i = 0; i < 9; ++i) timeline.verdict.hangs.push_back("thread, in read");
+  const std::vector<std::string> block = EndBlock(timeline, {}, {});
+  EXPECT_TRUE(
+      std::ranges::any_of(block, [](const std::string& line) { return line.ends_with(" more: tbprof report)"); }));
+  EXPECT_TRUE(std::ranges::any_of(block, [](const std::string& line) { return line.starts_with("next: "); }));
+}
+
+TEST(EndBlock, EvidenceThatIsLong_HasTwoLines) {
+  Timeline timeline = InLoop("train.py");
+  timeline.verdict.facts = {std::string(70, 'a'), std::string(60, 'b'), "c", std::string(90, 'd')};
+  SummaryOptions options;
+  options.width = 100;
+  std::vector<std::string> lines;
+  for (const std::string& line : EndBlock(timeline, {}, options)) {
+    if (line.starts_with("evidence: ")) lines.push_back(line);
+  }
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "evidence: " + std::string(70, 'a'));
+  EXPECT_TRUE(lines[1].starts_with("evidence: " + std::string(60, 'b') + "; c; d")) << lines[1];
+}
+
 TEST(EndBlock, FurtherOutputs_AreNamedButNotProfilesOfFurtherRanks) {
   const std::vector<std::string> lines =
       EndBlock(InLoop("train.py"),

@@ -73,13 +73,13 @@ TEST(ResidentMemory, Rows_BecomePointsAPeakAndATrack) {
 }
 
 TEST(ResidentMemory, GrowthThatNoHeapExplains_IsNamed) {
-  const MemoryText text = MemoryOf(Recorded([](uint64_t i) { return Row(50 + i * 100, 50 + i); }));
+  const MemoryText text = MemoryOf(Recorded([](uint64_t i) { return Row(50 + i * 100, 50 + 2 * i); }));
   ASSERT_EQ(text.growth.size(), 2u);
-  EXPECT_THAT(text.growth[0], HasSubstr("resident memory grows by 1"));
+  EXPECT_THAT(text.growth[0], HasSubstr("resident memory grows by 3"));
   EXPECT_THAT(text.growth[0], HasSubstr(" beyond the heap"));
   EXPECT_THAT(text.growth[1], HasSubstr("mmap, stacks"));
   ASSERT_EQ(text.levels.size(), 2u) << "the heap's peak comes first";
-  EXPECT_THAT(text.levels[1], HasSubstr("249 MiB resident at 19.9 s, 248 MiB of it beyond the heap"));
+  EXPECT_THAT(text.levels[1], HasSubstr("448 MiB resident at 19.9 s, 447 MiB of it beyond the heap"));
 }
 
 // A replay buffer: a block is allocated, and written in the course of the program.

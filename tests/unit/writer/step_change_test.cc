@@ -159,7 +159,7 @@ TEST_F(StepChangeTest, LongStepsAmongShortOnes_AreCounted) {
   EXPECT_EQ(found.change.after_ps, 220 * kMs);
   EXPECT_EQ(found.change.line.line, 8);
   const Verdict verdict = MakeVerdict(maker_.timeline);
-  EXPECT_EQ(verdict.advice, Advice::kLongSteps);
+  EXPECT_EQ(verdict.remedy, Advice::kLongSteps);
   ASSERT_FALSE(verdict.facts.empty());
   EXPECT_EQ(verdict.facts.front(),
             "12 of 117 steps take 220 ms each and 56 % of the time: +200 ms at train.py:8 augment");
@@ -181,7 +181,20 @@ TEST_F(StepChangeTest, StepsThatGetSlower_DecideTheAdvice) {
   Find();
   const Verdict verdict = MakeVerdict(maker_.timeline);
   EXPECT_EQ(verdict.cause, Cause::kOperations);
-  EXPECT_EQ(verdict.advice, Advice::kGetsSlower);
+  EXPECT_EQ(verdict.advice, Advice::kOfCause) << "the cause is called as before";
+  EXPECT_EQ(verdict.remedy, Advice::kGetsSlower);
+}
+
+TEST_F(StepChangeTest, MemoryThatGrows_DecidesTheAdvice) {
+  Steps([&](int, int64_t at) { return Work(at); });
+  HeldMemory& memory = maker_.timeline.processes[0].memory;
+  memory.grows = true;
+  memory.peak_bytes = 300 << 20;
+  for (const int64_t mib : {int64_t{16}, int64_t{200}}) {
+    memory.growth.emplace().bytes = mib << 20;
+    EXPECT_EQ(MakeVerdict(maker_.timeline).remedy.has_value(), mib == 200) << mib;
+  }
+  EXPECT_EQ(MakeVerdict(maker_.timeline).remedy, Advice::kMemoryGrows);
 }
 
 TEST_F(StepChangeTest, UnsureSteps_HaveNone) {

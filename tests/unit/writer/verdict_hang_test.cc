@@ -22,6 +22,7 @@ class HangTest : public ::testing::Test {
  protected:
   HangTest() {
     maker_.timeline.attached = true;
+    maker_.timeline.usage[maker_.main].points = {{0, 0}, {5 * kSecond, 0}};
     maker_.timeline.duration_ps = 5 * kSecond;
     maker_.timeline.types.push_back({"sem_wait (sampled)", EventFamily::kLock});
     maker_.timeline.types.back().sampled = true;
@@ -35,7 +36,7 @@ class HangTest : public ::testing::Test {
     return FindHang(maker_.timeline, PythonTags(maker_.timeline), WaitClasses(maker_.timeline), maker_.main);
   }
   Texts Make() { return Find().texts; }
-  // Not attached: a run of ten seconds, of which the first half computes. It is killed at its end.
+  // Not attached: a run of 20 s that computes for 5 s. It is killed at its end.
   void MakeRun() {
     maker_.timeline.attached = false;
     maker_.timeline.duration_ps = 20 * kSecond;
@@ -154,6 +155,53 @@ TEST_F(HangTest, WorkerThatRuns_IsNoHang) {
     maker_.timeline.python.threads.pop_back();
     maker_.timeline.native.threads.pop_back();
     maker_.timeline.threads[maker_.main].events.clear();
+  }
+}
+
+// Many short processes: each ran little.
+TEST_F(HangTest, ProcessesThatRanInTurn_AreNoHang) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  for (int i = 0; i < 10; ++i) {
+    const uint32_t process = maker_.Process(200 + i, 0);
+    maker_.timeline.processes[process].end_ps = (6 + i) * kSecond;
+    const uint32_t thread = maker_.Thread("", true, process);
+    maker_.timeline.usage[thread].points = {{(5 + i) * kSecond, 0}, {(6 + i) * kSecond, kSecond / 5}};
+  }
+  EXPECT_EQ(Make(), Texts());
+}
+
+// A reader that gets a little at a time uses hardly any CPU.
+TEST_F(HangTest, ThreadThatGetsOn_IsNoHang) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  const uint32_t reader = maker_.Thread("reader");
+  for (int i = 0; i < 10; ++i) maker_.Wait(reader, kReceive, (6 + i) * kSecond, kSecond, 0);
+  EXPECT_EQ(Make(), Texts());
+}
+
+TEST_F(HangTest, WithoutTheKernelsCounts_NothingIsKnown) {
+  WaitAll(maker_.main, 0, "commit");
+  EXPECT_EQ(Make().size(), 1u);
+  maker_.timeline.usage[maker_.main].points = {{}};
+  EXPECT_EQ(Make(), Texts());
+}
+
+// They are not in this rank's timeline.
+TEST_F(HangTest, OtherRanksThatRun_AreNoHang) {
+  WaitAll(maker_.main, 0, "commit");
+  maker_.timeline.cpu_of_others.cpu_ps = kSecond;
+  EXPECT_EQ(Make(), Texts());
+}
+
+TEST_F(HangTest, MainThreadOfAServer_HasNothingToDo) {
+  for (const bool has_steps : {true, false}) {
+    MakeRun();
+    maker_.timeline.threads[maker_.main].events.clear();
+    if (!has_steps) maker_.timeline.steps.clear();
+    WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+    WaitToTheEnd(maker_.Thread("grpc"), kPoll, 0);
+    EXPECT_EQ(Make().empty(), !has_steps);
   }
 }
 

@@ -21,9 +21,10 @@ class WorkerCpus : public testing::Test {
   Advice With(double cpus) {
     maker_.timeline.usage[maker_.main].points = {{0, 0}, {kSteps * kStep, static_cast<int64_t>(cpus * kSteps * kStep)}};
     verdict_.advice = Advice::kOfCause;
+    verdict_.remedy.reset();
     verdict_.facts.clear();
     AddCpusOfWorkers(maker_.timeline, 0, {{0, kSteps * kStep}}, &verdict_);
-    return verdict_.advice;
+    return verdict_.remedy.value_or(verdict_.advice);
   }
   VerdictMaker maker_;
   Verdict verdict_;
@@ -41,6 +42,9 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
   verdict_.where.push_back(where);
   EXPECT_EQ(With(0.4), Advice::kCpusAreIdle);
   EXPECT_EQ(With(1.3), Advice::kOfCause);
+  maker_.timeline.cpu_limits.quota_cpus = 0.5;
+  EXPECT_EQ(With(0.4), Advice::kCpusAreUsed);
+  maker_.timeline.cpu_limits.quota_cpus = -1;
   maker_.timeline.cpu_limits.cpus_allowed = 0;  // not known
   EXPECT_EQ(With(0.4), Advice::kOfCause);
   EXPECT_TRUE(verdict_.facts.empty());
@@ -66,6 +70,7 @@ TEST_F(WorkerCpus, DataForProcesses_IsToBeSentLess) {
   where.file = maker_.timeline.strings.Intern("/usr/lib/python3.12/multiprocessing/connection.py");
   verdict_.where.push_back(where);
   EXPECT_EQ(With(1.7), Advice::kSendsMuch);
+  EXPECT_EQ(verdict_.advice, Advice::kOfCause) << "the cause is still called as before";
   // It waits for data that nobody has sent.
   verdict_.where[0].function = maker_.timeline.strings.Intern("Connection.poll");
   EXPECT_EQ(With(1.7), Advice::kCpusAreUsed);
