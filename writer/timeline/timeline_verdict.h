@@ -47,45 +47,8 @@ std::optional<StepPart> StepPartNamed(std::string_view text);  // either of them
 
 // The remedy, if the cause alone does not determine it.
 enum class Advice : uint8_t {
-  kOfCause,
-  kReads,
-  kSyncs,
-  kFewChildren,
-  kServes,
-  kNoBlocker,
-  kTimeouts,  // nor did anybody end the waits
-  kNoLine,    // the time is spread over many lines
-  kNoSteps,
-  kTakeTurns,       // its threads wait for the GIL
-  kBesideAWait,     // native code, and a wait whose cause is not known
-  kOwnProcesses,    // processes of the program, not of a data loader
-  kOwnUnseen,       // the same, and what they do was not seen
-  kCompilesAgain,   // without steps, up to the end
-  kStartedAgain,    // most of the wait is the start of processes that prepare data
-  kStdin,           // what it waits for is written by whoever started it
-  kReduced,         // the ranks' gradients are reduced by a library, during the backward pass
-  kQuickCalls,      // most of it is calls that were too short to be recorded
-  kSendsMuch,       // to processes of the program, or gets it from them
-  kCpusAreUsed,     // by those who are waited for
-  kCpusAreIdle,     // so more of them help
-  kLoaderUsesCpus,  // the same of a data loader
-  kLoaderLeavesCpus,
-  kGrows,            // the steps get slower little by little
-  kGetsSlower,       // from one step on
-  kMemoryGrows,      // from step to step, by much
-  kLongSteps,        // some steps take much longer than the others
-  kHangs,            // it did nothing but wait
-  kHungAtEnd,        // the same, at the end of a run that was killed or failed
-  kAtLocks,          // its threads wait for locks of each other
-  kAllocates,        // much of the CPU time is in the allocator
-  kTinyOperations,   // of PyTorch, each of which takes some microseconds
-  kDoublePrecision,  // of matrices
-  kOwnFunction,      // no line takes most of it, but a function with all that it calls does
-  kLibraryPython,    // code of a library, called from one line
-  kEagerJax,         // JAX runs operations one by one
-  kEagerTensorFlow,  // so does TensorFlow
-  kBetweenSteps,     // most of the time is in no step
-  kFewRanks,         // not all ranks were recorded: another one may be slow
+#define TBPROF_ADVICE(id, ...) id,
+#include "writer/timeline/verdict_advice.def"
 };
 
 enum class Cause : uint8_t {
