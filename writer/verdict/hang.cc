@@ -273,9 +273,9 @@ bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClass
   if (call.event == nullptr || !classes.Classify(*call.event, &kind)) return true;
   const PythonTag tag = tags.TagOf(call.stack);
   const bool is_input = kind == WaitClass::kFileRead || kind == WaitClass::kPipe || kind == WaitClass::kTerminal;
-  if (kind == WaitClass::kSleep || classes.IsAccept(call.event->type) || (is_input && call.event->object == 0)) {
-    return true;
-  }
+  // A rank that sleeps while others wait for it is why they wait.
+  const bool sleeps = kind == WaitClass::kSleep && timeline.processes[process].rank < 0;
+  if (sleeps || classes.IsAccept(call.event->type) || (is_input && call.event->object == 0)) return true;
   if (kind == WaitClass::kChild || kind == WaitClass::kPipe || tag == PythonTag::kChild) {
     if (!timeline.unrecorded.empty()) return true;
     return std::ranges::none_of(timeline.processes, [&](const Process& other) {
@@ -319,6 +319,9 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   if (!writer.AddProcess(judged, /*is_judged=*/true)) return {};
   for (uint32_t process = 0; process < timeline.processes.size(); ++process) {
     if (process == judged || !IsAlive(timeline, timeline.processes[process], *span)) continue;
+    // What starts ranks waits for their end.
+    const bool starts_ranks = timeline.processes[judged].rank >= 0 && IsWithin(timeline, judged, process);
+    if (starts_ranks) continue;
     if (!writer.AddProcess(process, /*is_judged=*/false)) return {};
   }
   return {writer.Take(), *span, goes_on};

@@ -339,6 +339,10 @@ LongSteps FindLongSteps(const Timeline& timeline) {
   LongSteps found;
   found.share = sums[1] / std::max(sums[0] + sums[1], 1.0);
   const auto count = static_cast<double>(of_sides[1].size()), others = static_cast<double>(of_sides[0].size());
+  // Those of the start alone are a warm-up.
+  size_t late = 0;
+  for (size_t i = sides.sides.size() / 2; i < sides.sides.size(); ++i) late += sides.sides[i] == StepSide::kAfter;
+  if (late * 4 < of_sides[1].size()) return {};
   if (of_sides[1].size() < kFewest || count > kMostOfSteps * (count + others) || found.share < kLeastShare) return {};
   found.count = of_sides[1].size();
   found.steps = of_sides[0].size() + of_sides[1].size();

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "writer/base/saturating.h"
 #include "writer/base/shown_file.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/symbol_text.h"
@@ -118,14 +119,16 @@ bool GrowsMuch(const Process& process) {
 
 // What is a problem where none was found in the split: steps that get slower, or memory that grows.
 void AddGrowth(const Timeline& timeline, Verdict* verdict) {
-  if (IsProblem(verdict->cause) || verdict->advice == Advice::kBetweenSteps) return;
   const StepChange& change = timeline.step_change;
-  const bool lasts = change.kind == ChangeKind::kDrift || change.kind == ChangeKind::kJump;
+  const bool is_python = verdict->cause == Cause::kPython;
+  if ((IsProblem(verdict->cause) && !is_python) || verdict->advice == Advice::kBetweenSteps) return;
+  // Python code that takes longer and longer has a reason that says more than its language.
+  const bool lasts = change.kind == ChangeKind::kDrift || (change.kind == ChangeKind::kJump && !is_python);
   const bool has_place = change.line.file != 0 || change.line.function != 0;
   const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations;
   if (lasts && has_place && change.IsSlower()) {
     verdict->remedy = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
-  } else if (is_free && GrowsMuch(timeline.processes[timeline.threads[verdict->thread].process])) {
+  } else if (is_free && !is_python && GrowsMuch(timeline.processes[timeline.threads[verdict->thread].process])) {
     verdict->remedy = Advice::kMemoryGrows;
   }
 }
@@ -147,6 +150,20 @@ void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
                                " each and ", HumanPercent(found.share), " of the time",
                                has_place ? StrCat(": +", HumanTime(found.change.line_ps), " at ", place) : ""));
   if (has_place && !IsProblem(verdict->cause) && found.share >= kMuch) verdict->remedy = Advice::kLongSteps;
+}
+
+// Waits of which nobody is known to end them, and most of which nobody ended.
+void AddTimeouts(const ThreadTime& time, Verdict* verdict) {
+  constexpr double kMost = 0.5;
+  if (verdict->cause != Cause::kUnknown) return;
+  int64_t timed_out = 0;
+  for (const WaitSlice& wait : time.waits()) {
+    if (wait.timed_out) AddSaturating(&timed_out, wait.end_ps - wait.start_ps);
+  }
+  const double share = static_cast<double>(timed_out) / static_cast<double>(std::max<int64_t>(verdict->total_ps, 1));
+  if (share < kMost) return;
+  verdict->reason = StrCat(HumanPercent(std::min(share, 1.0)), " is waits that end by their timeout, as nothing comes");
+  verdict->remedy = Advice::kTimeouts;
 }
 
 // The advice is about a hang, whatever limited the steps before it.
@@ -231,7 +248,7 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
 // Where the program's own code is in all this, and what that changes in the advice.
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
-  constexpr double kMostlyBetween = 0.5, kOneLine = 0.5;
+  constexpr double kMostlyBetween = 0.4, kOneLine = 0.5;
   if (!span.between.empty()) {
     verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
@@ -319,6 +336,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
     auto work = WorkForClients(timeline, tags, classes, span.thread, span.spans);
     if (work.has_value()) verdict.where.push_back(*std::move(work));
   }
+  AddTimeouts(time, &verdict);
   AddHabits(timeline, span, quick, &verdict);
   AddOwnLines(timeline, tags, span, account, time, &verdict);
   AddCpusOfWorkers(timeline, process, span.spans, &verdict);

@@ -36,12 +36,11 @@ bool IsForWorkers(const Verdict& verdict) {
                    verdict.advice == Advice::kOwnUnseen);
 }
 
-// Whether the thread waits for another process. Threads of its own may have the GIL in turn, however many they are.
-bool IsForProcess(const Timeline& timeline, uint32_t process, const Verdict& verdict) {
-  return std::ranges::any_of(verdict.where, [&](const Where& where) {
-    return where.role == WhereRole::kWaitedFor && where.thread < timeline.threads.size() &&
-           timeline.threads[where.thread].process != process;
-  });
+// Whether more of them may help: threads of its own that run may have the GIL in turn, however many they are.
+bool AreSeparate(const Timeline& timeline, uint32_t process, const Verdict& verdict) {
+  const auto first = std::ranges::find(verdict.where, WhereRole::kWaitedFor, &Where::role);
+  if (first == verdict.where.end() || first->thread >= timeline.threads.size()) return false;
+  return timeline.threads[first->thread].process != process || !first->doing.empty();
 }
 
 Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, double used) {
@@ -49,7 +48,7 @@ Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
   if (is_loader) return Advice::kLoaderLeavesCpus;
-  return IsForProcess(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
+  return AreSeparate(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
 }
 
 }  // namespace

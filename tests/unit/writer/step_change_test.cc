@@ -165,6 +165,29 @@ TEST_F(StepChangeTest, LongStepsAmongShortOnes_AreCounted) {
             "12 of 117 steps take 220 ms each and 56 % of the time: +200 ms at train.py:8 augment");
 }
 
+TEST_F(StepChangeTest, LongStepsOfAWarmUp_AreNot) {
+  Steps([&](int i, int64_t at) {
+    const int64_t worked = Work(at);
+    if (i >= 10) return worked;
+    maker_.Run(maker_.main, at + worked, 200 * kMs, augment_, maker_.library);
+    return worked + 200 * kMs;
+  });
+  EXPECT_EQ(FindLongSteps(maker_.timeline).count, 0u);
+}
+
+// Also where the cause has a remedy of its own.
+TEST_F(StepChangeTest, PythonThatGrows_IsSaidToGrow) {
+  Steps([&](int i, int64_t at) {
+    const int64_t length = (20 + i) * kMs;
+    maker_.Run(maker_.main, at, length, augment_, maker_.interpreter);
+    return length;
+  });
+  ASSERT_EQ(Find().kind, ChangeKind::kDrift);
+  const Verdict verdict = MakeVerdict(maker_.timeline);
+  EXPECT_EQ(verdict.cause, Cause::kPython);
+  EXPECT_EQ(verdict.remedy, Advice::kGrows);
+}
+
 TEST_F(StepChangeTest, FewLongSteps_AreNot) {
   Steps([&](int i, int64_t at) {
     const int64_t worked = Work(at);

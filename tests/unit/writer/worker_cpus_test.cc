@@ -38,8 +38,13 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
   EXPECT_EQ(With(0.4), Advice::kOfCause) << "threads of its own may need the GIL";
   Where where;
   where.role = WhereRole::kWaitedFor;
+  where.thread = maker_.Thread("pool");
+  where.doing = "clock_nanosleep";
+  verdict_.where = {where};
+  EXPECT_EQ(With(0.4), Advice::kCpusAreIdle) << "it sleeps";
+  where.doing.clear();
   where.thread = maker_.Thread("", true, maker_.Process(200, 0));
-  verdict_.where.push_back(where);
+  verdict_.where = {where};
   EXPECT_EQ(With(0.4), Advice::kCpusAreIdle);
   EXPECT_EQ(With(1.3), Advice::kOfCause);
   maker_.timeline.cpu_limits.quota_cpus = 0.5;
