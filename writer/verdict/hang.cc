@@ -30,6 +30,8 @@ constexpr double kLeastShareOfRun = 0.25;
 constexpr double kHardlyRan = 0.005, kOthersHardlyRan = 0.04;
 // Least share of the time that a thread spends in one call, or at one place, and most of it that may follow.
 constexpr double kInOneCall = 0.9, kMostBehind = 0.02;
+// Between two such calls a loader looks whether its workers live, and takes the GIL.
+constexpr int64_t kBriefPs = kSecondPs / 1000;
 // Ctrl-C wakes a program that then prints where it was.
 constexpr int64_t kLastWordsPs = 2 * kSecondPs;
 constexpr size_t kMostGroups = 8;
@@ -117,7 +119,7 @@ std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& clas
   for (const Event& event : timeline.threads[number].events) {
     WaitClass kind;
     const int64_t end_ps = event.start_ps + event.duration_ps, of_event = common(event.start_ps, end_ps);
-    if (of_event <= 0 || !classes.Classify(event, &kind)) continue;
+    if (of_event < kBriefPs || !classes.Classify(event, &kind)) continue;
     const bool is_same = call != nullptr && call->type == event.type && call->python == event.python &&
                          call->call_site == event.call_site;
     if (!is_same) ps = 0;
