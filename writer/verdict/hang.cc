@@ -90,6 +90,7 @@ std::optional<TimeSpan> IdleBefore(const Timeline& timeline, uint32_t judged, in
 struct LongCall {
   const Event* event = nullptr;  // null: a place of Python without a recorded call
   uint32_t stack = 0;
+  int64_t start_ps = 0;  // of the first of the calls that time out; of a place, of the time looked at
 };
 
 // Whether a thread gets on: its calls end otherwise than by their timeouts.
@@ -114,16 +115,23 @@ std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& clas
     return std::max<int64_t>(std::min(to, span.end_ps) - std::max(from, span.start_ps), 0);
   };
   // A call that ends by its timeout and begins again is one.
-  int64_t ps = 0;
+  int64_t ps = 0, start_ps = 0;
+  uint32_t stack = 0;
   const Event* call = nullptr;
   for (const Event& event : timeline.threads[number].events) {
     WaitClass kind;
     const int64_t end_ps = event.start_ps + event.duration_ps, of_event = common(event.start_ps, end_ps);
     if (of_event < kBriefPs || !classes.Classify(event, &kind)) continue;
-    const bool is_same = call != nullptr && call->type == event.type && call->python == event.python &&
-                         call->call_site == event.call_site;
-    if (!is_same) ps = 0;
+    // The stack of a call that has not returned is not always known.
+    const bool is_place = stack == event.python || stack == 0 || event.python == 0;
+    const bool is_same = call != nullptr && call->type == event.type && call->call_site == event.call_site && is_place;
+    if (!is_same || ps == 0) {
+      ps = 0;
+      stack = 0;
+      start_ps = event.start_ps;
+    }
     AddSaturating(&ps, of_event);
+    if (event.python != 0) stack = event.python;
     call = &event;
     if (end_ps >= last_ps) break;
     if (!WaitsForAClock(timeline.types[event.type], event)) ps = 0;
@@ -131,15 +139,17 @@ std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& clas
   const bool lasts = call != nullptr && call->start_ps + call->duration_ps >= last_ps;
   const PythonThread* const python = timeline.python.OfThread(number);
   if (lasts && static_cast<double>(ps) >= kInOneCall * length) {
-    const bool is_sampled = call->python == 0 && python != nullptr;
-    return LongCall{call, is_sampled ? python->StackAt(std::midpoint(span.start_ps, span.end_ps)) : call->python};
+    const bool is_sampled = stack == 0 && python != nullptr;
+    return LongCall{call, is_sampled ? python->StackAt(std::midpoint(span.start_ps, span.end_ps)) : stack, start_ps};
   }
   std::map<uint32_t, int64_t> stacks;
   for (size_t i = 0; python != nullptr && i < python->runs.size(); ++i) {
     AddSaturating(&stacks[python->runs[i].stack], common(python->runs[i].from_ps, python->runs[i].to_ps));
   }
-  for (const auto& [stack, of_stack] : stacks) {
-    if (stack != 0 && static_cast<double>(of_stack) >= kInOneCall * length) return LongCall{nullptr, stack};
+  for (const auto& [place, of_place] : stacks) {
+    if (place != 0 && static_cast<double>(of_place) >= kInOneCall * length) {
+      return LongCall{nullptr, place, span.start_ps};
+    }
   }
   return std::nullopt;
 }
@@ -311,7 +321,7 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   const std::optional<LongCall> call = CallOf(timeline, classes, thread, *span);
   if (!call.has_value() || LengthOf(StoppedSpans(timeline, thread)) > (end_ps - span->start_ps) / 10) return {};
   if (!goes_on) {
-    if (call->event != nullptr) span->start_ps = std::max(span->start_ps, call->event->start_ps);
+    span->start_ps = std::max(span->start_ps, call->start_ps);
     const int64_t length = end_ps - span->start_ps;
     const bool is_large = static_cast<double>(length) >= kLeastShareOfRun * static_cast<double>(timeline.duration_ps);
     if (length < kShortestEndPs || (length < kLongPs && !is_large)) return {};

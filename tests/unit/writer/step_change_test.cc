@@ -178,9 +178,9 @@ TEST_F(StepChangeTest, LongStepsOfAWarmUp_AreNot) {
 // Also where the cause has a remedy of its own.
 TEST_F(StepChangeTest, PythonThatGrows_IsSaidToGrow) {
   Steps([&](int i, int64_t at) {
-    const int64_t length = (20 + i) * kMs;
-    maker_.Run(maker_.main, at, length, augment_, maker_.interpreter);
-    return length;
+    const int64_t worked = Work(at), length = (20 + i) * kMs;
+    maker_.Run(maker_.main, at + worked, length, augment_, maker_.interpreter);
+    return worked + length;
   });
   ASSERT_EQ(Find().kind, ChangeKind::kDrift);
   const Verdict verdict = MakeVerdict(maker_.timeline);

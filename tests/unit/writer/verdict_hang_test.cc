@@ -105,6 +105,20 @@ TEST_F(HangTest, CallsThatEndAndBeginAgain_AreOneIfTheyTimeOut) {
   }
 }
 
+// The last of a loader's polls has not returned, and its stack was not read.
+TEST_F(HangTest, CallsThatTimeOutAtTheEndOfARun_AreOne) {
+  MakeRun();
+  for (int i = 5; i < 20; ++i) {
+    maker_.Wait(maker_.main, kCondition, i * kSecond, kSecond, i < 19 ? maker_.in_main : 0);
+    Event& wait = maker_.timeline.threads[maker_.main].events.back();
+    wait.flags |= i < 19 ? Event::kFailed : Event::kOpen;
+    wait.error = i < 19 ? ETIMEDOUT : 0;
+  }
+  const Hang hang = Find();
+  EXPECT_EQ(hang.texts, Texts{"main thread, in pthread_cond_timedwait at train.py:10 main"});
+  EXPECT_NEAR(static_cast<double>(hang.span.start_ps), 5e12, 0.2e12);
+}
+
 TEST_F(HangTest, EndOfARunThatWasKilled_IsJudged) {
   MakeRun();
   WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
