@@ -35,7 +35,7 @@ bool HasFailedEarly(const Timeline& timeline) {
 
 // Ranks at the same place are one line. The rank that is judged comes first, with its threads.
 Section Hangs(const Timeline& timeline) {
-  constexpr size_t kMostHangs = 5, kMostOfOwn = 3;
+  constexpr size_t kMostHangs = 5, kMostOfOwn = 3, kMostRankBytes = 60;
   std::vector<std::string> texts;
   const bool several = timeline.by_rank.size() > 1;
   const std::string own = several ? OfRank(timeline, "rank ", ": ") : "";
@@ -55,7 +55,7 @@ Section Hangs(const Timeline& timeline) {
   }
   for (const auto& [text, ranks] : others) {
     if (texts.size() < kMostHangs) {
-      texts.push_back(StrCat("rank ", ranks, ": ", text));
+      texts.push_back(StrCat("rank ", TruncateUtf8(ranks, kMostRankBytes), ": ", text));
     } else {
       ++left_out;
     }

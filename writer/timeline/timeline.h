@@ -414,7 +414,7 @@ struct RankReport {
   std::vector<RankPlace> places;     // where its steps spend most, apart from those waits; longest first
   std::string step_change;           // how the length of its steps changed, as a sentence; empty: it did not
   bool change_is_of_others = false;  // that change is in waits for other ranks
-  std::vector<std::string> hangs;    // where its threads wait, if nothing of it ran at the end
+  std::vector<std::string> hangs;    // where its threads wait, if it did nothing else: in a capture, or at its end
 };
 
 // A loop around the steps or within them.

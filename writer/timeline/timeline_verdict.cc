@@ -64,7 +64,7 @@ std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kServes) return "waits for clients";
   if (advice == Advice::kCpusAreUsed && cause == Cause::kWorkers)
     return "waits for its own threads or processes, which use the CPUs";
-  if (advice == Advice::kTimeouts) return "waits until its timeouts";
+  if (advice == Advice::kTimeouts) return "waits that end by their timeouts";
   if (advice == Advice::kNoBlocker && cause == Cause::kPrefetchThread) {
     return "waits for another thread or process, which is not known";
   }

@@ -22,15 +22,17 @@ namespace tbprof {
 namespace {
 
 constexpr int64_t kSecondPs = 1'000'000'000'000;
-// Of a capture; of the end of a run, and its least share of the run if it is shorter than kLongPs.
-constexpr int64_t kShortestPs = kSecondPs, kShortestEndPs = 3 * kSecondPs, kLongPs = 10 * kSecondPs;
+// Least length of a capture.
+constexpr int64_t kShortestPs = kSecondPs;
+// Least length of what is judged at the end of a run: kLongPs, or kShortestEndPs and this share of the run.
+constexpr int64_t kShortestEndPs = 3 * kSecondPs, kLongPs = 10 * kSecondPs;
 constexpr double kLeastShareOfRun = 0.25;
 // Most CPU time of the judged process and of all others, as a share of the time: an idle interpreter wakes up now and
-// then, and who starts ranks looks after them.
+// then, and who starts ranks checks them.
 constexpr double kHardlyRan = 0.005, kOthersHardlyRan = 0.04;
 // Least share of the time that a thread spends in one call, or at one place, and most of it that may follow.
 constexpr double kInOneCall = 0.9, kMostBehind = 0.02;
-// Between two such calls a loader looks whether its workers live, and takes the GIL.
+// Between two such calls a loader checks that its workers are alive, and takes the GIL.
 constexpr int64_t kBriefPs = kSecondPs / 1000;
 // Ctrl-C wakes a program that then prints where it was.
 constexpr int64_t kLastWordsPs = 2 * kSecondPs;
@@ -93,8 +95,8 @@ struct LongCall {
   int64_t start_ps = 0;  // of the first of the calls that time out; of a place, of the time looked at
 };
 
-// Whether a thread gets on: its calls end otherwise than by their timeouts.
-bool GetsOn(const Timeline& timeline, const WaitClasses& classes, uint32_t number, const TimeSpan& span) {
+// Whether a thread makes progress: several of its calls end, and not by their timeouts.
+bool MakesProgress(const Timeline& timeline, const WaitClasses& classes, uint32_t number, const TimeSpan& span) {
   constexpr size_t kMost = 5;
   size_t ended = 0;
   for (const Event& event : timeline.threads[number].events) {
@@ -191,19 +193,21 @@ struct Group {
 class Writer {
  public:
   Writer(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, const TimeSpan& span)
-      : timeline_(timeline), tags_(tags), classes_(classes), span_(span) {}
+      : timeline_(timeline), tags_(tags), classes_(classes), span_(span), threads_of_(timeline.processes.size()) {
+    for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+      if (!timeline.threads[i].is_line) threads_of_[timeline.threads[i].process].push_back(i);
+    }
+  }
 
-  // Returns false if one of its threads gets on.
+  // Returns false if one of its threads makes progress.
   bool AddProcess(uint32_t process, bool is_judged) {
-    std::vector<uint32_t> order;
+    std::vector<uint32_t> order = threads_of_[process];
     bool has_python = false;
-    for (uint32_t i = 0; i < timeline_.threads.size(); ++i) {
-      if (timeline_.threads[i].process != process || timeline_.threads[i].is_line) continue;
-      order.push_back(i);
+    for (const uint32_t i : order) {
       const PythonThread* const python = timeline_.python.OfThread(i);
       has_python |= python != nullptr && !python->runs.empty();
     }
-    // Threads that run Python, or have a name, tell more than those of a library.
+    // Threads that run Python, or have a name, are more useful than those of a library.
     std::ranges::stable_sort(order, {}, [&](uint32_t i) {
       const Thread& one = timeline_.threads[i];
       return std::tuple(!one.is_main, timeline_.python.OfThread(i) == nullptr, one.name.empty());
@@ -213,7 +217,7 @@ class Writer {
         is_judged ? "" : StrCat(PrintableUtf8(of.name.empty() ? of.executable : of.name), "/", of.pid, ", ");
     for (const uint32_t i : order) {
       const std::optional<LongCall> call = CallOf(timeline_, classes_, i, span_);
-      if (!call.has_value() && GetsOn(timeline_, classes_, i, span_)) return false;
+      if (!call.has_value() && MakesProgress(timeline_, classes_, i, span_)) return false;
       if (call.has_value() && IsOfTracker(*call)) return true;
       if (!call.has_value() || (has_python && !timeline_.threads[i].is_main && IsIdlePool(*call))) continue;
       Add(StrCat(prefix, NameOf(timeline_.threads[i])), i, *call);
@@ -234,7 +238,7 @@ class Writer {
   bool IsOfTracker(const LongCall& call) const {
     for (uint32_t stack = call.stack; stack != 0; stack = timeline_.python.stacks[stack].parent) {
       const PythonFunction& function = timeline_.python.functions[timeline_.python.stacks[stack].function];
-      if (timeline_.strings.Get(function.file).ends_with("/multiprocessing/resource_tracker.py")) return true;
+      if (timeline_.strings.Get(function.file).ends_with("/resource_tracker.py")) return true;
     }
     return false;
   }
@@ -261,6 +265,7 @@ class Writer {
   const PythonTags& tags_;
   const WaitClasses& classes_;
   const TimeSpan span_;
+  std::vector<std::vector<uint32_t>> threads_of_;  // by process
   std::vector<Group> groups_;
 };
 
@@ -299,6 +304,14 @@ bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClass
   return is_poll || Serves(timeline, classes, process, span);
 }
 
+int64_t StoppedIn(const Timeline& timeline, uint32_t thread, const TimeSpan& span) {
+  int64_t stopped_ps = 0;
+  size_t at = 0;
+  ForCommon(StoppedSpans(timeline, thread), &at, span.start_ps, span.end_ps,
+            [&](int64_t from, int64_t to) { stopped_ps += to - from; });
+  return stopped_ps;
+}
+
 // Whether the job goes on, was killed, or failed, as by a timeout of the wait: what ends well does not hang.
 bool HasNoGoodEnd(const Timeline& timeline) {
   return timeline.attached || timeline.Runs() || timeline.exit_signal != 0 || timeline.exit_code > 0;
@@ -310,6 +323,7 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   if (thread >= timeline.threads.size() || timeline.duration_ps < kShortestPs || !HasNoGoodEnd(timeline)) return {};
   const uint32_t judged = timeline.threads[thread].process;
   const bool goes_on = timeline.attached || timeline.Runs();
+  if (!goes_on && timeline.processes[judged].exit_code == 0) return {};
   const int64_t its_end_ps = timeline.processes[judged].end_ps > 0 ? timeline.processes[judged].end_ps : INT64_MAX;
   const int64_t end_ps = goes_on ? timeline.duration_ps : std::min(timeline.duration_ps, its_end_ps) - kLastWordsPs;
   if (end_ps < kShortestPs) return {};
@@ -319,7 +333,7 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   const double others = static_cast<double>(timeline.cpu_of_others.cpu_ps);
   if (goes_on && (span->start_ps > 0 || others > kOthersHardlyRan * static_cast<double>(end_ps))) return {};
   const std::optional<LongCall> call = CallOf(timeline, classes, thread, *span);
-  if (!call.has_value() || LengthOf(StoppedSpans(timeline, thread)) > (end_ps - span->start_ps) / 10) return {};
+  if (!call.has_value() || StoppedIn(timeline, thread, *span) > (end_ps - span->start_ps) / 10) return {};
   if (!goes_on) {
     span->start_ps = std::max(span->start_ps, call->start_ps);
     const int64_t length = end_ps - span->start_ps;

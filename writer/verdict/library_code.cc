@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "writer/base/saturating.h"
@@ -54,7 +55,8 @@ std::map<uint32_t, int64_t> StacksAt(const Timeline& timeline, const PythonTags&
 
 CallTree CallsOf(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Where& line) {
   CallTree tree(1);
-  std::vector<uint32_t> functions;  // innermost first
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> nodes;  // by caller's node and function
+  std::vector<uint32_t> functions;                          // innermost first
   for (const auto& [stack, ps] : StacksAt(timeline, tags, span, line)) {
     const uint32_t own = tags.OwnFrameOf(stack);
     functions.clear();
@@ -64,16 +66,12 @@ CallTree CallsOf(const Timeline& timeline, const PythonTags& tags, const StepSpa
     AddSaturating(&tree[0].ps, ps);
     uint32_t node = 0;
     for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
-      const auto known =
-          std::ranges::find_if(tree[node].calls, [&](uint32_t call) { return tree[call].function == *function; });
-      if (known != tree[node].calls.end()) {
-        node = *known;
-      } else {
-        const auto added = static_cast<uint32_t>(tree.size());
-        tree[node].calls.push_back(added);
+      const auto [known, is_new] = nodes.try_emplace({node, *function}, static_cast<uint32_t>(tree.size()));
+      if (is_new) {
+        tree[node].calls.push_back(known->second);
         tree.push_back({*function, 0, {}});
-        node = added;
       }
+      node = known->second;
       AddSaturating(&tree[node].ps, ps);
     }
   }

@@ -109,7 +109,7 @@ void AddTinyOperations(const Timeline& timeline, uint32_t process, Verdict* verd
                                   HumanTime(static_cast<int64_t>(self_ps / calls)), " each"));
 }
 
-// Whether the memory of a process grows from step to step, by what may end it.
+// Whether the memory of a process grows from step to step, by 64 MiB and a quarter of the peak.
 bool GrowsMuch(const Process& process) {
   constexpr int64_t kLeastBytes = 64 << 20;
   const HeldMemory& memory = process.memory;
@@ -124,7 +124,8 @@ void AddGrowth(const Timeline& timeline, Verdict* verdict) {
   if ((IsProblem(verdict->cause) && !is_python) || verdict->advice == Advice::kBetweenSteps) return;
   // Python code that takes longer and longer has a reason that says more than its language.
   const bool lasts = change.kind == ChangeKind::kDrift || (change.kind == ChangeKind::kJump && !is_python);
-  const bool has_place = change.line.file != 0 || change.line.function != 0;
+  const bool is_of_others = change.part == StepPart::kGil || change.part == StepPart::kCollectives;
+  const bool has_place = !is_of_others && (change.line.file != 0 || change.line.function != 0);
   const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations;
   if (lasts && has_place && change.IsSlower()) {
     verdict->remedy = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
@@ -144,7 +145,8 @@ void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
   const std::string place = StrCat(
       line.file == 0 ? "" : StrCat(PrintableUtf8(ShownFile(timeline.strings.Get(line.file))), ":", line.line, " "),
       PrintableUtf8(ShortSymbol(timeline.strings.Get(line.function))));
-  const bool has_place = line.file != 0 || line.function != 0;
+  const bool is_of_others = found.change.part == StepPart::kGil || found.change.part == StepPart::kCollectives;
+  const bool has_place = !is_of_others && (line.file != 0 || line.function != 0);
   verdict->facts.insert(verdict->facts.begin(),
                         StrCat(found.count, " of ", found.steps, " steps take ", HumanTime(found.change.after_ps),
                                " each and ", HumanPercent(found.share), " of the time",
@@ -162,7 +164,7 @@ void AddTimeouts(const ThreadTime& time, Verdict* verdict) {
   }
   const double share = static_cast<double>(timed_out) / static_cast<double>(std::max<int64_t>(verdict->total_ps, 1));
   if (share < kMost) return;
-  verdict->reason = StrCat(HumanPercent(std::min(share, 1.0)), " is waits that end by their timeout, as nothing comes");
+  verdict->reason = StrCat(HumanPercent(std::min(share, 1.0)), " is waits that end by their timeouts");
   verdict->remedy = Advice::kTimeouts;
 }
 
@@ -173,8 +175,8 @@ void AddHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses
   if (hang.texts.empty()) return;
   verdict->remedy = hang.is_all ? Advice::kHangs : Advice::kHungAtEnd;
   if (!hang.is_all) {
-    verdict->facts.insert(verdict->facts.begin(), StrCat("it did nothing but wait for the last ",
-                                                         HumanTime(timeline.duration_ps - hang.span.start_ps)));
+    verdict->facts.insert(verdict->facts.begin(),
+                          StrCat("at the end it did nothing but wait for ", HumanTime(LengthOf({hang.span}))));
   }
   verdict->hangs = std::move(hang.texts);
 }

@@ -12,7 +12,9 @@ namespace tbprof {
 namespace {
 
 // Shares of the CPUs that the job may use.
-constexpr double kUsed = 0.75, kIdle = 0.6;
+constexpr double kUsed = 0.9, kIdle = 0.6;
+// Threads of the job that wait for a CPU meanwhile: others use those that it leaves.
+constexpr double kMostDelayed = 0.5;
 // Share of the blocker's time in the pipe to or from a worker.
 constexpr double kMostlySends = 0.5;
 
@@ -43,9 +45,10 @@ bool AreSeparate(const Timeline& timeline, uint32_t process, const Verdict& verd
   return timeline.threads[first->thread].process != process || !first->doing.empty();
 }
 
-Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, double used) {
+Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, double used, double delayed) {
   if (verdict.advice != Advice::kOfCause || (used < kUsed && used > kIdle)) return verdict.advice;
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
+  if (used <= kIdle && delayed > kMostDelayed) return verdict.advice;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
   if (is_loader) return Advice::kLoaderLeavesCpus;
   return AreSeparate(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
@@ -59,7 +62,8 @@ void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vec
   const CpuLimits& limits = timeline.cpu_limits;
   const double cpus = limits.quota_cpus > 0 ? std::min<double>(limits.cpus_allowed, limits.quota_cpus)
                                             : static_cast<double>(limits.cpus_allowed);
-  const double ran = CrowdOf(timeline, process, spans).ran;
+  const JobCrowd crowd = CrowdOf(timeline, process, spans);
+  const double ran = crowd.ran;
   const bool is_said = std::ranges::any_of(verdict->facts, [](const std::string& fact) {
     return fact.starts_with("the job used ") || fact.starts_with("quota of ");
   });
@@ -69,7 +73,7 @@ void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vec
   if (MostlySends(timeline, *verdict)) {
     verdict->remedy = Advice::kSendsMuch;
   } else if (cpus > 0 && ran > 0) {
-    verdict->advice = ByCpus(timeline, process, *verdict, ran / cpus);
+    verdict->advice = ByCpus(timeline, process, *verdict, ran / cpus, crowd.delayed);
   }
 }
 

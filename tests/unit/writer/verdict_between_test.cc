@@ -155,8 +155,9 @@ TEST(VerdictOfFunctions, QueueThatNobodyFills_IsWaitedForUntilTheTimeout) {
     const Verdict verdict = maker.Make();
     EXPECT_EQ(verdict.cause, Cause::kPrefetchThread);
     EXPECT_EQ(verdict.advice, times_out ? Advice::kTimeouts : Advice::kNoBlocker);
-    EXPECT_EQ(CauseTitle(verdict.cause, verdict.advice),
-              times_out ? "waits until its timeouts" : "waits for another thread or process, which is not known");
+    EXPECT_EQ(
+        CauseTitle(verdict.cause, verdict.advice),
+        times_out ? "waits that end by their timeouts" : "waits for another thread or process, which is not known");
   }
 }
 

@@ -31,8 +31,8 @@ class WorkerCpus : public testing::Test {
 };
 
 TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
-  EXPECT_EQ(With(1.7), Advice::kCpusAreUsed);
-  EXPECT_THAT(verdict_.facts, testing::ElementsAre("the job used 1.7 of 2 CPUs"));
+  EXPECT_EQ(With(1.9), Advice::kCpusAreUsed);
+  EXPECT_THAT(verdict_.facts, testing::ElementsAre("the job used 1.9 of 2 CPUs"));
   EXPECT_EQ(CauseTitle(Cause::kWorkers, Advice::kCpusAreUsed),
             "waits for its own threads or processes, which use the CPUs");
   EXPECT_EQ(With(0.4), Advice::kOfCause) << "threads of its own may need the GIL";
@@ -57,7 +57,7 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
 
 TEST_F(WorkerCpus, Loaders_HaveWorkers) {
   verdict_.cause = Cause::kSlowLoader;
-  EXPECT_EQ(With(1.7), Advice::kLoaderUsesCpus);
+  EXPECT_EQ(With(1.9), Advice::kLoaderUsesCpus);
   EXPECT_EQ(With(0.4), Advice::kLoaderLeavesCpus);
 }
 
@@ -74,11 +74,11 @@ TEST_F(WorkerCpus, DataForProcesses_IsToBeSentLess) {
   where.function = maker_.timeline.strings.Intern("Connection._send");
   where.file = maker_.timeline.strings.Intern("/usr/lib/python3.12/multiprocessing/connection.py");
   verdict_.where.push_back(where);
-  EXPECT_EQ(With(1.7), Advice::kSendsMuch);
+  EXPECT_EQ(With(1.9), Advice::kSendsMuch);
   EXPECT_EQ(verdict_.advice, Advice::kOfCause) << "the cause is still called as before";
   // It waits for data that nobody has sent.
   verdict_.where[0].function = maker_.timeline.strings.Intern("Connection.poll");
-  EXPECT_EQ(With(1.7), Advice::kCpusAreUsed);
+  EXPECT_EQ(With(1.9), Advice::kCpusAreUsed);
 }
 
 }  // namespace
