@@ -12,7 +12,7 @@ namespace tbprof {
 namespace {
 
 // Shares of the CPUs that the job may use.
-constexpr double kUsed = 0.9, kIdle = 0.6;
+constexpr double kUsed = 0.75, kIdle = 0.6;
 // Threads of the job that wait for a CPU meanwhile: others use those that it leaves.
 constexpr double kMostDelayed = 0.5;
 // Share of the blocker's time in the pipe to or from a worker.
