@@ -68,38 +68,61 @@ TEST_F(Attach, NativeProgram_HasItsWaitAndWhoHoldsTheLock_AndGoesOn) {
   EXPECT_EQ(stopped.out, "stopped\n");
 }
 
+// Two threads that wait for each other, and the main thread for both.
+constexpr char kDeadlock[] =
+    "import threading\n"
+    "a, b, both = threading.Lock(), threading.Lock(), threading.Barrier(3)\n"
+    "def ingest():\n"
+    "    with a:\n"
+    "        both.wait()\n"
+    "        with b: pass\n"
+    "def flush():\n"
+    "    with b:\n"
+    "        both.wait()\n"
+    "        with a: pass\n"
+    "threads = [threading.Thread(target=f, name=f.__name__) for f in (ingest, flush)]\n"
+    "for one in threads: one.start()\n"
+    "both.wait()\n"
+    "with open('facts', 'a') as facts: facts.write('ready 1\\n')\n"
+    "for one in threads: one.join()\n";
+
 TEST_F(Attach, Deadlock_HasEachThreadsLine) {
   const std::vector<std::string> pythons = InstalledPythons();
   if (pythons.empty()) GTEST_SKIP() << "no Python";
   const TemporaryDirectory directory;
-  WriteFile(directory / "job.py",
-            "import threading\n"
-            "a, b, both = threading.Lock(), threading.Lock(), threading.Barrier(3)\n"
-            "def ingest():\n"
-            "    with a:\n"
-            "        both.wait()\n"
-            "        with b: pass\n"
-            "def flush():\n"
-            "    with b:\n"
-            "        both.wait()\n"
-            "        with a: pass\n"
-            "threads = [threading.Thread(target=f, name=f.__name__) for f in (ingest, flush)]\n"
-            "for one in threads: one.start()\n"
-            "both.wait()\n"
-            "with open('facts', 'a') as facts: facts.write('ready 1\\n')\n"
-            "for one in threads: one.join()\n");
+  WriteFile(directory / "job.py", kDeadlock);
   RunOptions options;
   options.directory = directory.path();
   const auto job = Running::Start({OldestAndNewest(pythons).back(), "job.py"}, options);
   while (access((directory / "facts").c_str(), F_OK) != 0) usleep(10'000);
   const RunResult run = AttachTo({"--duration=2s", std::to_string(job->pid())});
   EXPECT_EQ(run.code(), 0) << run.AllPrinted();
-  EXPECT_TRUE(run.Printed("if it should, it hangs")) << run.AllPrinted();
+  EXPECT_TRUE(run.Printed("if it should run, it hangs")) << run.AllPrinted();
   EXPECT_TRUE(run.Printed("hangs: thread ingest, in sem_wait (sampled) at job.py:6 ingest") ||
               run.Printed("hangs: thread ingest, in futex (sampled) at job.py:6 ingest"))
       << run.AllPrinted();
   EXPECT_EQ(run.summary["verdict"]["hangs"].size(), 3u) << run.AllPrinted();
   EXPECT_FALSE(job->Ended());
+}
+
+// Under tbprof run, a capture says the same; the waits are recorded, not sampled.
+TEST(CaptureOfADeadlock, HasEachThreadsLine) {
+  const std::vector<std::string> pythons = InstalledPythons();
+  if (pythons.empty()) GTEST_SKIP() << "no Python";
+  const TemporaryDirectory directory;
+  WriteFile(directory / "job.py", kDeadlock);
+  RunOptions options;
+  options.directory = directory.path();
+  options.tbprof = {"--window-duration=2s"};
+  const auto running = StartUnderTbprof({OldestAndNewest(pythons).back(), "job.py"}, options);
+  ASSERT_TRUE(running->WaitForFact("ready "));
+  running->Signal(SIGUSR1);
+  EXPECT_TRUE(running->WaitForError("job.py:6 ingest")) << running->Err();
+  EXPECT_TRUE(running->WaitForError("if it should run, it hangs")) << running->Err();
+  EXPECT_THAT(running->Err(), HasSubstr("hangs: main thread, "));
+  EXPECT_THAT(running->Err(), HasSubstr("job.py:10 flush"));
+  running->Signal(SIGTERM);
+  EXPECT_EQ(running->Wait().signal(), SIGTERM);
 }
 
 TEST_F(Attach, StoppedProcess_IsCalledSo) {
