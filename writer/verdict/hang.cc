@@ -269,17 +269,41 @@ class Writer {
   std::vector<Group> groups_;
 };
 
+// Polls of an event loop or a server, not those of a library that waits for data.
+bool MayPollForClients(const PythonTags& tags, WaitClass kind, uint32_t stack) {
+  const PythonTag tag = tags.TagOf(stack);
+  return kind == WaitClass::kPoll && (tag == PythonTag::kNone || tag == PythonTag::kNetwork);
+}
+
 // Whether a thread of the process waits for clients, and nothing made steps.
-bool Serves(const Timeline& timeline, const WaitClasses& classes, uint32_t process, const TimeSpan& span) {
+bool Serves(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t process,
+            const TimeSpan& span) {
   if (!timeline.steps.empty() && timeline.step_source != StepSource::kWholeCapture) return false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     if (timeline.threads[i].process != process) continue;
     const std::optional<LongCall> call = CallOf(timeline, classes, i, span);
     WaitClass kind;
     if (!call.has_value() || call->event == nullptr || !classes.Classify(*call->event, &kind)) continue;
-    if (kind == WaitClass::kPoll || classes.IsAccept(call->event->type)) return true;
+    if (MayPollForClients(tags, kind, call->stack) || classes.IsAccept(call->event->type)) return true;
   }
   return false;
+}
+
+// Whether what the process has started sleeps, is not recorded or has ended.
+bool WaitsForASleeper(const Timeline& timeline, const WaitClasses& classes, uint32_t process, const TimeSpan& span) {
+  if (!timeline.unrecorded.empty()) return true;
+  bool has_child = false;
+  for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
+    const uint32_t child = timeline.threads[i].process;
+    if (!timeline.threads[i].is_main || child == process || !IsWithin(timeline, child, process)) continue;
+    if (!IsAlive(timeline, timeline.processes[child], span)) continue;
+    has_child = true;
+    const std::optional<LongCall> call = CallOf(timeline, classes, i, span);
+    WaitClass kind;
+    const bool is_known = call.has_value() && call->event != nullptr && classes.Classify(*call->event, &kind);
+    if (is_known && kind == WaitClass::kSleep) return true;
+  }
+  return !has_child;
 }
 
 // Whether the judged thread, at the end of a run, may have nothing to do: it sleeps, waits for clients, for the user or
@@ -294,14 +318,9 @@ bool MayBeIdle(const Timeline& timeline, const PythonTags& tags, const WaitClass
   const bool sleeps = kind == WaitClass::kSleep && timeline.processes[process].rank < 0;
   if (sleeps || classes.IsAccept(call.event->type) || (is_input && call.event->object == 0)) return true;
   if (kind == WaitClass::kChild || kind == WaitClass::kPipe || tag == PythonTag::kChild) {
-    if (!timeline.unrecorded.empty()) return true;
-    return std::ranges::none_of(timeline.processes, [&](const Process& other) {
-      const auto number = static_cast<uint32_t>(&other - timeline.processes.data());
-      return number != process && IsWithin(timeline, number, process) && IsAlive(timeline, other, span);
-    });
+    return WaitsForASleeper(timeline, classes, process, span);
   }
-  const bool is_poll = kind == WaitClass::kPoll && (tag == PythonTag::kNone || tag == PythonTag::kNetwork);
-  return is_poll || Serves(timeline, classes, process, span);
+  return MayPollForClients(tags, kind, call.stack) || Serves(timeline, tags, classes, process, span);
 }
 
 int64_t StoppedIn(const Timeline& timeline, uint32_t thread, const TimeSpan& span) {

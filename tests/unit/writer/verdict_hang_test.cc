@@ -209,6 +209,30 @@ TEST_F(HangTest, OtherRanksThatRun_AreNoHang) {
   EXPECT_EQ(Make(), Texts());
 }
 
+// `sh -c 'work; sleep 20'`.
+TEST_F(HangTest, ParentOfAChildThatSleeps_DoesNotHang) {
+  for (const bool sleeps : {true, false}) {
+    MakeRun();
+    maker_.timeline.threads[maker_.main].events.clear();
+    WaitToTheEnd(maker_.main, kChildEnd, maker_.in_main);
+    const uint32_t child = maker_.Thread("", true, maker_.Process(200, 0));
+    WaitToTheEnd(child, sleeps ? kNap : kCondition, 0, "main");
+    EXPECT_EQ(Make().empty(), sleeps);
+    maker_.timeline.processes.back().start_ps = maker_.timeline.duration_ps;  // gone
+    maker_.timeline.threads.back().is_main = false;
+  }
+}
+
+// A pool's thread polls for results of processes.
+TEST_F(HangTest, PollsOfMultiprocessing_ServeNobody) {
+  MakeRun();
+  maker_.timeline.steps.clear();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  const uint32_t wait = maker_.Stack(0, "/usr/lib/python3.12/multiprocessing/connection.py", "wait", 947);
+  WaitToTheEnd(maker_.Thread("Thread-1 (_handle_workers)"), kPoll, wait);
+  EXPECT_EQ(Make().size(), 2u);
+}
+
 TEST_F(HangTest, MainThreadOfAServer_HasNothingToDo) {
   for (const bool has_steps : {true, false}) {
     MakeRun();
