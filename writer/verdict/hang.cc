@@ -58,7 +58,7 @@ CpuCells CellsOf(const Timeline& timeline, uint32_t judged) {
   };
   for (const ThreadUsage& usage : timeline.usage) {
     const bool is_judged = timeline.threads[usage.thread].process == judged;
-    all.known |= is_judged && usage.points.size() > 1;
+    all.known |= is_judged && !usage.points.empty();  // there is one for each change
     for (size_t i = 1; i < usage.points.size(); ++i) {
       const UsagePoint &from = usage.points[i - 1], &to = usage.points[i];
       const size_t first = cell_at(from.at_ps), last = std::max(first, cell_at(to.at_ps));
@@ -67,6 +67,10 @@ CpuCells CellsOf(const Timeline& timeline, uint32_t judged) {
       for (size_t cell = first; cell <= last; ++cell) (is_judged ? all.judged : all.others)[cell] += each;
     }
   }
+  // In a window in which nothing changes there may be none, but samples show that the process was looked at.
+  all.known |= std::ranges::any_of(timeline.python.threads, [&](const PythonThread& python) {
+    return timeline.threads[python.thread].process == judged && !python.runs.empty();
+  });
   return all;
 }
 

@@ -198,8 +198,11 @@ TEST_F(HangTest, ThreadThatGetsOn_IsNoHang) {
 TEST_F(HangTest, WithoutTheKernelsCounts_NothingIsKnown) {
   WaitAll(maker_.main, 0, "commit");
   EXPECT_EQ(Make().size(), 1u);
-  maker_.timeline.usage[maker_.main].points = {{}};
+  maker_.timeline.usage[maker_.main].points.clear();
   EXPECT_EQ(Make(), Texts());
+  // Nothing changed while it was sampled.
+  maker_.Run(maker_.main, 0, 5 * kSecond, maker_.in_main, 0);
+  EXPECT_EQ(Make().size(), 1u);
 }
 
 // They are not in this rank's timeline.
