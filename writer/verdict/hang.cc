@@ -30,7 +30,7 @@ constexpr double kLeastShareOfRun = 0.25;
 // Most CPU time of the judged process and of all others, as a share of the time: an idle interpreter wakes up now and
 // then, and who starts ranks checks them.
 constexpr double kHardlyRan = 0.005, kOthersHardlyRan = 0.04;
-// Least share of the time that a thread spends in one call, or at one place, and most of it that may follow.
+// Least share of the time that a thread spends in one call or at one place, and largest share that may follow it.
 constexpr double kInOneCall = 0.9, kMostBehind = 0.02;
 // Between two such calls a loader checks that its workers are alive, and takes the GIL.
 constexpr int64_t kBriefPs = kSecondPs / 1000;
@@ -372,6 +372,10 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
     const bool starts_ranks = timeline.processes[judged].rank >= 0 && IsWithin(timeline, judged, process);
     if (starts_ranks) continue;
     if (!writer.AddProcess(process, /*is_judged=*/false)) return {};
+  }
+  // The wait itself may last to the end.
+  if (call->event != nullptr) {
+    span->end_ps = std::max(span->end_ps, call->event->start_ps + call->event->duration_ps);
   }
   return {writer.Take(), *span, goes_on};
 }

@@ -56,7 +56,7 @@ OwnPlaces PlacesOf(const PythonTags& tags, const Account& account, KeyOf key_of)
   return places;
 }
 
-// Of those that call no others of the program, else of those that do most by themselves.
+// The longest place that calls no other place of the program; else the longest that does most of its work itself.
 OwnPlace LongestOf(const OwnPlaces& places, double total_ps) {
   OwnPlace longest[2];
   for (const auto& [key, place] : places) {

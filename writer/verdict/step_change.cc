@@ -314,7 +314,7 @@ std::vector<TimeSpan> ComparableSteps(const Timeline& timeline) {
 
 }  // namespace
 
-LongSteps FindLongSteps(const Timeline& timeline) {
+LongSteps FindLongSteps(const Timeline& timeline, const PythonTags& tags) {
   constexpr int64_t kTimesAsLong = 3;
   constexpr double kLeastShare = 0.2, kMostOfSteps = 0.4;
   constexpr uint64_t kFewest = 3, kWarmUp = 3;
@@ -348,7 +348,7 @@ LongSteps FindLongSteps(const Timeline& timeline) {
   found.steps = of_sides[0].size() + of_sides[1].size();
   found.change.before_ps = Median(std::move(of_sides[0]));
   found.change.after_ps = Median(std::move(of_sides[1]));
-  Explainer(timeline, PythonTags(timeline), timeline.steps.front().thread, sides).Explain(&found.change);
+  Explainer(timeline, tags, timeline.steps.front().thread, sides).Explain(&found.change);
   return found;
 }
 

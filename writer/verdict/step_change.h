@@ -7,6 +7,7 @@
 #define TBPROF_WRITER_VERDICT_STEP_CHANGE_H_
 
 #include "writer/timeline/timeline.h"
+#include "writer/verdict/python_tags.h"
 
 namespace tbprof {
 
@@ -19,7 +20,7 @@ struct LongSteps {
   double share = 0;               // of the time of all steps
   StepChange change;              // from the others to them: before_ps, after_ps and what explains the difference
 };
-LongSteps FindLongSteps(const Timeline& timeline);
+LongSteps FindLongSteps(const Timeline& timeline, const PythonTags& tags);
 
 }  // namespace tbprof
 

@@ -117,7 +117,7 @@ bool GrowsMuch(const Process& process) {
          memory.growth->bytes >= memory.peak_bytes / 4;
 }
 
-// What is a problem where none was found in the split: steps that get slower, or memory that grows.
+// If the split shows no problem: steps that get slower, or memory that grows.
 void AddGrowth(const Timeline& timeline, Verdict* verdict) {
   const StepChange& change = timeline.step_change;
   const bool is_python = verdict->cause == Cause::kPython;
@@ -134,12 +134,12 @@ void AddGrowth(const Timeline& timeline, Verdict* verdict) {
   }
 }
 
-// Likewise some steps that are far longer than the others.
-void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
+// Steps that are far longer than the others. They decide the remedy if the split shows no problem.
+void AddLongSteps(const Timeline& timeline, const PythonTags& tags, Verdict* verdict) {
   // Time between the steps is described by itself, and so is a change.
   if (timeline.step_change.kind != ChangeKind::kNone || verdict->basis != VerdictBasis::kSteps) return;
   constexpr double kMuch = 0.3;
-  const LongSteps found = FindLongSteps(timeline);
+  const LongSteps found = FindLongSteps(timeline, tags);
   if (found.count == 0) return;
   const PythonLine& line = found.change.line;
   const std::string place = StrCat(
@@ -154,7 +154,7 @@ void AddLongSteps(const Timeline& timeline, Verdict* verdict) {
   if (has_place && !IsProblem(verdict->cause) && found.share >= kMuch) verdict->remedy = Advice::kLongSteps;
 }
 
-// Waits of which nobody is known to end them, and most of which nobody ended.
+// The cause is not known, and most of the time is waits that ended by their timeouts.
 void AddTimeouts(const ThreadTime& time, Verdict* verdict) {
   constexpr double kMost = 0.5;
   if (verdict->cause != Cause::kUnknown) return;
@@ -343,7 +343,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   AddOwnLines(timeline, tags, span, account, time, &verdict);
   AddCpusOfWorkers(timeline, process, span.spans, &verdict);
   AddGrowth(timeline, &verdict);
-  AddLongSteps(timeline, &verdict);
+  AddLongSteps(timeline, tags, &verdict);
   AddHang(timeline, tags, classes, span.thread, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones

@@ -46,10 +46,10 @@ bool AreSeparate(const Timeline& timeline, uint32_t process, const Verdict& verd
 }
 
 Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, double used, double delayed) {
-  if (verdict.advice != Advice::kOfCause || (used < kUsed && used > kIdle)) return verdict.advice;
+  if (verdict.advice != Advice::kOfCause) return verdict.advice;
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
-  if (used <= kIdle && delayed > kMostDelayed) return verdict.advice;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
+  if (used > kIdle || delayed > kMostDelayed) return verdict.advice;
   if (is_loader) return Advice::kLoaderLeavesCpus;
   return AreSeparate(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
 }

@@ -151,7 +151,7 @@ TEST_F(StepChangeTest, LongStepsAmongShortOnes_AreCounted) {
     return worked + 200 * kMs;
   });
   EXPECT_EQ(Find().kind, ChangeKind::kNone);
-  const LongSteps found = FindLongSteps(maker_.timeline);
+  const LongSteps found = FindLongSteps(maker_.timeline, PythonTags(maker_.timeline));
   EXPECT_EQ(found.count, 12u);
   EXPECT_EQ(found.steps, 117u);  // without the first three
   EXPECT_NEAR(found.share, 0.56, 0.02);
@@ -172,7 +172,7 @@ TEST_F(StepChangeTest, LongStepsOfAWarmUp_AreNot) {
     maker_.Run(maker_.main, at + worked, 200 * kMs, augment_, maker_.library);
     return worked + 200 * kMs;
   });
-  EXPECT_EQ(FindLongSteps(maker_.timeline).count, 0u);
+  EXPECT_EQ(FindLongSteps(maker_.timeline, PythonTags(maker_.timeline)).count, 0u);
 }
 
 // Also where the cause has a remedy of its own.
@@ -195,7 +195,7 @@ TEST_F(StepChangeTest, FewLongSteps_AreNot) {
     maker_.Run(maker_.main, at + worked, 200 * kMs, augment_, maker_.library);
     return worked + 200 * kMs;
   });
-  EXPECT_EQ(FindLongSteps(maker_.timeline).count, 0u);
+  EXPECT_EQ(FindLongSteps(maker_.timeline, PythonTags(maker_.timeline)).count, 0u);
 }
 
 // Where nothing else is a problem, the next step is to look at what made the steps longer.
