@@ -37,7 +37,8 @@ void ExpectWhole(const RunResult& result) {
   for (const auto& part : verdict["split"]["parts"]) sum += part["share"].get<double>();
   if (!verdict["split"]["steps_s"].is_null()) EXPECT_NEAR(sum, 1, 0.001) << verdict.dump(1);
   EXPECT_EQ(verdict["cause"].is_null(), !verdict["unknown_because"].is_null()) << verdict.dump(1);
-  // Four lines have the answer, and few lines follow. Only lines with paths and commands are wider than a terminal.
+  // The first lines have the answer, and few lines follow. Only lines with paths and commands are wider than a
+  // terminal.
   ASSERT_GE(result.printed.size(), 4u) << result.AllPrinted();
   size_t lead = 0;
   while (lead < result.printed.size() && !result.printed[lead].starts_with("verdict: ")) ++lead;
@@ -46,7 +47,10 @@ void ExpectWhole(const RunResult& result) {
   EXPECT_THAT(result.printed[lead + 2],
               testing::AnyOf(testing::StartsWith("blocker: "), testing::StartsWith("where: ")))
       << result.AllPrinted();
-  EXPECT_THAT(result.printed[lead + 3], testing::StartsWith("view: tensorboard")) << result.AllPrinted();
+  const bool has_next = lead + 4 < result.printed.size() && result.printed[lead + 3].starts_with("next: ");
+  EXPECT_EQ(has_next, !verdict["next"].is_null()) << result.AllPrinted();
+  EXPECT_THAT(result.printed[lead + (has_next ? 4 : 3)], testing::StartsWith("view: tensorboard"))
+      << result.AllPrinted();
   EXPECT_LE(result.printed.size() - lead, 16u) << result.AllPrinted();
 }
 

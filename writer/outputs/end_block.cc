@@ -154,10 +154,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Section headline = HeadlineSection(timeline, columns);
   Section crash = CoreSection(timeline, columns);
   for (Line& line : PythonLastStacksSection(timeline, columns)) crash.push_back(std::move(line));
-  const std::string split = VerdictSplit(timeline), next(NextStep(timeline.verdict));
-  if (!split.empty()) out.push_back({StrCat("split: ", split)});
-  // A remedy that is cut off may say the opposite.
-  if (!next.empty()) out.push_back({StrCat("next: ", next), Style::kPlain, /*whole=*/true});
+  if (const std::string split = VerdictSplit(timeline); !split.empty()) out.push_back({StrCat("split: ", split)});
   for (std::string& line : EvidenceLines(timeline, columns)) out.push_back({std::move(line)});
   if (const std::string limits = VerdictLimits(timeline); !limits.empty()) out.push_back({StrCat("limits: ", limits)});
   for (const StepLoop& loop : timeline.step_loops) {
@@ -200,6 +197,10 @@ std::vector<std::string> EndBlock(const Timeline& timeline, const std::vector<Pu
                                   const SummaryOptions& options) {
   const size_t columns = static_cast<size_t>(std::max(options.width - kPrefixColumns, 20));
   Section lines = Lead(timeline, columns);
+  // A remedy that is cut off may say the opposite.
+  if (const std::string next(NextStep(timeline.verdict)); !next.empty()) {
+    lines.push_back({StrCat("next: ", next), Style::kPlain, /*whole=*/true});
+  }
   Section view = ViewSection(timeline, files, options);
   if (!view.empty()) lines.push_back(std::move(view.front()));
   for (Line& line : Details(timeline, files, options, columns)) {

@@ -79,8 +79,8 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
             "rank 1: verdict: 62 % of the step: waits for a thread that prepares its data, at train.py:41 main");
   EXPECT_EQ(lines[1], "60 steps, median 52.1 ms and 2 irregular (confidence 0.95, found by Optimizer.step)");
   EXPECT_EQ(lines[2], "blocker: thread prefetch, in sleep at data.py:17 fetch");
-  EXPECT_EQ(lines[3], "split: input 62 %, Python 30 %");
-  EXPECT_EQ(lines[4], "next: start more of these threads");
+  EXPECT_EQ(lines[3], "next: start more of these threads");
+  EXPECT_EQ(lines[4], "split: input 62 %, Python 30 %");
 }
 
 TEST(ReportOutput, ChangeOfSteps_IsInAllFormats) {
