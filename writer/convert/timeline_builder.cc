@@ -18,6 +18,7 @@
 #include "writer/convert/cpu_delay.h"
 #include "writer/convert/derived_events.h"
 #include "writer/convert/driver_memory.h"
+#include "writer/convert/failed_processes.h"
 #include "writer/convert/gil_holders.h"
 #include "writer/convert/gpu_builder.h"
 #include "writer/convert/gpu_call_stacks.h"
@@ -74,6 +75,7 @@ class Builder {
     if (absl::Status status = ReadFacts(pass_over); !status.ok()) return status;
     model_.AddProcesses(request_.rank, &ranks_);
     model_.AddThreads(&events_);
+    timeline_.failed_processes = FindFailedProcesses(window_, &facts_);
     // Threads of a process that tbprof attached to had begun before.
     if (!session_.attached) AddThreadStarts(facts_, window_, host_);
     AddUnrecordedCommand(facts_, window_, CommandName(), request_.warnings, host_, &timeline_);

@@ -280,6 +280,15 @@ struct Process {
   NumericLibrary library = NumericLibrary::kNone;
 };
 
+// A process of the job that a signal ended, or that returned an error. It may have ended before the window.
+struct FailedProcess {
+  int32_t pid = 0, parent_pid = 0;
+  std::string name;  // as Process::name
+  int exit_signal = 0;
+  std::string how;     // e.g. `killed by SIGKILL (out of memory)`
+  int64_t end_ps = 0;  // negative: before the window
+};
+
 // Programs that recorded processes started and that are not in the capture.
 struct UnrecordedProgram {
   ProcessState state = ProcessState::kNotLoaded;
@@ -527,8 +536,9 @@ struct Timeline {
   std::vector<std::string> warnings;  // go to XSpace.warnings
   std::vector<std::string> notes;     // go to XSpace.warnings, not to the terminal: true of every run of such a program
   std::vector<UnrecordedProgram> unrecorded;
-  double own_cost_seconds = 0;   // estimated CPU time tbprof added inside the target
-  double user_cpu_seconds = -1;  // of the command and its waited-for children; -1 = not known
+  std::vector<FailedProcess> failed_processes;  // of all ranks, in order of their ends
+  double own_cost_seconds = 0;                  // estimated CPU time tbprof added inside the target
+  double user_cpu_seconds = -1;                 // of the command and its waited-for children; -1 = not known
   double system_cpu_seconds = -1;
 };
 

@@ -2,6 +2,7 @@
 #include "writer/verdict/hang.h"
 
 #include <algorithm>
+#include <csignal>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "writer/base/saturating.h"
+#include "writer/base/summary_format.h"
 #include "writer/base/symbol_text.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -37,8 +39,66 @@ constexpr int64_t kBriefPs = kSecondPs / 1000;
 // Ctrl-C wakes a program that then prints where it was.
 constexpr int64_t kLastWordsPs = 2 * kSecondPs;
 constexpr size_t kMostGroups = 8;
+// Of the processes that failed before, so many are named. What a program does on purpose (an exit status, SIGTERM) may
+// be the reason if it was so long before at most.
+constexpr size_t kMostFailed = 3;
+constexpr int64_t kShortlyPs = 10 * kSecondPs;
 // The run is divided into so many parts to find from when on nothing ran.
 constexpr size_t kCells = 4096;
+
+bool IsCrash(int signal) {
+  return signal == SIGKILL || signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGILL ||
+         signal == SIGFPE || signal == SIGXCPU || signal == SIGSYS;
+}
+
+// The last processes that failed before nothing ran any more.
+std::vector<FailedProcess> FailedBefore(const Timeline& timeline, const TimeSpan& span) {
+  // A failure wakes up whoever waits for its end, and its end is noticed a little later.
+  const int64_t to_ps = span.start_ps + kSecondPs;
+  std::vector<FailedProcess> failed;
+  for (const FailedProcess& one : timeline.failed_processes) {
+    const bool may_be_why = IsCrash(one.exit_signal) || one.end_ps >= span.start_ps - kShortlyPs;
+    if (one.end_ps <= to_ps && may_be_why) failed.push_back(one);
+  }
+  if (failed.size() > kMostFailed) failed.erase(failed.begin(), failed.end() - kMostFailed);
+  return failed;
+}
+
+// `3.1 s before`, of what ended at `end_ps`.
+std::string Before(int64_t end_ps, const TimeSpan& span) {
+  const int64_t before_ps = std::max<int64_t>(span.start_ps - end_ps, 0);
+  return StrCat(before_ps < kSecondPs ? "right" : HumanTime(before_ps), " before");
+}
+
+std::string NameOf(const Thread& thread) {
+  if (thread.is_main) return "main thread";
+  return StrCat("thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name));
+}
+
+// Threads of the process that ran Python and ended shortly before nothing ran any more, as by an exception. Empty if
+// they are many: a pool was shut down.
+std::vector<std::string> ThreadsEnded(const Timeline& timeline, uint32_t process, const TimeSpan& span) {
+  std::vector<std::string> texts;
+  for (const PythonThread& python : timeline.python.threads) {
+    const Thread& thread = timeline.threads[python.thread];
+    const bool is_other = thread.process == process && !thread.is_main && !python.runs.empty();
+    if (!is_other || thread.end_ps < span.start_ps - kShortlyPs || thread.end_ps > span.start_ps + kSecondPs) continue;
+    texts.push_back(StrCat(NameOf(thread), " ended ", Before(thread.end_ps, span)));
+  }
+  if (texts.size() > kMostFailed) texts.clear();
+  return texts;
+}
+
+// What ended before nothing ran any more, and may be why.
+std::vector<std::string> EndedBefore(const Timeline& timeline, uint32_t process, const TimeSpan& span) {
+  std::vector<std::string> texts;
+  for (const FailedProcess& failed : FailedBefore(timeline, span)) {
+    texts.push_back(
+        StrCat(PrintableUtf8(failed.name), "/", failed.pid, " ended ", Before(failed.end_ps, span), ": ", failed.how));
+  }
+  for (std::string& text : ThreadsEnded(timeline, process, span)) texts.push_back(std::move(text));
+  return texts;
+}
 
 bool IsAlive(const Timeline& timeline, const Process& process, const TimeSpan& span) {
   const int64_t end_ps = process.end_ps > 0 ? process.end_ps : timeline.duration_ps;
@@ -158,11 +218,6 @@ std::optional<LongCall> CallOf(const Timeline& timeline, const WaitClasses& clas
     }
   }
   return std::nullopt;
-}
-
-std::string NameOf(const Thread& thread) {
-  if (thread.is_main) return "main thread";
-  return StrCat("thread ", thread.name.empty() ? StrCat(thread.tid) : PrintableUtf8(thread.name));
 }
 
 // `, held by thread saver`, by the last sample of the call that shows it; empty: not known.
@@ -293,8 +348,10 @@ bool Serves(const Timeline& timeline, const PythonTags& tags, const WaitClasses&
   return false;
 }
 
-// Whether what the process has started sleeps, is not recorded or has ended.
+// Whether what the process has started sleeps, is not recorded or has ended well.
 bool WaitsForASleeper(const Timeline& timeline, const WaitClasses& classes, uint32_t process, const TimeSpan& span) {
+  const std::vector<FailedProcess> failed = FailedBefore(timeline, span);
+  if (std::ranges::count(failed, timeline.processes[process].pid, &FailedProcess::parent_pid) > 0) return false;
   if (!timeline.unrecorded.empty()) return true;
   bool has_child = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
@@ -373,11 +430,16 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
     if (starts_ranks) continue;
     if (!writer.AddProcess(process, /*is_judged=*/false)) return {};
   }
+  std::vector<std::string> texts = writer.Take();
+  if (!texts.empty()) {
+    const std::vector<std::string> ended = EndedBefore(timeline, judged, *span);
+    texts.insert(texts.begin() + 1, ended.begin(), ended.end());
+  }
   // The wait itself may last to the end.
   if (call->event != nullptr) {
     span->end_ps = std::max(span->end_ps, call->event->start_ps + call->event->duration_ps);
   }
-  return {writer.Take(), *span, goes_on};
+  return {std::move(texts), *span, goes_on};
 }
 
 }  // namespace tbprof

@@ -234,7 +234,11 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
     std::string functions = FactOfLibraryFunctions(timeline, tags, span, line);
     if (!functions.empty()) verdict->facts.insert(verdict->facts.begin(), std::move(functions));
   }
-  if ((verdict->cause != Cause::kPython && verdict->cause != Cause::kOperations) || !IsFree(verdict->advice)) return;
+  if (!IsFree(verdict->advice)) return;
+  if (verdict->cause == Cause::kAllocationChurn && runs && LibraryShare(timeline, tags, time, line) >= kMostlyLibrary) {
+    verdict->advice = Advice::kLibraryAllocates;
+  }
+  if (verdict->cause != Cause::kPython && verdict->cause != Cause::kOperations) return;
   // Where the interpreter takes little, other code would not be faster.
   const bool is_python = verdict->ShareOf(StepPart::kPython) >= kLeast;
   const Advice eager = is_python ? AdviceOfEagerCode(timeline, tags, time) : Advice::kOfCause;

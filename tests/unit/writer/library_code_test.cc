@@ -56,6 +56,22 @@ TEST_F(LibraryCode, FunctionsOfPyTorchThatTheLineCalls_AreNamed) {
   EXPECT_THAT(maker_.Make().facts, Contains("train.py:10 spends 100 % in Tensor.backward (torch)"));
 }
 
+// The program cannot keep the buffers that a library allocates.
+TEST_F(LibraryCode, PagesOfALibrary_AreKeptByMalloc) {
+  for (const bool is_own : {true, false}) {
+    VerdictMaker maker;
+    const uint32_t gelu = maker.Stack(maker.in_main, Package("torch/nn/modules/activation.py"), "GELU.forward", 1);
+    const uint32_t stack = is_own ? maker.in_main : gelu;
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 60 * kMs, stack, maker.library); });
+    auto& points = maker.timeline.native.threads[maker.main].points;
+    std::erase_if(points, [](const NativePoint& point) { return point.at_ps % kStep < 60 * kMs; });
+    maker.Faults(0, 20'000'000);
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kAllocationChurn);
+    EXPECT_EQ(verdict.advice, is_own ? Advice::kOfCause : Advice::kLibraryAllocates);
+  }
+}
+
 TEST_F(LibraryCode, SmallFunctionsAndOwnCode_AreNotNamed) {
   for (const bool is_own : {true, false}) {
     VerdictMaker maker;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/writer/host_fixture.h"
+#include "writer/convert/failed_processes.h"
 
 namespace tbprof {
 namespace {
@@ -23,6 +24,25 @@ TEST_F(ProcessModelTest, ProcessesOutsideWindow_AreLeftOut) {
   EXPECT_EQ(model_.IndexOfProcess({3, 1}), kNoProcess);
   ASSERT_EQ(timeline_.processes.size(), 1u);
   EXPECT_TRUE(timeline_.processes[0].is_command);
+}
+
+TEST_F(ProcessModelTest, FailedProcesses_AreThoseThatEndedByTheClose) {
+  AddProcess({1, 1}, 100, 10);
+  ProcessFacts& killed = AddProcess({2, 1}, 101, 20, 30'000);
+  killed.exit_signal = 9;
+  killed.out_of_memory = true;
+  killed.parent_pid = 100;
+  AddProcess({3, 1}, 102, 20, 500).exit_code = 2;
+  AddProcess({4, 1}, 103, 20, 600).exit_code = 0;
+  AddProcess({5, 1}, 104, 20, 2'000'000).exit_code = 2;  // after the close
+  const std::vector<FailedProcess> failed = FindFailedProcesses(window_, &facts_);
+  ASSERT_EQ(failed.size(), 2u);
+  EXPECT_EQ(failed[0].pid, 102);
+  EXPECT_EQ(failed[0].how, "exit status 2");
+  EXPECT_LT(failed[0].end_ps, 0);  // before the window
+  EXPECT_GT(failed[1].end_ps, 0);
+  EXPECT_EQ(failed[1].parent_pid, 100);
+  EXPECT_EQ(failed[1].how, "killed by SIGKILL (out of memory)");
 }
 
 TEST_F(ProcessModelTest, ThreadsOfTheLibrary_AreLeftOut) {

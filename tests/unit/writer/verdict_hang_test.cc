@@ -133,6 +133,62 @@ TEST_F(HangTest, EndOfARunThatWasKilled_IsJudged) {
   EXPECT_EQ(Make(), Texts());
 }
 
+TEST_F(HangTest, ProcessThatWasKilledBefore_IsNamed) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  FailedProcess& killed = maker_.timeline.failed_processes.emplace_back();
+  killed = {.pid = 7, .parent_pid = 100, .name = "pool.py", .exit_signal = 9, .how = "killed by SIGKILL"};
+  killed.end_ps = -40 * kSecond;
+  const Texts texts = Make();
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[1], "pool.py/7 ended 45 s before: killed by SIGKILL");
+  // By then it hung already.
+  maker_.timeline.failed_processes[0].end_ps = 8 * kSecond;
+  EXPECT_EQ(Make().size(), 1u);
+}
+
+// A shell has commands that return an error, and a pool ends its workers by SIGTERM.
+TEST_F(HangTest, EarlyEndOnPurpose_IsNotNamed) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  for (const int signal : {0, 15}) {
+    FailedProcess failed = {.pid = 7, .parent_pid = 100, .name = "grep", .exit_signal = signal, .how = "exit status 1"};
+    failed.end_ps = -20 * kSecond;
+    maker_.timeline.failed_processes = {failed};
+    EXPECT_EQ(Make().size(), 1u);
+    maker_.timeline.failed_processes[0].end_ps = 4 * kSecond;
+    EXPECT_EQ(Make()[1], "grep/7 ended 1 s before: exit status 1");
+  }
+}
+
+TEST_F(HangTest, ParentOfAKilledProcess_Hangs) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kChildEnd, maker_.in_main);
+  EXPECT_EQ(Make(), Texts());
+  FailedProcess killed = {.pid = 7, .parent_pid = 100, .name = "worker", .exit_signal = 9, .how = "killed by SIGKILL"};
+  killed.end_ps = 5 * kSecond;
+  maker_.timeline.failed_processes = {killed};
+  const Texts texts = Make();
+  ASSERT_EQ(texts.size(), 2u);
+  EXPECT_EQ(texts[1], "worker/7 ended right before: killed by SIGKILL");
+}
+
+TEST_F(HangTest, ThreadThatEndedShortlyBefore_IsNamed) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  const uint32_t consumer = maker_.Thread("consumer");
+  maker_.Sample(consumer, maker_.in_main, 0, 2 * kSecond);
+  maker_.timeline.threads[consumer].end_ps = 2 * kSecond;
+  EXPECT_EQ(Make()[1], "thread consumer ended 3 s before");
+  // A pool that was shut down.
+  for (int i = 0; i < 3; ++i) {
+    const uint32_t worker = maker_.Thread("worker");
+    maker_.Sample(worker, maker_.in_main, 0, 2 * kSecond);
+    maker_.timeline.threads[worker].end_ps = 2 * kSecond;
+  }
+  EXPECT_EQ(Make().size(), 1u);
+}
+
 TEST_F(HangTest, LastWordsAfterCtrlC_AreLeftOut) {
   MakeRun();
   maker_.Wait(maker_.main, kCondition, 5 * kSecond, 14 * kSecond, maker_.in_main);
