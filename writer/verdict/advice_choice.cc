@@ -33,6 +33,28 @@ bool MostlyTimeOut(const std::vector<WaitSlice>& waits) {
   return all > 0 && timed_out >= all / 2;
 }
 
+// Whether at least half of the time an event loop waits: which of its tasks for what is not known.
+bool MostlyInEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& waits) {
+  const PythonTimeline& python = timeline.python;
+  std::vector<bool> is_loop;
+  for (const PythonFunction& function : python.functions) {
+    const std::string_view file = timeline.strings.Get(function.file), name = timeline.strings.Get(function.name);
+    is_loop.push_back(file.ends_with("/asyncio/base_events.py") && ContainsAny(name, {"_run_once"}));
+  }
+  int64_t all = 0, in_loop = 0;
+  for (const WaitSlice& wait : waits) {
+    const int64_t length = wait.end_ps - wait.start_ps;
+    AddSaturating(&all, length);
+    // The loop calls the selector, which waits.
+    uint32_t stack = wait.stack;
+    for (int calls = 0; calls < 2 && stack != 0 && !is_loop[python.stacks[stack].function]; ++calls) {
+      stack = python.stacks[stack].parent;
+    }
+    if (stack != 0 && is_loop[python.stacks[stack].function]) AddSaturating(&in_loop, length);
+  }
+  return all > 0 && in_loop >= all / 2;
+}
+
 // By the call that takes most of the time.
 Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
   if (inputs.rows.empty() || inputs.rows.front().doing < 0) return Advice::kOfCause;
@@ -46,8 +68,10 @@ Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
       constexpr size_t kLeastPart = 20;
       const auto accepts = static_cast<size_t>(std::ranges::count_if(
           inputs.waits, [&](const WaitSlice& wait) { return timeline.types[wait.type].name.starts_with("accept"); }));
-      const bool serves = accepts > 0 && accepts * kLeastPart >= inputs.waits.size();
-      return serves ? Advice::kServes : Advice::kOfCause;
+      const bool serves =
+          inputs.rows.front().tag == PythonTag::kServe || (accepts > 0 && accepts * kLeastPart >= inputs.waits.size());
+      if (serves) return Advice::kServes;
+      return MostlyInEventLoop(timeline, inputs.waits) ? Advice::kEventLoop : Advice::kOfCause;
     }
   }
 }

@@ -40,15 +40,17 @@ constexpr size_t kMostRows = 4;
 
 bool IsOfOneProcess(BlockerScope scope) { return scope == BlockerScope::kThreads || scope == BlockerScope::kPool; }
 
-bool IsIdle(const WaitClasses& classes, const WaitSlice& wait) {
+bool IsIdle(const PythonTags& tags, const WaitClasses& classes, const WaitSlice& wait) {
   // Nobody has come that it could serve.
-  if (classes.IsAccept(wait.type)) return true;
+  if (classes.IsAccept(wait.type) || tags.TagOf(wait.stack) == PythonTag::kServe) return true;
   switch (wait.kind) {
     case WaitClass::kLock:
     case WaitClass::kBarrier:
     case WaitClass::kPool:
-    case WaitClass::kPoll:
       return true;
+    case WaitClass::kPoll:
+      // With a timeout, a library polls for the answer to its request.
+      return tags.TagOf(wait.stack) != PythonTag::kNetwork;
     case WaitClass::kSleep:
       // An event loop or a server that nobody asks.
       return wait.is_poll;
@@ -83,12 +85,12 @@ bool IsCourier(const PythonTags& tags, const WaitSlice& wait) {
 
 // Share of the waits in the candidate's life that end together with a call of it (kJustBeforePs, kJustBehindPs), minus
 // the share that is expected by chance.
-double EndsTogether(const WaitClasses& classes, const Thread& candidate, const std::vector<WaitSlice>& waits,
-                    const std::vector<WaitSlice>& theirs) {
+double EndsTogether(const PythonTags& tags, const WaitClasses& classes, const Thread& candidate,
+                    const std::vector<WaitSlice>& waits, const std::vector<WaitSlice>& theirs) {
   if (waits.empty() || theirs.empty()) return 0;
   std::vector<int64_t> ends;
   for (const WaitSlice& slice : theirs) {
-    if (!IsIdle(classes, slice) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
+    if (!IsIdle(tags, classes, slice) && slice.kind != WaitClass::kGil) ends.push_back(slice.call_end_ps);
   }
   std::ranges::sort(ends);
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
@@ -129,7 +131,7 @@ bool AnswersWaits(const Timeline& timeline, const PythonTags& tags, const WaitCl
   for (const WaitSlice& slice : time.waits()) {
     // The GIL, which the waiting thread has by now, holds up a heartbeat, too.
     if (slice.kind == WaitClass::kGil) length -= slice.end_ps - slice.start_ps;
-    if (IsIdle(classes, slice) || IsCourier(tags, slice) || slice.kind == WaitClass::kGil) continue;
+    if (IsIdle(tags, classes, slice) || IsCourier(tags, slice) || slice.kind == WaitClass::kGil) continue;
     busy += slice.end_ps - slice.start_ps;
   }
   if (length < kLeastBetweenPs) return false;
@@ -264,7 +266,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   Account account(tags);
   int64_t waiting = 0, for_gil = 0, working = 0, reading = 0, polling = 0;
   for (const WaitSlice& slice : time.waits()) {
-    if (IsIdle(classes, slice) || IsCourier(tags, slice)) continue;
+    if (IsIdle(tags, classes, slice) || IsCourier(tags, slice)) continue;
     if (scope == BlockerScope::kDescendants && PassesOn(slice)) continue;
     // A thread that waits for the GIL counts as busy, but the wait for the GIL is not listed as a reason.
     if (slice.kind != WaitClass::kGil) account.AddWait(StepPart::kRest, slice, slice.end_ps - slice.start_ps);
@@ -291,7 +293,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   candidate.reads = static_cast<double>(reading) / static_cast<double>(total);
   candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
   const bool linked =
-      EndsTogether(classes, timeline.threads[thread], waits, time.waits()) >= kMoreThanChance ||
+      EndsTogether(tags, classes, timeline.threads[thread], waits, time.waits()) >= kMoreThanChance ||
       FillsQueues(timeline, tags, thread) ||
       AnswersWaits(timeline, tags, classes, thread, spans, static_cast<double>(waiting) / static_cast<double>(total));
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
@@ -304,7 +306,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   candidate.work = WorkOfThread(timeline, tags, natives, thread, time.gaps(), scope);
   if (!linked || scope != BlockerScope::kDescendants) return candidate;
   for (const WaitSlice& slice : time.waits()) {
-    const bool passes = IsIdle(classes, slice) || IsCourier(tags, slice) || PassesOn(slice);
+    const bool passes = IsIdle(tags, classes, slice) || IsCourier(tags, slice) || PassesOn(slice);
     if (!passes && slice.kind != WaitClass::kGil) candidate.work.push_back({slice.start_ps, slice.end_ps});
   }
   return candidate;

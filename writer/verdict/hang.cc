@@ -331,7 +331,8 @@ class Writer {
 // Polls of an event loop or a server, not those of a library that waits for data.
 bool MayPollForClients(const PythonTags& tags, WaitClass kind, uint32_t stack) {
   const PythonTag tag = tags.TagOf(stack);
-  return kind == WaitClass::kPoll && (tag == PythonTag::kNone || tag == PythonTag::kNetwork);
+  return tag == PythonTag::kServe ||
+         (kind == WaitClass::kPoll && (tag == PythonTag::kNone || tag == PythonTag::kNetwork));
 }
 
 // Whether a thread of the process waits for clients, and nothing made steps.

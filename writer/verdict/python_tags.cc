@@ -117,10 +117,21 @@ constexpr Known kKnown[] = {
     {"/urllib3/", "", PythonTag::kNetwork},
     {"/requests/", "", PythonTag::kNetwork},
     {"/httpx/", "", PythonTag::kNetwork},
+    {"/aiohttp/web.py", "", PythonTag::kServe},
+    {"/aiohttp/web_runner.py", "", PythonTag::kServe},
     {"/aiohttp/", "", PythonTag::kNetwork},
     {"/botocore/", "", PythonTag::kNetwork},
     {"/redis/", "", PythonTag::kNetwork},
-    {"/socketserver.py", "", PythonTag::kNetwork},
+    {"/socketserver.py", "", PythonTag::kServe},
+    {"/uvicorn/", "", PythonTag::kServe},
+    {"/hypercorn/", "", PythonTag::kServe},
+    {"/gunicorn/", "", PythonTag::kServe},
+    {"/waitress/", "", PythonTag::kServe},
+    {"/cheroot/", "", PythonTag::kServe},
+    {"/werkzeug/serving.py", "", PythonTag::kServe},
+    {"/grpc/_server.py", "", PythonTag::kServe},
+    // It runs functions of web frameworks that are not coroutines.
+    {"/anyio/_backends/_asyncio.py", "run", PythonTag::kServe},
     {"/jax/_src/compiler.py", "", PythonTag::kCompile},
     {"/jax/_src/interpreters/mlir.py", "", PythonTag::kCompile},
     {"/jax/_src/interpreters/partial_eval.py", "", PythonTag::kCompile},
@@ -220,6 +231,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
   is_own_.resize(python.stacks.size());
   lines_.resize(python.stacks.size());
   of_worker_.resize(python.stacks.size());
+  of_server_.resize(python.stacks.size());
   parents_.resize(python.stacks.size());
   std::map<std::pair<uint32_t, int32_t>, uint32_t> first;
   for (uint32_t i = 1; i < python.stacks.size(); ++i) {
@@ -237,17 +249,19 @@ PythonTags::PythonTags(const Timeline& timeline) {
                       !text[python.stacks[below].function];
     is_own_[i] = known && own_function[stack.function] && !made;
     // The outermost tag decides: a barrier waits on a condition, and a loader on a queue. But the module that
-    // DistributedDataParallel.forward calls is the program's work.
+    // DistributedDataParallel.forward calls is the program's work, and so is what a server calls.
     // A rank that saves nothing waits for the one that does.
     const bool waits_for_ranks =
         outer == PythonTag::kCheckpoint && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
-    const bool leaves =
-        waits_for_ranks || (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function])));
+    const bool leaves = waits_for_ranks ||
+                        (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]))) ||
+                        (outer == PythonTag::kServe && is_own_[i]);
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
     const bool begins = known && bootstrap[stack.function] && below != 0 && text[python.stacks[below].function];
     of_worker_[i] = (known && worker[stack.function]) || (stack.parent < i && of_worker_[stack.parent]);
+    of_server_[i] = tag == PythonTag::kServe || (stack.parent < i && of_server_[stack.parent]);
     own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;
   }
 }

@@ -27,6 +27,7 @@ enum class PythonTag : uint8_t {
   kCollective,  // between the processes of a job
   kChild,       // a program that the process started
   kNetwork,
+  kServe,    // a server waits for clients, or passes on what they ask
   kLogging,  // logs, progress bars, metrics
   kCheckpoint,
   kCompile,  // by JAX, PyTorch, Triton, Numba
@@ -44,6 +45,8 @@ class PythonTags {
   bool HasOwnFrame(uint32_t stack) const { return stack < own_.size() && own_[stack] != 0 && is_own_[own_[stack]]; }
   // Whether the stack is of a process that multiprocessing has forked.
   bool IsOfWorker(uint32_t stack) const { return stack < of_worker_.size() && of_worker_[stack]; }
+  // Whether a server's code has called what the stack shows, the program's own code included.
+  bool IsOfServer(uint32_t stack) const { return stack < of_server_.size() && of_server_[stack]; }
   // The first frame with the same function and line: frames that differ only in their callers share it.
   uint32_t LineOf(uint32_t frame) const { return frame < lines_.size() ? lines_[frame] : 0; }
   // The program's own frame that called `frame`, directly or through libraries; 0: none.
@@ -56,6 +59,7 @@ class PythonTags {
   std::vector<uint32_t> lines_;  // by stack: LineOf its innermost frame
   std::vector<uint32_t> parents_;
   std::vector<bool> of_worker_;  // by stack
+  std::vector<bool> of_server_;  // by stack
 };
 
 }  // namespace tbprof

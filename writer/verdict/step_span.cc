@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/verdict/step_span.h"
-#include "writer/base/saturating.h"
 
 #include <algorithm>
 #include <map>
@@ -8,10 +7,12 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
+#include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cpu_split.h"
+#include "writer/verdict/server_threads.h"
 
 namespace tbprof {
 namespace {
@@ -235,8 +236,8 @@ uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {
       best = thread.thread;
     }
   }
-  return best != kNoLine ? ThreadThatWorksFor(timeline, tags, best)
-                         : NativeThreadThatWorksFor(timeline, CommandThread(timeline));
+  if (best == kNoLine) return NativeThreadThatWorksFor(timeline, CommandThread(timeline));
+  return ThreadThatAnswers(timeline, tags, ThreadThatWorksFor(timeline, tags, best));
 }
 
 // Finds the time between the first and the last sample of the loop that takes most of the thread's samples: at the

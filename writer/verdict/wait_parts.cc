@@ -17,6 +17,7 @@ StepPart PartOfTag(PythonTag tag) {
     case PythonTag::kChild:
       return StepPart::kChild;
     case PythonTag::kNetwork:
+    case PythonTag::kServe:
       return StepPart::kNetwork;
     case PythonTag::kCompile:
       return StepPart::kCompile;
@@ -108,8 +109,12 @@ StepPart PartOfBlockedKind(BlockedIn kind) {
 
 StepPart PartOfBlocked(const PythonTags& tags, uint32_t stack, BlockedIn kind) {
   if (kind == BlockedIn::kPageFault) return StepPart::kReclaim;
-  const StepPart part = PartOfTag(tags.TagOf(stack));
-  return part != StepPart::kRest ? part : PartOfBlockedKind(kind);
+  const PythonTag tag = tags.TagOf(stack);
+  const StepPart part = PartOfTag(tag);
+  if (part != StepPart::kRest) return part;
+  // It began before the window, so that its lock is not recorded.
+  const bool is_lock = kind == BlockedIn::kFutex && (IsForThread(tag) || tag == PythonTag::kQueuePut);
+  return is_lock ? StepPart::kLocks : PartOfBlockedKind(kind);
 }
 
 StepPart PartOfWait(const PythonTags& tags, const WaitSlice& wait) {

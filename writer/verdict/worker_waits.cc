@@ -49,7 +49,8 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
     if (timeline.threads[other].process != timeline.threads[thread].process) continue;
     const ThreadTime time(timeline, classes, other, spans);
     for (const WaitSlice& wait : time.waits()) {
-      if (tags.TagOf(wait.stack) == PythonTag::kQueueGet) continue;
+      const PythonTag tag = tags.TagOf(wait.stack);
+      if (tag == PythonTag::kQueueGet || tag == PythonTag::kServe) continue;
       account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
     }
     for (const auto& [stack, running] : time.running()) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
