@@ -26,6 +26,8 @@ constexpr size_t kMaxPending = 1024;
 constexpr size_t kMaxResident = 16;
 constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
+// Somebody may move a running job to other CPUs, or change its quota.
+constexpr milliseconds kLimitsInterval(2000);
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
@@ -383,8 +385,8 @@ void ProcessSampler::Emit() {
   EmitRows<ThreadUsageFact>(emit_, FrameType::kBlockedCalls, process_, std::exchange(blocked_, {}));
   EmitRows<ThreadUsageFact>(emit_, FrameType::kGilHolders, process_, std::exchange(holders_, {}));
   EmitResident();
-  if (limits_read_ && limits_.has_quota()) EmitLimits(/*whole=*/false);
   const Time now = std::chrono::steady_clock::now();
+  if (limits_read_ && (now >= next_limits_ || limits_.has_quota())) EmitLimits(/*whole=*/now >= next_limits_);
   if (status_.state != 0 && (now >= next_status_ || status_.state != emitted_status_.state ||
                              status_.interval_us != emitted_status_.interval_us)) {
     EmitStatus(now);
@@ -405,6 +407,7 @@ void ProcessSampler::EmitStatus(Time now) {
 
 void ProcessSampler::EmitLimits(bool whole) {
   limits_read_ = true;
+  if (whole) next_limits_ = std::chrono::steady_clock::now() + kLimitsInterval;
   CpuLimitsFact fact = {};
   if (!(whole ? limits_.Read(&fact) : limits_.ReadThrottled(&fact))) return;
   fact.ticks = ReadTicks(clock_);

@@ -126,7 +126,7 @@ class ProcessSampler {
   std::vector<ResidentRow> resident_rows_;
   CpuLimitsReader limits_;
   bool limits_read_ = false;  // since sampling was switched on
-  Time next_lookup_{}, next_emit_{}, next_status_{};
+  Time next_lookup_{}, next_emit_{}, next_status_{}, next_limits_{};
   std::chrono::milliseconds lookup_delay_{10};
   uint32_t failed_lists_ = 0;
   bool shared_ = false;  // several states belong to one thread

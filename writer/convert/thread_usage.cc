@@ -172,6 +172,28 @@ void UsageLines::FinishLine(uint32_t thread, Line* line) {
   if (!usage.points.empty()) timeline_.usage.push_back(std::move(usage));
 }
 
+namespace {
+
+// The CPUs that were allowed for most of the window, and those before.
+void AddAllowed(const std::vector<CpuLimitsFact>& facts, const CaptureWindow& window, CpuLimits* out) {
+  uint64_t most = 0, current = 0;
+  int before = 0;
+  for (size_t i = 0; i < facts.size(); ++i) {
+    const bool is_same = i > 0 && facts[i].cpus_allowed == facts[i - 1].cpus_allowed;
+    if (i > 0 && !is_same) before = facts[i - 1].cpus_allowed;
+    // What was read first held before, too.
+    const uint64_t from = i == 0 ? window.open : std::max(facts[i].ticks, window.open);
+    const uint64_t to = i + 1 < facts.size() ? std::min(facts[i + 1].ticks, window.close) : window.close;
+    current = (is_same ? current : 0) + (to > from ? to - from : 0);
+    if (current <= most && i > 0) continue;
+    most = current;
+    out->cpus_allowed = facts[i].cpus_allowed;
+    out->cpus_before = before;
+  }
+}
+
+}  // namespace
+
 void UsageLines::AddLimits() {
   const std::vector<CpuLimitsFact>* limits = nullptr;
   for (const auto& [identity, index] : model_.processes()) {
@@ -189,7 +211,7 @@ void UsageLines::AddLimits() {
   const CpuLimitsFact& first = opens == limits->begin() ? *opens : *std::prev(opens);
   const CpuLimitsFact& last = closes == limits->end() ? limits->back() : *closes;
   CpuLimits& out = timeline_.cpu_limits;
-  out.cpus_allowed = first.cpus_allowed;
+  AddAllowed(*limits, window_, &out);
   const CpuLimitsFact& quota = first.quota_us == -2 ? last : first;
   if (quota.quota_us > 0) out.quota_cpus = static_cast<double>(quota.quota_us) / static_cast<double>(quota.period_us);
   if (first.throttled_us < 0 || last.throttled_us < first.throttled_us) return;

@@ -56,7 +56,8 @@ struct CpuOfOthers {
 
 // The CPU limits of the command.
 struct CpuLimits {
-  int cpus_allowed = 0;       // by its affinity; 0: not known
+  int cpus_allowed = 0;       // by its affinity, for most of the window; 0: not known
+  int cpus_before = 0;        // before, if they were other ones; 0: they were not
   double quota_cpus = -1;     // of its cgroup (v2) or one above; <0: none, or not known
   int64_t throttled_ps = -1;  // in the window, by that cgroup, sum over all its threads; -1: not known
 };

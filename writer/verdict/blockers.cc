@@ -173,6 +173,20 @@ bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thre
                              [&](const Event& event) { return event.python != 0 && fills(event.python); });
 }
 
+// Whether the thread is a worker process of PyTorch's loader, and the waits are for it.
+bool WorksForLoader(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
+                    const std::vector<WaitSlice>& waits) {
+  const PythonThread* const python = timeline.python.OfThread(thread);
+  const bool for_loader = !waits.empty() && tags.TagOf(waits.front().stack) == PythonTag::kLoader;
+  if (!for_loader || python == nullptr || python->runs.empty()) return false;
+  const PythonRun& run = python->runs[python->runs.size() / 2];
+  for (uint32_t stack = run.stack; stack != 0; stack = timeline.python.stacks[stack].parent) {
+    const PythonFunction& function = timeline.python.functions[timeline.python.stacks[stack].function];
+    if (timeline.strings.Get(function.file).ends_with("/torch/utils/data/_utils/worker.py")) return true;
+  }
+  return false;
+}
+
 // What threads that do the same have in common: their program, and a function of its own or without one a native one.
 using Work = std::tuple<std::string_view, uint32_t, StringId>;
 Work WorkOf(const Timeline& timeline, uint32_t thread, const AccountRow& row) {
@@ -294,7 +308,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
   const bool linked =
       EndsTogether(tags, classes, timeline.threads[thread], waits, time.waits()) >= kMoreThanChance ||
-      FillsQueues(timeline, tags, thread) ||
+      FillsQueues(timeline, tags, thread) || WorksForLoader(timeline, tags, thread, waits) ||
       AnswersWaits(timeline, tags, classes, thread, spans, static_cast<double>(waiting) / static_cast<double>(total));
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
   // A wait for the GIL counts little: whoever has the GIL meanwhile computes.

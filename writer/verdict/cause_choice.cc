@@ -237,10 +237,9 @@ class Chooser {
       candidates_.push_back({Cause::kCpuQuota, StepPart::kStarvation, ps, starved});
       return;
     }
-    const std::string of = limits.cpus_allowed > 0 ? absl::StrFormat(" of %.0f", cpus) : "";
     if (crowd.ran > 0)
-      facts_of_cpu_ = absl::StrFormat("the job used %.1f%s CPUs, and %.1f of its threads waited for one", crowd.ran, of,
-                                      crowd.delayed);
+      facts_of_cpu_ = absl::StrFormat("the job used %.1f%s, and %.1f of its threads waited for one", crowd.ran,
+                                      OfCpus(limits), crowd.delayed);
     const bool own = crowd.ran >= kOwnCpus * cpus || crowd.ran + crowd.delayed >= kOwnDemand * cpus;
     if (limits.cpus_allowed > 0 && own && crowd.delayed >= kCrowd) return AddOversubscription(crowd, starved, ps);
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "writer/base/text.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cpu_split.h"
 #include "writer/verdict/step_span.h"
@@ -27,6 +28,12 @@ JobCrowd CrowdOf(const Timeline& timeline, uint32_t process, const std::vector<T
   crowd.ran += static_cast<double>(timeline.cpu_of_others.cpu_ps) / window;
   crowd.delayed += static_cast<double>(timeline.cpu_of_others.run_delay_ps) / window;
   return crowd;
+}
+
+std::string OfCpus(const CpuLimits& limits) {
+  if (limits.cpus_allowed <= 0) return " CPUs";
+  return StrCat(" of ", limits.cpus_allowed, " CPUs",
+                limits.cpus_before > 0 ? StrCat(" (", limits.cpus_before, " before)") : "");
 }
 
 }  // namespace tbprof

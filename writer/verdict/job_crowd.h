@@ -7,6 +7,7 @@
 #define TBPROF_WRITER_VERDICT_JOB_CROWD_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "writer/timeline/time_span.h"
@@ -24,6 +25,9 @@ struct JobCrowd {
 
 // In the spans, which are not empty. Of other ranks only the mean over the whole window is known.
 JobCrowd CrowdOf(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans);
+
+// ` of 4 CPUs`, ` of 1 CPUs (2 before)`; ` CPUs` if their number is not known.
+std::string OfCpus(const CpuLimits& limits);
 
 }  // namespace tbprof
 

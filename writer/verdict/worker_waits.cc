@@ -53,7 +53,9 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
       if (tag == PythonTag::kQueueGet || tag == PythonTag::kServe) continue;
       account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
     }
-    for (const auto& [stack, running] : time.running()) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+    for (const auto& [stack, running] : time.running()) {
+      if (tags.TagOf(stack) != PythonTag::kServe) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+    }
     if (threads++ == 0) first = other;
   }
   const std::vector<AccountRow> rows = account.RowsOf([](const AccountRow&) { return true; });

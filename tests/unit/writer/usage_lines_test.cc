@@ -255,13 +255,29 @@ TEST(CpuLimits, OfTheCommand_AreThoseOfTheWindow) {
   spool.End(1000 * kMs);
   TimelineRequest request;
   const Timeline whole = BuildGood(spool, request);
-  EXPECT_EQ(whole.cpu_limits.cpus_allowed, 4);
+  EXPECT_EQ(whole.cpu_limits.cpus_allowed, 2) << "for most of the time";
+  EXPECT_EQ(whole.cpu_limits.cpus_before, 4);
   EXPECT_DOUBLE_EQ(whole.cpu_limits.quota_cpus, 1.5);
   EXPECT_EQ(whole.cpu_limits.throttled_ps, 8'000'000'000);
   request.window = 1;
   const Timeline part = BuildGood(spool, request);
   EXPECT_EQ(part.cpu_limits.cpus_allowed, 2);
+  EXPECT_EQ(part.cpu_limits.cpus_before, 4);
   EXPECT_EQ(part.cpu_limits.throttled_ps, 1'000'000'000);
+}
+
+// They are read when the window has opened, and then now and then.
+TEST(CpuLimits, ChangeBeforeACapture_IsThatOfTheCapture) {
+  SpoolMaker spool = Program();
+  spool.Window(1, WindowEvent::kOpened, 200 * kMs).Window(1, WindowEvent::kClosed, 400 * kMs);
+  spool.CpuLimits(1, {10 * kMs, 1, 2, -1, 0, -1, 0});
+  spool.CpuLimits(1, {205 * kMs, 1, 1, -1, 0, -1, 0});
+  spool.End(1000 * kMs);
+  TimelineRequest request;
+  request.window = 1;
+  const Timeline part = BuildGood(spool, request);
+  EXPECT_EQ(part.cpu_limits.cpus_allowed, 1);
+  EXPECT_EQ(part.cpu_limits.cpus_before, 2);
 }
 
 TEST(CpuLimits, WhatIsNotKnown_IsNotZero) {
@@ -273,6 +289,7 @@ TEST(CpuLimits, WhatIsNotKnown_IsNotZero) {
   spool.CpuLimits(1, {10 * kMs, 1, 4, -2, 0, -1, 0});
   const Timeline some = BuildGood(spool.End(1000 * kMs));
   EXPECT_EQ(some.cpu_limits.cpus_allowed, 4);
+  EXPECT_EQ(some.cpu_limits.cpus_before, 0);
   EXPECT_LT(some.cpu_limits.quota_cpus, 0);
   EXPECT_EQ(some.cpu_limits.throttled_ps, -1);
 }

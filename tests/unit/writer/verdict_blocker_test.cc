@@ -69,6 +69,26 @@ TEST(VerdictBlocker, ServiceThreadInAccept_IsNotTheBlocker) {
   maker.ExpectBlocker("data.py:8");
 }
 
+// Samples alone do not show which of its reads ends just before a wait of the training.
+TEST(VerdictBlocker, LoaderWorkersThatAlwaysWaitForTheNetwork_AreNamed) {
+  for (const bool is_worker : {true, false}) {
+    Maker maker;
+    const uint32_t next = maker.Stack(maker.in_main, kLoader, "_get_data", 1);
+    const std::string loop = is_worker ? "/x/site-packages/torch/utils/data/_utils/worker.py" : "/x/y/worker.py";
+    const uint32_t get = maker.Stack(maker.Stack(0, loop, "_worker_loop", 1), "/home/me/data.py", "get", 24);
+    const uint32_t answer = maker.Stack(get, "/usr/lib/python3.11/socket.py", "readinto", 1);
+    const uint32_t worker = maker.Thread("", true, maker.Process(20, 0));
+    maker.Wait(worker, kPoll, 0, maker.timeline.duration_ps, answer);
+    maker.Run(worker, 0, maker.timeline.duration_ps, answer, 0);
+    maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kPoll, at, 60 * kMs, next); });
+    const Verdict verdict = maker.Make();
+    ASSERT_EQ(verdict.cause, Cause::kSlowLoader) << CauseName(verdict.cause);
+    const Where* const blocker = BlockerOf(verdict);
+    ASSERT_EQ(blocker != nullptr, is_worker);
+    if (is_worker) EXPECT_EQ(maker.PlaceOf(*blocker), "data.py:24");
+  }
+}
+
 // Each child of a pipe works for a fourth of the time.
 TEST(VerdictBlocker, ChildrenOneAfterTheOther_AreNamedTogether) {
   Maker maker;

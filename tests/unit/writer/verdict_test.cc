@@ -848,6 +848,10 @@ TEST(Verdict, NoCpuBecauseOfItsSiblings_IsOversubscription) {
   maker.Expect(Cause::kOversubscription, StepPart::kStarvation, 0.6);
   EXPECT_THAT(maker.Make().facts, testing::Contains(testing::StartsWith("the job used 1.9 of 2 CPUs")));
 
+  // Somebody took CPUs from the job.
+  maker.timeline.cpu_limits.cpus_before = 4;
+  EXPECT_THAT(maker.Make().facts, testing::Contains(testing::StartsWith("the job used 1.9 of 2 CPUs (4 before)")));
+
   // The same, with ranks that have profiles of their own.
   Starved alone;
   alone.timeline.cpu_of_others = {alone.timeline.duration_ps * 3 / 2, alone.timeline.duration_ps * 3 / 2};
