@@ -33,6 +33,18 @@ bool MostlyTimeOut(const std::vector<WaitSlice>& waits) {
   return all > 0 && timed_out >= all / 2;
 }
 
+// Whether single writes to standard output take long: a buffer is full whose reader is slow.
+bool OutputIsSlow(const std::vector<WaitSlice>& waits) {
+  constexpr int64_t kLongPs = 2'000'000'000;
+  int64_t all = 0, in_long = 0;
+  for (const WaitSlice& wait : waits) {
+    AddSaturating(&all, wait.end_ps - wait.start_ps);
+    const bool is_long = wait.kind == WaitClass::kTerminal && wait.call_end_ps - wait.start_ps >= kLongPs;
+    if (is_long) AddSaturating(&in_long, wait.end_ps - wait.start_ps);
+  }
+  return all > 0 && in_long >= all / 2;
+}
+
 // Whether at least half of the time an event loop waits: which of its tasks for what is not known.
 bool MostlyInEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& waits) {
   const PythonTimeline& python = timeline.python;
@@ -105,6 +117,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       if (any) return inputs.workers_start ? Advice::kStartedAgain : Advice::kOfCause;
       return inputs.has_blocker ? Advice::kOwnProcesses : Advice::kOwnUnseen;
     }
+    case Cause::kLogging:
+      return OutputIsSlow(inputs.waits) ? Advice::kSlowOutput : Advice::kOfCause;
     case Cause::kCollectives:
       return IsReducedByLibrary(timeline) ? Advice::kReduced : Advice::kOfCause;
     case Cause::kPython:

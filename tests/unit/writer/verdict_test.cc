@@ -780,10 +780,18 @@ TEST(Verdict, NamesOfCauses_LeadBackToThem) {
   EXPECT_EQ(CauseNamed("anything"), Cause::kUnknown);
 }
 
+// Long ones wait until somebody reads.
 TEST(Verdict, WritesToTheTerminal_AreLogging) {
-  Maker maker;
-  maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, kWrite, at, 60 * kMs, maker.in_main, 1); });
-  maker.Expect(Cause::kLogging, StepPart::kDisk, 0.6);
+  for (const int64_t length : {kMs, 60 * kMs}) {
+    Maker maker;
+    maker.EachStep(60 * kMs, [&](int64_t at) {
+      for (int64_t from = at; from < at + 60 * kMs; from += length) {
+        maker.Wait(maker.main, kWrite, from, length, maker.in_main, 1);
+      }
+    });
+    maker.Expect(Cause::kLogging, StepPart::kDisk, 0.6);
+    EXPECT_EQ(maker.Make().advice, length > kMs ? Advice::kSlowOutput : Advice::kOfCause);
+  }
 }
 
 TEST(Verdict, GarbageCollection_IsItsOwnPart) {
