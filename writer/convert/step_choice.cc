@@ -69,6 +69,18 @@ bool IsSampled(const Timeline& timeline, uint32_t process, const std::string& ma
                              [&](const EventType& type) { return IsTorchWork(type) && names.Match(type.name); });
 }
 
+// Calls of PyTorch's optimizers in the window.
+size_t OptimizerSteps(const Timeline& timeline, uint32_t process) {
+  size_t calls = 0;
+  for (const Thread& thread : timeline.threads) {
+    if (thread.process != process) continue;
+    calls += static_cast<size_t>(std::ranges::count_if(thread.events, [&](const Event& event) {
+      return IsOptimizerStep(timeline.types[event.type].origin, timeline.types[event.type].name);
+    }));
+  }
+  return calls;
+}
+
 // Steps of other sources than the marker.
 void ShowOthers(const StepRequest& request, Timeline* timeline) {
   MarkedSteps marked = FindTorchSteps(*timeline, request.process);
@@ -81,6 +93,12 @@ void ShowOthers(const StepRequest& request, Timeline* timeline) {
         "what repeats where all events were kept is not what takes most of the time; raise --max-profile-size";
   }
   if (!inferred.steps.empty()) return Show(std::move(inferred), StepSource::kInferred, timeline);
+  // One or two steps of a training do not show how long its steps are.
+  const size_t calls = OptimizerSteps(*timeline, request.process);
+  if (calls == 1 || calls == 2) {
+    inferred.unknown = StrCat("PyTorch's optimizer ran only ", calls == 1 ? "once" : "twice",
+                              timeline->exit_code < 0 && timeline->exit_signal == 0 ? ": capture longer" : "");
+  }
   ShowWholeCapture(request.process, std::move(inferred.unknown), timeline);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/writer/torch_maker.h"
+#include "writer/convert/step_choice.h"
 
 namespace tbprof {
 namespace {
@@ -827,6 +828,20 @@ TEST_F(TorchStepsTest, LastProcessOfARankThatHardlyBegan_IsNotTheOne) {
   on = Thread(1);
   Train(4);
   EXPECT_EQ(Find().steps.size(), 60u);
+}
+
+// A capture that is short beside the steps.
+TEST_F(TorchStepsTest, OneOrTwoSteps_AreUnknownWithTheReason) {
+  for (const char* const times : {"once", "twice"}) {
+    Pass();
+    PassBack();
+    Optimizer();
+    timeline.duration_ps = now;
+    timeline.steps.clear();
+    ChooseSteps({.process = 0, .marker = ""}, &timeline);
+    EXPECT_EQ(timeline.step_source, StepSource::kWholeCapture);
+    EXPECT_EQ(timeline.steps_unknown, std::string("PyTorch's optimizer ran only ") + times + ": capture longer");
+  }
 }
 
 }  // namespace
