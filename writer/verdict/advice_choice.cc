@@ -134,7 +134,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       return MostlyTimeOut(inputs.waits) ? Advice::kTimeouts : Advice::kNoBlocker;
     case Cause::kRecompilation:
       if (inputs.steps > 0) return Advice::kOfCause;
-      return inputs.compiles_to_the_end ? Advice::kCompilesAgain : Advice::kNoSteps;
+      if (inputs.compiles_to_the_end) return Advice::kCompilesAgain;
+      return timeline.attached || timeline.Runs() ? Advice::kCompilesInCapture : Advice::kNoSteps;
     default:
       return Advice::kOfCause;
   }

@@ -254,12 +254,12 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
 // Where the program's own code is in all this, and what that changes in the advice.
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
-  constexpr double kMostlyBetween = 0.4, kOneLine = 0.5;
+  constexpr double kMuchBetween = 0.25, kOneLine = 0.5;
   if (!span.between.empty()) {
     verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
     const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython;
-    if (share >= kMostlyBetween && is_work && IsFree(verdict->advice)) {
+    if (share >= kMuchBetween && is_work && IsFree(verdict->advice)) {
       verdict->advice = Advice::kBetweenSteps;
       return;
     }

@@ -702,16 +702,19 @@ TEST(Verdict, Files_AdviceDependsOnTheCall) {
 }
 
 TEST(Verdict, CompilationWithoutSteps_IsRepeatedIfItGoesOnToTheEnd) {
-  enum class Program { kSteps, kToTheEnd, kAtFirst };
+  enum class Program { kSteps, kToTheEnd, kAtFirst, kAtFirstInACapture };
   const std::pair<Program, Advice> kAdvice[] = {{Program::kSteps, Advice::kOfCause},
                                                 {Program::kToTheEnd, Advice::kCompilesAgain},
-                                                {Program::kAtFirst, Advice::kNoSteps}};
+                                                {Program::kAtFirst, Advice::kNoSteps},
+                                                {Program::kAtFirstInACapture, Advice::kCompilesInCapture}};
   for (const auto& [which, advice] : kAdvice) {
     const Program program = which;
     Maker maker;
+    maker.timeline.exit_code = program == Program::kAtFirstInACapture ? -1 : 0;
+    const bool at_first = program == Program::kAtFirst || program == Program::kAtFirstInACapture;
     const uint32_t stack = maker.Stack(maker.in_main, "/x/site-packages/jax/_src/compiler.py", "compile", 3);
     maker.EachStep(60 * kMs, [&](int64_t at) {
-      if (program == Program::kAtFirst && at >= maker.timeline.duration_ps * 2 / 3) {
+      if (at_first && at >= maker.timeline.duration_ps * 2 / 3) {
         return maker.Run(maker.main, at, 60 * kMs, maker.in_main, maker.library);
       }
       maker.Wait(maker.main, kSemaphore, at, 60 * kMs, stack);
