@@ -210,11 +210,11 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
   };
   ForEachCall(timeline.threads[thread], take);
   // A poll of an event loop that is followed soon by a read from a socket, or by accept, was a wait for that socket,
-  // unless the loop was only woken. A poll that found nothing was a sleep.
+  // unless the loop was only woken. A poll that found nothing was a sleep, but samples do not show what it found.
   for (size_t i = 0; i < waits_.size(); ++i) {
     if (waits_[i].kind != WaitClass::kPoll) continue;
     waits_[i].is_poll = true;
-    if (results[i] == 0) {
+    if (results[i] == 0 && !timeline.types[waits_[i].type].sampled) {
       waits_[i].kind = WaitClass::kSleep;
       continue;
     }
