@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
@@ -223,8 +224,10 @@ std::string NextLine(const Comparison& comparison) {
     return StrCat("next: ", pairs, " runs of each side: tbprof ab --pairs=", pairs, " --base 'CMD A' --new 'CMD B'");
   }
   if (comparison.answer != Answer::kWorse || comparison.now.runs.empty()) return "";
-  const std::string& path = comparison.now.runs.front().path;
-  return path.empty() ? "" : StrCat("next: tbprof report ", ShellQuoted(path));
+  const auto& [path, logdir] = std::tie(comparison.now.runs.front().path, comparison.now.runs.front().logdir);
+  if (path.empty()) return "";
+  return StrCat("next: tbprof report ", ShellQuoted(path),
+                logdir.empty() ? "" : StrCat(" --logdir=", ShellQuoted(logdir)));
 }
 
 std::string ValueText(Unit unit, double value) {

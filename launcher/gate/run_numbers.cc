@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/gate/run_numbers.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -277,6 +279,8 @@ absl::StatusOr<RunNumbers> ReadRunNumbers(const std::string& path, std::optional
   if (source->kind == SourceKind::kProfile && source->summaries.size() > 1) source->summaries.resize(1);
   RunNumbers numbers = Choose(*source, rank);
   numbers.path = PrintableUtf8(path);
+  struct stat file;
+  if (stat(path.c_str(), &file) != 0) numbers.logdir = PrintableUtf8(logdir);
   return numbers;
 }
 

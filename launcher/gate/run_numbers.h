@@ -78,7 +78,8 @@ bool IsWindow(const RunIdentity& identity);
 bool AreOfOneProcess(const RunIdentity& a, const RunIdentity& b);
 
 struct RunNumbers {
-  std::string path;  // as given by the user
+  std::string path;    // as given by the user
+  std::string logdir;  // in which it was found by its name; empty: `path` is that of a file or directory
   RunIdentity identity;
   int64_t start_unix_ns = 0;
   bool running = false;      // the command had not ended

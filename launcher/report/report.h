@@ -47,6 +47,7 @@ struct VerdictAnswer {
   std::vector<VerdictPlace> where;
   std::vector<VerdictPart> parts;  // largest first
   std::vector<std::string> facts, limits;
+  std::vector<std::string> hangs;  // where each thread waits, if nothing ran
 };
 
 // A lasting change of the length of the steps.

@@ -88,7 +88,7 @@ VerdictAnswer ReadVerdict(const Fields& fields) {
   verdict.next = fields.Text("next");
   for (const Fields& place : fields.Objects("where")) verdict.where.push_back(ReadPlace(place));
   verdict.facts = fields.Texts("facts");
-  for (const std::string& text : fields.Texts("hangs")) verdict.facts.push_back(StrCat("hangs: ", text));
+  verdict.hangs = fields.Texts("hangs");
   const Fields split = fields.Object("split");
   verdict.basis = split.Text("basis");
   for (const Fields& part : split.Objects("parts")) {

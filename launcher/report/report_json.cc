@@ -33,6 +33,8 @@ OrderedJson VerdictJson(const Report& report) {
   for (const VerdictPart& part : verdict.parts) {
     parts.push_back({{"part", part.name}, {"title", part.title}, {"share", part.share}, {"s", OrNull(part.seconds)}});
   }
+  std::vector<std::string> facts = verdict.facts;
+  for (const std::string& text : verdict.hangs) facts.push_back(StrCat("hangs: ", text));
   return {{"text", verdict.text},
           {"cause", OrNull(verdict.cause)},
           {"problem", OrNull(verdict.problem)},
@@ -41,7 +43,7 @@ OrderedJson VerdictJson(const Report& report) {
           {"next", OrNull(verdict.next)},
           {"unknown_because", OrNull(verdict.unknown_because)},
           {"where", std::move(where)},
-          {"facts", verdict.facts},
+          {"facts", std::move(facts)},
           {"basis", OrNull(verdict.basis)},
           {"split", std::move(parts)},
           {"limits", verdict.limits}};

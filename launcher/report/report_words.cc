@@ -72,6 +72,7 @@ std::vector<std::string> LeadLines(const Report& report) {
   if (!report.steps.change.text.empty()) lines.push_back(report.steps.change.text);
   if (!verdict.known) return lines;
   lines.push_back(StrCat(verdict.is_waited_for ? "blocker: " : "where: ", verdict.blocker));
+  for (const std::string& text : verdict.hangs) lines.push_back(StrCat("hangs: ", text));
   if (!verdict.next.empty()) lines.push_back(StrCat("next: ", verdict.next));
   if (const std::string split = SplitLine(verdict); !split.empty()) lines.push_back(StrCat("split: ", split));
   return lines;

@@ -342,7 +342,7 @@ std::string RunSetup::TracedText() const {
     case Window::Kind::kAll:
       break;
     case Window::Kind::kNone:
-      traced += " when asked";
+      traced += ", when asked,";
       break;
     case Window::Kind::kNvtx:
       traced += StrCat(" while the program is in an NVTX range `", PrintableUtf8(options_.window.range), "`,");

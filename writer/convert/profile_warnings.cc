@@ -116,7 +116,8 @@ void AddEmptinessWarnings(const WarningsInput& input, const SpoolFacts& facts, T
                                       facts.inert.empty() ? "the library was not loaded, or could not reach tbprof"
                                                           : "the library was loaded and had to stay out of the way"));
   } else if (timeline->records == 0 && input.request.window != 0 && facts.gaps.empty() && timeline->drops.empty()) {
-    timeline->warnings.push_back("no traced events in this window: threads were computing or not running");
+    timeline->warnings.push_back(
+        "no call that is recorded began or ended in this window: the threads computed, or waited all the time");
   }
 }
 

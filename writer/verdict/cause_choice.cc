@@ -62,7 +62,7 @@ constexpr double kGilBeforePython = 0.25;
 // Share of the waits for processes in which one of these starts.
 constexpr double kMostlyStarts = 0.5;
 // Smaller shares of the workers' time in waits for the GIL and for locks are not named.
-constexpr double kLeastOfWorkers = 0.2;
+constexpr double kLeastOfWorkers = 0.2, kMostlyAtLocks = 0.5;
 
 class Chooser {
  public:
@@ -105,11 +105,11 @@ class Chooser {
     verdict_.advice = ChooseAdvice(
         timeline_,
         {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process, verdict_.steps,
-         has_blocker_, take_turns_ || gil_share_of_workers_ >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare,
+         has_blocker_, take_turns_ || workers_.gil >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare,
          best->cause == Cause::kRecompilation && CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans),
          best->cause == Cause::kSlowLoader && AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)),
          WaitsOf(best->rows)});
-    if (IsAtLocks(*best)) verdict_.advice = Advice::kAtLocks;
+    if (IsAtLocks(*best) || workers_.locks >= kMostlyAtLocks) verdict_.advice = Advice::kAtLocks;
   }
 
  private:
@@ -487,9 +487,9 @@ class Chooser {
   // What holds the threads up for which the main thread waits: more of them would not help.
   void AddFactOfWorkers(const CauseCandidate& best) {
     const std::vector<TimeSpan> spans = SpansOf(WaitsOf(best.rows));
-    const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.classes, in_.span.thread, spans);
+    const WorkerWaits shares = WaitsOfWorkers(timeline_, in_.tags, in_.classes, in_.span.thread, spans);
     if (shares.gil + shares.locks < kLeastOfWorkers) return;
-    gil_share_of_workers_ = shares.gil;
+    workers_ = shares;
     verdict_.facts.insert(verdict_.facts.begin(), FactOfWorkerWaits(shares));
   }
 
@@ -561,7 +561,7 @@ class Chooser {
                           HumanCount(static_cast<uint64_t>(in_.usage.minor_faults + in_.usage.major_faults)),
                           HumanCount(static_cast<uint64_t>(in_.usage.major_faults))));
     }
-    const bool is_pool = best.cause == Cause::kWorkers || take_turns_;
+    const bool is_pool = best.cause == Cause::kWorkers || best.cause == Cause::kPrefetchThread || take_turns_;
     if (is_pool && !blocked_by_process_) AddFactOfWorkers(best);
     if (best.cause == Cause::kLockConvoy && convoy_threads_ > 0) {
       verdict_.facts.push_back(absl::StrFormat("%d threads wait for the same lock", convoy_threads_));
@@ -587,7 +587,7 @@ class Chooser {
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
   bool blocked_by_process_ = false;
-  double gil_share_of_workers_ = 0;
+  WorkerWaits workers_;
   bool has_blocker_ = false;  // and it has a place
   bool take_turns_ = false;   // several threads of the process work for it, and one of them has the GIL at a time
 };

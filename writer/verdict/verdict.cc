@@ -121,15 +121,18 @@ bool GrowsMuch(const Process& process) {
 void AddGrowth(const Timeline& timeline, Verdict* verdict) {
   const StepChange& change = timeline.step_change;
   const bool is_python = verdict->cause == Cause::kPython;
-  if ((IsProblem(verdict->cause) && !is_python) || verdict->advice == Advice::kBetweenSteps) return;
+  // Memory that is kept needs new pages in each step.
+  const bool faults = verdict->cause == Cause::kAllocationChurn;
+  if ((IsProblem(verdict->cause) && !is_python && !faults) || verdict->advice == Advice::kBetweenSteps) return;
   // Python code that takes longer and longer has a reason that says more than its language.
   const bool lasts = change.kind == ChangeKind::kDrift || (change.kind == ChangeKind::kJump && !is_python);
   const bool is_of_others = change.part == StepPart::kGil || change.part == StepPart::kCollectives;
   const bool has_place = !is_of_others && (change.line.file != 0 || change.line.function != 0);
   const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations;
-  if (lasts && has_place && change.IsSlower()) {
+  if (lasts && has_place && change.IsSlower() && !faults) {
     verdict->remedy = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
-  } else if (is_free && !is_python && GrowsMuch(timeline.processes[timeline.threads[verdict->thread].process])) {
+  } else if ((is_free || faults) && !is_python &&
+             GrowsMuch(timeline.processes[timeline.threads[verdict->thread].process])) {
     verdict->remedy = Advice::kMemoryGrows;
   }
 }

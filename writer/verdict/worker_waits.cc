@@ -11,8 +11,8 @@
 
 namespace tbprof {
 
-WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
-                           const std::vector<TimeSpan>& spans) {
+WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                           uint32_t thread, const std::vector<TimeSpan>& spans) {
   // Of a library's threads that only wait, the locks are more than this many times the running time.
   constexpr int64_t kOnlyWaits = 20;
   double all = 0, for_gil = 0, for_locks = 0;  // of many threads
@@ -24,6 +24,7 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes,
     for (const auto& [stack, running] : time.running()) ran += running.on_cpu_ps;
     for (const WaitSlice& wait : time.waits()) {
       const int64_t length = wait.end_ps - wait.start_ps;
+      if (wait.kind == WaitClass::kLock && wait.stack != 0 && !tags.HasOwnFrame(wait.stack)) continue;
       if (wait.kind == WaitClass::kGil) gil += length;
       if (wait.kind == WaitClass::kLock) locks += length;
       waited += length;

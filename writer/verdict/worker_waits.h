@@ -22,9 +22,10 @@ struct WorkerWaits {
   double gil = 0, locks = 0;
 };
 
-// `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process.
-WorkerWaits WaitsOfWorkers(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
-                           const std::vector<TimeSpan>& spans);
+// `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process. Of threads that run
+// Python, locks are those of the program's own code: in a library's, they wait for work.
+WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
+                           uint32_t thread, const std::vector<TimeSpan>& spans);
 
 // `its threads wait 40 % for the GIL and 12 % for locks`.
 std::string FactOfWorkerWaits(const WorkerWaits& shares);

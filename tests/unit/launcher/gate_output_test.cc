@@ -175,6 +175,11 @@ TEST(GateText, CommandWithALongPath_IsWhole) {
   const std::string path = StrCat("/data/", std::string(150, 'd'), "/plugins/profile/run 7");
   comparison.now.runs.front().path = path;
   EXPECT_THAT(ComparisonAsText(comparison), testing::EndsWith(StrCat("next: tbprof report '", path, "'\n")));
+  // A run that was given by its name is found again from any directory.
+  comparison.now.runs.front().path = "slow";
+  comparison.now.runs.front().logdir = "/data/logs";
+  EXPECT_THAT(ComparisonAsText(comparison),
+              testing::EndsWith(StrCat("next: tbprof report slow --logdir=/data/logs\n")));
 }
 
 TEST(GateText, ManyOfEach_AreCounted) {

@@ -81,6 +81,10 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   EXPECT_EQ(lines[2], "blocker: thread prefetch, in sleep at data.py:17 fetch");
   EXPECT_EQ(lines[3], "next: start more of these threads");
   EXPECT_EQ(lines[4], "split: input 62 %, Python 30 %");
+  Report hung = Made();
+  hung.verdict.hangs = {"main thread, in sem_wait at data.py:8 put"};
+  EXPECT_EQ(LinesOf(ReportAsText(hung))[3], "hangs: main thread, in sem_wait at data.py:8 put");
+  EXPECT_THAT(ReportAsJson(hung), HasSubstr("hangs: main thread, in sem_wait at data.py:8 put"));
 }
 
 TEST(ReportOutput, ChangeOfSteps_IsInAllFormats) {

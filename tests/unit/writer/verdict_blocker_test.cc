@@ -3,6 +3,7 @@
 // Who is waited for: processes that sleep for their answers, workers in turn, service threads.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "tests/unit/writer/verdict_maker.h"
 
@@ -86,6 +87,32 @@ TEST(VerdictBlocker, LoaderWorkersThatAlwaysWaitForTheNetwork_AreNamed) {
     const Where* const blocker = BlockerOf(verdict);
     ASSERT_EQ(blocker != nullptr, is_worker);
     if (is_worker) EXPECT_EQ(maker.PlaceOf(*blocker), "data.py:24");
+  }
+}
+
+// One of four threads works at a time, since each holds the lock while it does.
+TEST(VerdictBlocker, PoolThatALockSerializes_HoldsItForTooLong) {
+  for (const bool at_lock : {true, false}) {
+    Maker maker;
+    const uint32_t result =
+        maker.Stack(maker.in_main, "/usr/lib/python3.11/concurrent/futures/_base.py", "Future.result", 3);
+    const uint32_t loop = maker.Stack(0, "/usr/lib/python3.11/concurrent/futures/thread.py", "_worker", 81);
+    const uint32_t load = maker.Stack(loop, "/home/me/data.py", "load", 8);
+    std::vector<uint32_t> pool;
+    for (int i = 0; i < 4; ++i) pool.push_back(maker.Thread("pool"));
+    maker.EachStep(80 * kMs, [&](int64_t at) {
+      maker.Wait(maker.main, kSemaphore, at, 80 * kMs, result);
+      for (int i = 0; i < 4; ++i) {
+        const int64_t from = at + i * 20 * kMs;
+        // Without work they wait in the library.
+        if (i > 0) maker.Wait(pool[i], kSemaphore, at, i * 20 * kMs, at_lock ? load : loop);
+        maker.Run(pool[i], from, 20 * kMs, load, maker.library);
+        if (i < 3) maker.Wait(pool[i], kSemaphore, from + 20 * kMs, (3 - i) * 20 * kMs, at_lock ? load : loop);
+      }
+    });
+    const Verdict verdict = maker.Make();
+    ASSERT_EQ(verdict.cause, Cause::kPrefetchThread) << CauseName(verdict.cause);
+    EXPECT_EQ(verdict.advice == Advice::kAtLocks, at_lock);
   }
 }
 

@@ -942,6 +942,13 @@ TEST(Verdict, NewPages_AreAllocationChurn) {
   std::erase_if(points, [](const NativePoint& point) { return point.at_ps % kStep < 60 * kMs; });
   maker.Faults(0, 20'000'000);
   maker.Expect(Cause::kAllocationChurn, StepPart::kReclaim, 0.6);
+  EXPECT_FALSE(maker.Make().remedy.has_value());
+  // What is kept needs new pages in each step.
+  HeldMemory& memory = maker.timeline.processes[0].memory;
+  memory.grows = true;
+  memory.peak_bytes = 300 << 20;
+  memory.growth.emplace().bytes = 200 << 20;
+  EXPECT_EQ(maker.Make().remedy, Advice::kMemoryGrows);
 }
 
 class OnGpu : public Maker {
