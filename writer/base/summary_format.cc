@@ -44,7 +44,7 @@ std::string HumanSeconds(double seconds) {
 }
 
 std::string StepLengthText(double median_s, double mean_s) {
-  constexpr double kFarApart = 1.5;
+  constexpr double kFarApart = 1.3;
   const bool is_even = mean_s < median_s * kFarApart && median_s < mean_s * kFarApart;
   return StrCat("median ", HumanSeconds(median_s), is_even ? "" : StrCat(", mean ", HumanSeconds(mean_s)));
 }

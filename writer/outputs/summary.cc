@@ -192,8 +192,9 @@ bool IsFarMore(double of_threads, double of_command) { return of_threads > 1.2 *
 Section HeadlineSection(const Timeline& timeline, size_t columns) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
-  text += timeline.attached ? StrCat(HumanTime(timeline.duration_ps), " sampled, ",
-                                     HumanSeconds(CpuOfThreads(timeline)), " of CPU by all threads")
+  text += timeline.attached
+              ? StrCat(HumanTime(timeline.duration_ps), " sampled, ", HumanSeconds(CpuOfThreads(timeline)),
+                       " of CPU by all threads", OfRank(timeline, " of rank "))
           : timeline.totals_ps > 0
               ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
               : StrCat(HumanTime(timeline.duration_ps), " wall");
