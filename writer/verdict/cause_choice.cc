@@ -62,7 +62,7 @@ constexpr double kGilBeforePython = 0.25;
 // Share of the waits for processes in which one of these starts.
 constexpr double kMostlyStarts = 0.5;
 // Smaller shares of the workers' time in waits for the GIL and for locks are not named.
-constexpr double kLeastOfWorkers = 0.2, kMostlyAtLocks = 0.5;
+constexpr double kLeastOfWorkers = 0.2, kMostlyAtLocks = 0.35;
 
 class Chooser {
  public:

@@ -210,7 +210,9 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
   const bool is_said = std::ranges::any_of(verdict.where, [&](const Where& where) {
     return where.role == WhereRole::kSpends && where.share + kLeastMore > place.share;
   });
-  if (place.text.empty() || is_said || IsForOthers(verdict.cause)) return "";
+  // What writes logs or checkpoints is a small part of its callers, and another line may take more.
+  const bool is_other = verdict.cause == Cause::kLogging || verdict.cause == Cause::kCheckpoint;
+  if (place.text.empty() || is_said || is_other || IsForOthers(verdict.cause)) return "";
   return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
 

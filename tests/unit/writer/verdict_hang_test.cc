@@ -177,13 +177,13 @@ TEST_F(HangTest, ThreadThatEndedShortlyBefore_IsNamed) {
   MakeRun();
   WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
   const uint32_t consumer = maker_.Thread("consumer");
-  maker_.Sample(consumer, maker_.in_main, 0, 2 * kSecond);
+  maker_.Run(consumer, 0, 2 * kSecond, maker_.in_main, maker_.library);
   maker_.timeline.threads[consumer].end_ps = 2 * kSecond;
   EXPECT_EQ(Make()[1], "thread consumer ended 3 s before");
   // A pool that was shut down.
   for (int i = 0; i < 3; ++i) {
     const uint32_t worker = maker_.Thread("worker");
-    maker_.Sample(worker, maker_.in_main, 0, 2 * kSecond);
+    maker_.Run(worker, 0, 2 * kSecond, maker_.in_main, maker_.library);
     maker_.timeline.threads[worker].end_ps = 2 * kSecond;
   }
   EXPECT_EQ(Make().size(), 1u);
