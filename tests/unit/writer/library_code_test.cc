@@ -60,8 +60,9 @@ TEST_F(LibraryCode, FunctionsOfPyTorchThatTheLineCalls_AreNamed) {
 TEST_F(LibraryCode, PagesOfALibrary_AreKeptByMalloc) {
   for (const bool is_own : {true, false}) {
     VerdictMaker maker;
-    const uint32_t gelu = maker.Stack(maker.in_main, Package("torch/nn/modules/activation.py"), "GELU.forward", 1);
-    const uint32_t stack = is_own ? maker.in_main : gelu;
+    const uint32_t own = maker.Stack(maker.in_main, kOwn, "forward", 20);
+    const uint32_t gelu = maker.Stack(own, Package("torch/nn/modules/activation.py"), "GELU.forward", 1);
+    const uint32_t stack = is_own ? own : gelu;
     maker.EachStep(60 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 60 * kMs, stack, maker.library); });
     auto& points = maker.timeline.native.threads[maker.main].points;
     std::erase_if(points, [](const NativePoint& point) { return point.at_ps % kStep < 60 * kMs; });

@@ -74,6 +74,7 @@ TEST(VerdictBlocker, ServiceThreadInAccept_IsNotTheBlocker) {
 TEST(VerdictBlocker, LoaderWorkersThatAlwaysWaitForTheNetwork_AreNamed) {
   for (const bool is_worker : {true, false}) {
     Maker maker;
+    maker.timeline.types[kPoll].sampled = true;
     const uint32_t next = maker.Stack(maker.in_main, kLoader, "_get_data", 1);
     const std::string loop = is_worker ? "/x/site-packages/torch/utils/data/_utils/worker.py" : "/x/y/worker.py";
     const uint32_t get = maker.Stack(maker.Stack(0, loop, "_worker_loop", 1), "/home/me/data.py", "get", 24);

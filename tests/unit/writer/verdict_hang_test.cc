@@ -141,7 +141,7 @@ TEST_F(HangTest, ProcessThatWasKilledBefore_IsNamed) {
   killed.end_ps = -40 * kSecond;
   const Texts texts = Make();
   ASSERT_EQ(texts.size(), 2u);
-  EXPECT_EQ(texts[1], "pool.py/7 ended 45 s before: killed by SIGKILL");
+  EXPECT_EQ(texts[1], "pool.py/7 ended 45.0 s before: killed by SIGKILL");
   // By then it hung already.
   maker_.timeline.failed_processes[0].end_ps = 8 * kSecond;
   EXPECT_EQ(Make().size(), 1u);
@@ -157,7 +157,7 @@ TEST_F(HangTest, EarlyEndOnPurpose_IsNotNamed) {
     maker_.timeline.failed_processes = {failed};
     EXPECT_EQ(Make().size(), 1u);
     maker_.timeline.failed_processes[0].end_ps = 4 * kSecond;
-    EXPECT_EQ(Make()[1], "grep/7 ended 1 s before: exit status 1");
+    EXPECT_EQ(Make()[1], "grep/7 ended 1.00 s before: exit status 1");
   }
 }
 
@@ -179,7 +179,7 @@ TEST_F(HangTest, ThreadThatEndedShortlyBefore_IsNamed) {
   const uint32_t consumer = maker_.Thread("consumer");
   maker_.Run(consumer, 0, 2 * kSecond, maker_.in_main, maker_.library);
   maker_.timeline.threads[consumer].end_ps = 2 * kSecond;
-  EXPECT_EQ(Make()[1], "thread consumer ended 3 s before");
+  EXPECT_EQ(Make()[1], "thread consumer ended 3.00 s before");
   // A pool that was shut down.
   for (int i = 0; i < 3; ++i) {
     const uint32_t worker = maker_.Thread("worker");

@@ -81,6 +81,7 @@ TEST_F(VerdictServer, EventLoop_MayBeAClientsOrAServers) {
   maker_.timeline.python.threads[0].runs.clear();
   for (int64_t at = 0; at < kAll; at += kStep) {
     WaitAt(maker_.main, kPoll, at, 80 * kMs, select);
+    maker_.timeline.threads[maker_.main].events.back().value = 1;
     maker_.Wait(maker_.main, kReceive, at + 80 * kMs, 10 * kMs, once);
   }
   const Verdict verdict = maker_.Make();
