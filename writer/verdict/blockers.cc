@@ -48,9 +48,11 @@ bool IsIdle(const PythonTags& tags, const WaitClasses& classes, const WaitSlice&
     case WaitClass::kBarrier:
     case WaitClass::kPool:
       return true;
-    case WaitClass::kPoll:
-      // With a timeout, a library polls for the answer to its request.
-      return tags.TagOf(wait.stack) != PythonTag::kNetwork;
+    case WaitClass::kPoll: {
+      // With a timeout, a library polls for the answer to its request, also in the program's code that a loader calls.
+      const PythonTag tag = tags.TagOf(wait.stack);
+      return tag != PythonTag::kNetwork && (tag != PythonTag::kLoader || !tags.HasOwnFrame(wait.stack));
+    }
     case WaitClass::kSleep:
       // An event loop or a server that nobody asks.
       return wait.is_poll;
@@ -171,20 +173,6 @@ bool FillsQueues(const Timeline& timeline, const PythonTags& tags, uint32_t thre
     return true;
   return std::ranges::any_of(timeline.threads[thread].events,
                              [&](const Event& event) { return event.python != 0 && fills(event.python); });
-}
-
-// Whether the thread is a worker process of PyTorch's loader, and the waits are for it.
-bool WorksForLoader(const Timeline& timeline, const PythonTags& tags, uint32_t thread,
-                    const std::vector<WaitSlice>& waits) {
-  const PythonThread* const python = timeline.python.OfThread(thread);
-  const bool for_loader = !waits.empty() && tags.TagOf(waits.front().stack) == PythonTag::kLoader;
-  if (!for_loader || python == nullptr || python->runs.empty()) return false;
-  const PythonRun& run = python->runs[python->runs.size() / 2];
-  for (uint32_t stack = run.stack; stack != 0; stack = timeline.python.stacks[stack].parent) {
-    const PythonFunction& function = timeline.python.functions[timeline.python.stacks[stack].function];
-    if (timeline.strings.Get(function.file).ends_with("/torch/utils/data/_utils/worker.py")) return true;
-  }
-  return false;
 }
 
 // What threads that do the same have in common: their program, and a function of its own or without one a native one.
@@ -308,7 +296,7 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
   candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
   const bool linked =
       EndsTogether(tags, classes, timeline.threads[thread], waits, time.waits()) >= kMoreThanChance ||
-      FillsQueues(timeline, tags, thread) || WorksForLoader(timeline, tags, thread, waits) ||
+      FillsQueues(timeline, tags, thread) ||
       AnswersWaits(timeline, tags, classes, thread, spans, static_cast<double>(waiting) / static_cast<double>(total));
   // Computing is weighted higher than waiting without a link: a thread that computes is the more likely blocker.
   // A wait for the GIL counts little: whoever has the GIL meanwhile computes.
