@@ -85,7 +85,6 @@ absl::StatusOr<FetchedSummary> RewriteSummary(const std::string& text, const Sum
   FetchedSummary out;
   out.json = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   out.lines = LeadLines(*report);
-  // `facts` has the hangs, too.
   std::string evidence;
   for (const std::string& fact : report->verdict.facts) StrAppend(&evidence, evidence.empty() ? "" : "; ", fact);
   if (!evidence.empty()) out.lines.push_back(StrCat("evidence: ", evidence));

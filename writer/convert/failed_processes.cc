@@ -27,6 +27,7 @@ std::vector<FailedProcess> FindFailedProcesses(const CaptureWindow& window, Spoo
     one.parent_pid = process.parent_pid;
     one.name = ProcessName(image.executable, image.arguments);
     one.exit_signal = process.exit_signal;
+    one.out_of_memory = process.out_of_memory;
     one.how = ExitText(process.exit_code, process.exit_signal, process.out_of_memory);
     one.end_ps = facts->clock.ToPs(process.end_ticks);
     failed.push_back(std::move(one));

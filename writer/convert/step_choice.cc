@@ -95,7 +95,7 @@ void ShowOthers(const StepRequest& request, Timeline* timeline) {
   if (!inferred.steps.empty()) return Show(std::move(inferred), StepSource::kInferred, timeline);
   // One or two steps of a training do not show how long its steps are.
   const size_t calls = OptimizerSteps(*timeline, request.process);
-  if (calls == 1 || calls == 2) {
+  if (!request.events_cut && (calls == 1 || calls == 2)) {
     inferred.unknown = StrCat("PyTorch's optimizer ran only ", calls == 1 ? "once" : "twice",
                               timeline->exit_code < 0 && timeline->exit_signal == 0 ? ": capture longer" : "");
   }

@@ -285,6 +285,7 @@ struct FailedProcess {
   int32_t pid = 0, parent_pid = 0;
   std::string name;  // as Process::name
   int exit_signal = 0;
+  bool out_of_memory = false;
   std::string how;     // e.g. `killed by SIGKILL (out of memory)`
   int64_t end_ps = 0;  // negative: before the window
 };

@@ -109,7 +109,8 @@ class Chooser {
          best->cause == Cause::kRecompilation && CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans),
          best->cause == Cause::kSlowLoader && AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)),
          WaitsOf(best->rows)});
-    if (IsAtLocks(*best) || workers_.locks >= kMostlyAtLocks) verdict_.advice = Advice::kAtLocks;
+    const bool at_locks = workers_.locks >= kMostlyAtLocks && workers_.locks > workers_.gil && !take_turns_;
+    if (IsAtLocks(*best) || at_locks) verdict_.advice = Advice::kAtLocks;
   }
 
  private:

@@ -64,10 +64,12 @@ std::vector<FailedProcess> FailedBefore(const Timeline& timeline, const TimeSpan
   return failed;
 }
 
-// `3.1 s before`, of what ended at `end_ps`.
-std::string Before(int64_t end_ps, const TimeSpan& span) {
-  const int64_t before_ps = std::max<int64_t>(span.start_ps - end_ps, 0);
-  return StrCat(before_ps < kSecondPs ? "right" : HumanTime(before_ps), " before");
+// `3.1 s before`, of what ended at `end_ps`. In a capture it is not known when the hang began.
+std::string Before(int64_t end_ps, const TimeSpan& span, bool of_capture) {
+  if (end_ps > span.start_ps) return of_capture ? "in the capture" : "about then";
+  int64_t before_ps = span.start_ps;
+  AddSaturating(&before_ps, end_ps == INT64_MIN ? INT64_MAX : -end_ps);
+  return StrCat(before_ps < kSecondPs ? "right" : HumanTime(before_ps), " before", of_capture ? " the capture" : "");
 }
 
 std::string NameOf(const Thread& thread) {
@@ -77,26 +79,28 @@ std::string NameOf(const Thread& thread) {
 
 // Threads of the process that ran Python and ended shortly before nothing ran any more, as by an exception. Empty if
 // they are many: a pool was shut down.
-std::vector<std::string> ThreadsEnded(const Timeline& timeline, uint32_t process, const TimeSpan& span) {
+std::vector<std::string> ThreadsEnded(const Timeline& timeline, uint32_t process, const TimeSpan& span,
+                                      bool of_capture) {
   std::vector<std::string> texts;
   for (const PythonThread& python : timeline.python.threads) {
     const Thread& thread = timeline.threads[python.thread];
     const bool is_other = thread.process == process && !thread.is_main && !python.runs.empty();
     if (!is_other || thread.end_ps < span.start_ps - kShortlyPs || thread.end_ps > span.start_ps + kSecondPs) continue;
-    texts.push_back(StrCat(NameOf(thread), " ended ", Before(thread.end_ps, span)));
+    texts.push_back(StrCat(NameOf(thread), " ended ", Before(thread.end_ps, span, of_capture)));
   }
   if (texts.size() > kMostFailed) texts.clear();
   return texts;
 }
 
 // What ended before nothing ran any more, and may be why.
-std::vector<std::string> EndedBefore(const Timeline& timeline, uint32_t process, const TimeSpan& span) {
+std::vector<std::string> EndedBefore(const Timeline& timeline, uint32_t process, const TimeSpan& span,
+                                     bool of_capture) {
   std::vector<std::string> texts;
   for (const FailedProcess& failed : FailedBefore(timeline, span)) {
-    texts.push_back(
-        StrCat(PrintableUtf8(failed.name), "/", failed.pid, " ended ", Before(failed.end_ps, span), ": ", failed.how));
+    texts.push_back(StrCat(PrintableUtf8(failed.name), "/", failed.pid, " ended ",
+                           Before(failed.end_ps, span, of_capture), ": ", failed.how));
   }
-  for (std::string& text : ThreadsEnded(timeline, process, span)) texts.push_back(std::move(text));
+  for (std::string& text : ThreadsEnded(timeline, process, span, of_capture)) texts.push_back(std::move(text));
   return texts;
 }
 
@@ -351,8 +355,14 @@ bool Serves(const Timeline& timeline, const PythonTags& tags, const WaitClasses&
 
 // Whether what the process has started sleeps, is not recorded or has ended well.
 bool WaitsForASleeper(const Timeline& timeline, const WaitClasses& classes, uint32_t process, const TimeSpan& span) {
-  const std::vector<FailedProcess> failed = FailedBefore(timeline, span);
-  if (std::ranges::count(failed, timeline.processes[process].pid, &FailedProcess::parent_pid) > 0) return false;
+  // A child that was killed long ago may have been killed on purpose, by a timeout.
+  const bool lacks_a_child = std::ranges::any_of(timeline.failed_processes, [&](const FailedProcess& failed) {
+    const bool is_before = failed.end_ps <= span.start_ps + kSecondPs;
+    const bool is_why = failed.out_of_memory || (IsCrash(failed.exit_signal) && failed.exit_signal != SIGKILL) ||
+                        failed.end_ps >= span.start_ps - kShortlyPs;
+    return failed.parent_pid == timeline.processes[process].pid && is_before && is_why;
+  });
+  if (lacks_a_child) return false;
   if (!timeline.unrecorded.empty()) return true;
   bool has_child = false;
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
@@ -424,6 +434,7 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   }
   Writer writer(timeline, tags, classes, *span);
   if (!writer.AddProcess(judged, /*is_judged=*/true)) return {};
+  const size_t own_texts = writer.Take().size();
   for (uint32_t process = 0; process < timeline.processes.size(); ++process) {
     if (process == judged || !IsAlive(timeline, timeline.processes[process], *span)) continue;
     // What starts ranks waits for their end.
@@ -432,9 +443,10 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
     if (!writer.AddProcess(process, /*is_judged=*/false)) return {};
   }
   std::vector<std::string> texts = writer.Take();
+  // Behind the threads of the judged process, which wait for each other.
   if (!texts.empty()) {
-    const std::vector<std::string> ended = EndedBefore(timeline, judged, *span);
-    texts.insert(texts.begin() + 1, ended.begin(), ended.end());
+    const std::vector<std::string> ended = EndedBefore(timeline, judged, *span, goes_on);
+    texts.insert(texts.begin() + static_cast<ptrdiff_t>(own_texts), ended.begin(), ended.end());
   }
   // The wait itself may last to the end.
   if (call->event != nullptr) {

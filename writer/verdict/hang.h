@@ -19,8 +19,8 @@ namespace tbprof {
 
 struct Hang {
   // `main thread, in pthread_mutex_lock at commit`; empty: something ran, or too little was recorded to say. The judged
-  // process comes first, its main thread before others, then other processes of the job with their names. Behind the
-  // first text is what ended before and may be why: `python/1234 ended 3.1 s before: killed by SIGKILL`.
+  // process comes first, its main thread before others, then what ended before and may be why: `python/1234 ended 3.1 s
+  // before: killed by SIGKILL`, then other processes of the job with their names.
   std::vector<std::string> texts;
   TimeSpan span;        // from then on nothing ran
   bool is_all = false;  // in all that was recorded

@@ -253,15 +253,17 @@ PythonTags::PythonTags(const Timeline& timeline) {
     // A rank that saves nothing waits for the one that does.
     const bool waits_for_ranks =
         outer == PythonTag::kCheckpoint && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
-    const bool leaves = waits_for_ranks ||
-                        (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]))) ||
-                        (outer == PythonTag::kServe && is_own_[i]);
+    const bool leaves =
+        waits_for_ranks ||
+        (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]))) ||
+        (outer == PythonTag::kServe && (is_own_[i] || (tag != PythonTag::kNone && tag != PythonTag::kServe)));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
     const bool begins = known && bootstrap[stack.function] && below != 0 && text[python.stacks[below].function];
     of_worker_[i] = (known && worker[stack.function]) || (stack.parent < i && of_worker_[stack.parent]);
-    of_server_[i] = tag == PythonTag::kServe || (stack.parent < i && of_server_[stack.parent]);
+    const bool is_called = stack.parent < i && of_server_[stack.parent];
+    of_server_[i] = tag == PythonTag::kServe || (is_called && tag != PythonTag::kImport);
     own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;
   }
 }

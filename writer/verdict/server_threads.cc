@@ -8,8 +8,8 @@ namespace {
 
 struct Service {
   int64_t all_ps = 0;      // as far as samples show it
-  int64_t waits_ps = 0;    // for clients, or for the next thing to do
-  int64_t answers_ps = 0;  // in code that a server calls, waits for other things included
+  int64_t serves_ps = 0;   // waits for clients
+  int64_t answers_ps = 0;  // in code that a server calls, waits for other things included, but not for the next request
 };
 
 Service ServiceOf(const PythonThread& python, const PythonTags& tags) {
@@ -18,9 +18,10 @@ Service ServiceOf(const PythonThread& python, const PythonTags& tags) {
     const PythonTag tag = tags.TagOf(run.stack);
     const int64_t length = run.to_ps - run.from_ps;
     AddSaturating(&service.all_ps, length);
-    const bool waits = tag == PythonTag::kServe || tag == PythonTag::kQueueGet;
-    if (waits) AddSaturating(&service.waits_ps, length);
-    if (!waits && tags.IsOfServer(run.stack)) AddSaturating(&service.answers_ps, length);
+    const bool serves = tag == PythonTag::kServe;
+    if (serves) AddSaturating(&service.serves_ps, length);
+    const bool answers = !serves && tag != PythonTag::kQueueGet && tag != PythonTag::kImport;
+    if (answers && tags.IsOfServer(run.stack)) AddSaturating(&service.answers_ps, length);
   }
   return service;
 }
@@ -32,7 +33,7 @@ uint32_t ThreadThatAnswers(const Timeline& timeline, const PythonTags& tags, uin
   const PythonThread* const python = timeline.python.OfThread(waiting);
   if (python == nullptr) return waiting;
   const Service own = ServiceOf(*python, tags);
-  if (own.waits_ps <= own.all_ps / 2) return waiting;
+  if (own.serves_ps <= own.all_ps / 2) return waiting;
   uint32_t best = waiting;
   int64_t most = own.all_ps / kLeastPart;
   for (const PythonThread& other : timeline.python.threads) {

@@ -10,6 +10,16 @@
 #include "writer/verdict/place_of_row.h"
 
 namespace tbprof {
+namespace {
+
+// Whether a thread of Python waits in a library, or for others, and not for a lock of the program: `with lock:` waits
+// in the program's own line.
+bool IsForWork(const PythonTags& tags, uint32_t stack) {
+  return stack != 0 &&
+         (tags.TagOf(stack) != PythonTag::kNone || !tags.HasOwnFrame(stack) || tags.OwnFrameOf(stack) != stack);
+}
+
+}  // namespace
 
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                            uint32_t thread, const std::vector<TimeSpan>& spans) {
@@ -24,7 +34,7 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, con
     for (const auto& [stack, running] : time.running()) ran += running.on_cpu_ps;
     for (const WaitSlice& wait : time.waits()) {
       const int64_t length = wait.end_ps - wait.start_ps;
-      if (wait.kind == WaitClass::kLock && wait.stack != 0 && !tags.HasOwnFrame(wait.stack)) continue;
+      if (wait.kind == WaitClass::kLock && IsForWork(tags, wait.stack)) continue;
       if (wait.kind == WaitClass::kGil) gil += length;
       if (wait.kind == WaitClass::kLock) locks += length;
       waited += length;

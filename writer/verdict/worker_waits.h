@@ -23,7 +23,7 @@ struct WorkerWaits {
 };
 
 // `spans`: the waits of `thread`, in order, disjoint. Looks at the other threads of its process. Of threads that run
-// Python, locks are those of the program's own code: in a library's, they wait for work.
+// Python, locks are those for which a line of the program waits itself: in a library, they wait for work.
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
                            uint32_t thread, const std::vector<TimeSpan>& spans);
 
