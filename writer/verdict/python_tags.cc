@@ -211,7 +211,7 @@ PythonTags::PythonTags(const Timeline& timeline) {
   std::vector<PythonTag> of_function(python.functions.size());
   std::vector<bool> own_function(python.functions.size()), bootstrap(python.functions.size()),
       worker(python.functions.size()), text(python.functions.size()), is_module(python.functions.size()),
-      calls_module(python.functions.size());
+      calls_module(python.functions.size()), reads_socket(python.functions.size());
   for (size_t i = 0; i < python.functions.size(); ++i) {
     const std::string& path = timeline.strings.Get(python.functions[i].file);
     const std::string_view name = timeline.strings.Get(python.functions[i].name);
@@ -224,6 +224,8 @@ PythonTags::PythonTags(const Timeline& timeline) {
     worker[i] = BeginsWorker(file, name);
     text[i] = file == "<string>";
     is_module[i] = name == "<module>";
+    // A server reads requests with these; a client of another server calls them from its own library.
+    reads_socket[i] = file.ends_with("/socket.py") || file.ends_with("/ssl.py");
     calls_module[i] = file.ends_with("/torch/nn/modules/module.py");
   }
   tags_.resize(python.stacks.size());
@@ -256,7 +258,8 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const bool leaves =
         waits_for_ranks ||
         (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]))) ||
-        (outer == PythonTag::kServe && (is_own_[i] || (tag != PythonTag::kNone && tag != PythonTag::kServe)));
+        (outer == PythonTag::kServe && (is_own_[i] || (tag != PythonTag::kNone && tag != PythonTag::kServe && known &&
+                                                       !reads_socket[stack.function])));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
