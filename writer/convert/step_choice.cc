@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
@@ -71,12 +72,13 @@ bool IsSampled(const Timeline& timeline, uint32_t process, const std::string& ma
 
 // Calls of PyTorch's optimizers in the window.
 size_t OptimizerSteps(const Timeline& timeline, uint32_t process) {
+  std::vector<bool> is_step;  // by type
+  for (const EventType& type : timeline.types) is_step.push_back(IsOptimizerStep(type.origin, type.name));
   size_t calls = 0;
   for (const Thread& thread : timeline.threads) {
     if (thread.process != process) continue;
-    calls += static_cast<size_t>(std::ranges::count_if(thread.events, [&](const Event& event) {
-      return IsOptimizerStep(timeline.types[event.type].origin, timeline.types[event.type].name);
-    }));
+    calls += static_cast<size_t>(
+        std::ranges::count_if(thread.events, [&](const Event& event) { return is_step[event.type]; }));
   }
   return calls;
 }

@@ -39,9 +39,9 @@ constexpr int64_t kBriefPs = kSecondPs / 1000;
 // Ctrl-C wakes a program that then prints where it was.
 constexpr int64_t kLastWordsPs = 2 * kSecondPs;
 constexpr size_t kMostGroups = 8;
-// Of the processes that failed before, so many are named. What a program does on purpose (an exit status, SIGTERM) may
-// be the reason if it was so long before at most.
+// Number of processes, and of threads, that ended before and are named.
 constexpr size_t kMostFailed = 3;
+// An end that may be on purpose (an exit status, SIGTERM) is no reason for a hang that begins later than this.
 constexpr int64_t kShortlyPs = 10 * kSecondPs;
 // The run is divided into so many parts to find from when on nothing ran.
 constexpr size_t kCells = 4096;
@@ -288,6 +288,7 @@ class Writer {
     return true;
   }
 
+  size_t size() const { return groups_.size(); }  // of what Take returns
   std::vector<std::string> Take() const {
     std::vector<std::string> texts;
     for (const Group& group : groups_) {
@@ -434,7 +435,7 @@ Hang FindHang(const Timeline& timeline, const PythonTags& tags, const WaitClasse
   }
   Writer writer(timeline, tags, classes, *span);
   if (!writer.AddProcess(judged, /*is_judged=*/true)) return {};
-  const size_t own_texts = writer.Take().size();
+  const size_t own_texts = writer.size();
   for (uint32_t process = 0; process < timeline.processes.size(); ++process) {
     if (process == judged || !IsAlive(timeline, timeline.processes[process], *span)) continue;
     // What starts ranks waits for their end.

@@ -255,11 +255,10 @@ PythonTags::PythonTags(const Timeline& timeline) {
     // A rank that saves nothing waits for the one that does.
     const bool waits_for_ranks =
         outer == PythonTag::kCheckpoint && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
-    const bool leaves =
-        waits_for_ranks ||
-        (outer == PythonTag::kCollective && (is_own_[i] || (known && calls_module[stack.function]))) ||
-        (outer == PythonTag::kServe && (is_own_[i] || (tag != PythonTag::kNone && tag != PythonTag::kServe && known &&
-                                                       !reads_socket[stack.function])));
+    const bool calls_model = known && calls_module[stack.function];
+    const bool calls_library = known && tag != PythonTag::kNone && !reads_socket[stack.function];
+    const bool leaves = waits_for_ranks || (outer == PythonTag::kCollective && (is_own_[i] || calls_model)) ||
+                        (outer == PythonTag::kServe && (is_own_[i] || calls_library));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
     parents_[i] = stack.parent < i ? stack.parent : 0;
