@@ -1,5 +1,6 @@
-"""fed.py SOURCE: a training of PyTorch on the CPU, fed in one of several ways. Prints the share of the loop's time that
-getting the batches took by its own clock, as JSON.
+"""fed.py SOURCE [PASSES [SECONDS]]: a training of PyTorch on the CPU, fed in one of several ways. Each step has PASSES
+forward and backward passes (1), and making a batch takes SECONDS (0.016). Prints, as JSON, how long each step took by
+its own clock and how much of that it waited for its batch, in seconds.
 
 SOURCE: loader, workers, iterable (PyTorch's DataLoader), thread (queue.Queue), process (multiprocessing.Queue), socket,
 file (npz), nothing (one batch for all steps), lock (one batch, and a lock that another thread holds).
@@ -19,7 +20,8 @@ import numpy
 import torch
 
 STEPS = 80
-NAP_S = 0.016
+PASSES = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+NAP_S = float(sys.argv[3]) if len(sys.argv) > 3 else 0.016
 ROWS, COLUMNS = 4, 64
 
 
@@ -142,13 +144,12 @@ def main():
         if pair is None:
             break
         waits.append(time.perf_counter() - start)
-        for _ in range(1 if len(sys.argv) < 3 else int(sys.argv[2])):
+        for _ in range(PASSES):
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(model(pair[0]), pair[1]).backward()
         optimizer.step()
         lengths.append(time.perf_counter() - start)
-    # The first steps warm up.
-    print(json.dumps({"steps": len(lengths), "input_share": sum(waits[5:]) / sum(lengths[5:])}), flush=True)
+    print(json.dumps({"waits": waits, "lengths": lengths}), flush=True)
     os._exit(0)
 
 
