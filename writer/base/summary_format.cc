@@ -54,7 +54,7 @@ std::string IrregularText(uint64_t count, double irregular_s, double regular_s) 
   if (count == 0) return "";
   const double all = irregular_s + regular_s;
   const double share = all > 0 ? irregular_s / all : 0;
-  return StrCat(" and ", count, " irregular",
+  return StrCat(", ", count, " more irregular",
                 share < kLeastShare ? "" : StrCat(" (", HumanPercent(share), " of the time)"));
 }
 

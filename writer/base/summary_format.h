@@ -17,7 +17,7 @@ std::string HumanCount(uint64_t count);      // `9999`, `12.3 k`, `4.5 M`
 std::string HumanPercent(double fraction);   // `0.3 %`, `32 %`
 // `median 33 ms`; `median 33 ms, mean 316 ms` if one is 1.5 times the other: most of the time is then in few steps.
 std::string StepLengthText(double median_s, double mean_s);
-// ` and 104 irregular (67 % of the time)`; without the share if it is below a tenth; empty if there are none.
+// `, 104 more irregular (67 % of the time)`; without the share if it is below a tenth; empty if there are none.
 // `irregular_s`, `regular_s`: the time in steps of either kind.
 std::string IrregularText(uint64_t count, double irregular_s, double regular_s);
 std::string ShellQuoted(std::string_view text);  // unchanged if no shell would interpret it, else in single quotes

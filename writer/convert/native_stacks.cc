@@ -27,7 +27,7 @@ NativeStack NativeStacks::Name(Symbol symbol) {
   const bool is_known = !symbol.module.empty();
   if (symbol.function.empty()) {
     // Code without a name has many addresses, which have only the module in common.
-    const std::string name = is_known ? StrCat("[", symbol.module, "]") : "[code of no file]";
+    const std::string name = is_known ? StrCat("[", symbol.module, "]") : "[generated code]";
     stack.function = timeline_.strings.Intern(name);
     stack.site = is_known ? timeline_.strings.Intern(symbol.Text()) : stack.function;
   } else {

@@ -23,14 +23,22 @@ double MostBySamples(const Timeline& timeline) {
   return kBeside * own.share * cpu_ns;
 }
 
-}  // namespace
-
 // The constants are the costs that tests/bench/own_cost.sh finds in addition to the measured costs.
-double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
+double CostOfCallsNs(const SessionFacts& session, const EventType& type, const OperationTotal& total) {
   constexpr double kHookNs = 3;         // arguments and branches of a hook
   constexpr double kSystemCallNs = 17;  // code that runs with cold caches after a system call
   constexpr double kHandedOverNs = 50;  // cache lines of a record that the launcher's CPU holds
   constexpr double kObservedNs = 300;   // PyTorch's own work for an observed operation
+  const double call = 2 * session.clock_cost_ns + kHookNs +
+                      (type.family == EventFamily::kIo || type.family == EventFamily::kProcess ? kSystemCallNs : 0) +
+                      (IsTorch(type.origin) ? kObservedNs : 0);
+  return static_cast<double>(total.calls) * call +
+         static_cast<double>(total.recorded) * (session.record_cost_ns + kHandedOverNs);
+}
+
+}  // namespace
+
+double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   constexpr double kAllocationFactor = 1.4;
   constexpr double kSampleNs = 700;
   constexpr double kStartFactor = 2.6;  // loading the library, and the end of the mapping
@@ -51,14 +59,10 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
   double nanoseconds = pages * session.page_cost_ns * share;
   for (const Process& process : timeline.processes) {
     for (const OperationTotal& total : process.operations) {
-      const EventFamily family = timeline.types[total.type].family;
+      const EventType& type = timeline.types[total.type];
       // The cost of CUPTI is in its own overhead records.
-      if (family == EventFamily::kMemory || family == EventFamily::kGpu) continue;
-      const double call = 2 * session.clock_cost_ns + kHookNs +
-                          (family == EventFamily::kIo || family == EventFamily::kProcess ? kSystemCallNs : 0) +
-                          (IsTorch(timeline.types[total.type].origin) ? kObservedNs : 0);
-      nanoseconds += static_cast<double>(total.calls) * call +
-                     static_cast<double>(total.recorded) * (session.record_cost_ns + kHandedOverNs);
+      if (type.family == EventFamily::kMemory || type.family == EventFamily::kGpu) continue;
+      nanoseconds += CostOfCallsNs(session, type, total);
     }
     nanoseconds += kAllocationFactor * session.allocation_cost_ns *
                    static_cast<double>(process.allocator.allocations + process.allocator.frees);
@@ -80,6 +84,21 @@ double OwnCostNs(const OwnCostInput& input, const Timeline& timeline) {
     nanoseconds += process.forked ? start * facts.clock.ns_per_tick() : kStartFactor * start;
   }
   return nanoseconds;
+}
+
+void SetObservingCosts(const SessionFacts& session, Timeline* timeline) {
+  for (Process& process : timeline->processes) {
+    double nanoseconds = 0;
+    for (const OperationTotal& total : process.operations) {
+      const EventType& type = timeline->types[total.type];
+      if (!IsTorchWork(type)) continue;
+      // Of sampled operations, `calls` is an estimate of all.
+      OperationTotal recorded = total;
+      recorded.calls = std::min(total.calls, total.recorded);
+      nanoseconds += CostOfCallsNs(session, type, recorded);
+    }
+    process.observing_seconds = nanoseconds / 1e9;
+  }
 }
 
 }  // namespace tbprof

@@ -29,6 +29,9 @@ struct OwnCostInput {
 // In nanoseconds of CPU time. `timeline`: must have the totals of its processes.
 double OwnCostNs(const OwnCostInput& input, const Timeline& timeline);
 
+// Sets Process::observing_seconds of each process; likewise.
+void SetObservingCosts(const SessionFacts& session, Timeline* timeline);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_CONVERT_OWN_COST_H_

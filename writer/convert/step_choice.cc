@@ -96,10 +96,14 @@ void ShowOthers(const StepRequest& request, Timeline* timeline) {
   }
   if (!inferred.steps.empty()) return Show(std::move(inferred), StepSource::kInferred, timeline);
   // One or two steps of a training do not show how long its steps are.
+  constexpr int64_t kShortPs = 10'000'000'000'000;
+  const bool runs_on = timeline->exit_code < 0 && timeline->exit_signal == 0;
   const size_t calls = OptimizerSteps(*timeline, request.process);
   if (!request.events_cut && (calls == 1 || calls == 2)) {
-    inferred.unknown = StrCat("PyTorch's optimizer ran only ", calls == 1 ? "once" : "twice",
-                              timeline->exit_code < 0 && timeline->exit_signal == 0 ? ": capture longer" : "");
+    inferred.unknown =
+        StrCat("PyTorch's optimizer ran only ", calls == 1 ? "once" : "twice", runs_on ? ": capture longer" : "");
+  } else if (runs_on && timeline->duration_ps < kShortPs && !inferred.unknown.empty()) {
+    inferred.unknown += "; a longer capture may show steps";
   }
   ShowWholeCapture(request.process, std::move(inferred.unknown), timeline);
 }

@@ -501,6 +501,7 @@ class Builder {
                                             request_.window != 0, allocation_sites_.samples()},
                                            timeline_) /
                                  1e9;
+    SetObservingCosts(session_, &timeline_);
   }
 
   void SortGraphNodes() {

@@ -136,7 +136,7 @@ bool IsWholeRun(const Timeline& timeline) {
 
 }  // namespace
 
-// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`; empty: no steps to report. If steps were
+// `60 steps, median 52.1 ms, 2 more irregular (found by Optimizer.step)`; empty: no steps to report. If steps were
 // searched only in a part of the time: `60 steps in 3.4 s of 40 s, median ...`.
 std::string StepsText(const Timeline& timeline) {
   std::string steps;

@@ -17,7 +17,7 @@ namespace tbprof {
 
 // The terminal's escape sequence; empty: none.
 std::string_view EscapeOf(Style style);
-// `60 steps, median 52.1 ms and 2 irregular (found by Optimizer.step)`, `steps unknown: why`; empty: no steps to
+// `60 steps, median 52.1 ms, 2 more irregular (found by Optimizer.step)`, `steps unknown: why`; empty: no steps to
 // report.
 std::string StepsText(const Timeline& timeline);
 // Wall and CPU time, how the command ended, ranks, processes, steps, input.

@@ -275,6 +275,7 @@ struct Process {
   ResidentMemory resident;
   std::vector<OperationTotal> operations;  // sorted by total_ps descending
   TorchSampled torch;
+  double observing_seconds = 0;  // estimated CPU time that recording its operations of PyTorch took
   uint64_t records = 0;
   ProcessGpu gpu;
   NumericLibrary library = NumericLibrary::kNone;

@@ -89,6 +89,17 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
                 place->line > 0 ? StrCat(":", place->line) : "");
 }
 
+// Recording made the steps longer: their length is not that of other steps of the run. Sampled operations cost too
+// little to say so.
+std::string CostOfObserving(const Timeline& timeline, uint32_t process) {
+  constexpr double kMuch = 0.05;
+  const int64_t time_ps = timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps;
+  const double observing_ps = timeline.processes[process].observing_seconds * 1e12;
+  if (observing_ps <= 0 || observing_ps < kMuch * static_cast<double>(time_ps)) return "";
+  return StrCat("recording every operation of PyTorch takes about ",
+                HumanPercent(observing_ps / static_cast<double>(time_ps)), " of this time");
+}
+
 // Most of an operation of some microseconds is its call: other hardware does not change that.
 void AddTinyOperations(const Timeline& timeline, uint32_t process, Verdict* verdict) {
   constexpr double kTinyPs = 10e6;
@@ -316,6 +327,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   if (std::string after = AfterSteps(timeline, tags, span); !after.empty()) {
     verdict.limits.push_back(std::move(after));
   }
+  if (std::string cost = CostOfObserving(timeline, process); !cost.empty()) verdict.limits.push_back(std::move(cost));
   const NativePlaces natives(timeline);
   if (natives.AreUnnamed(span.thread)) {
     verdict.limits.push_back("function names: most of the native code has none (built with -s, or stripped)");

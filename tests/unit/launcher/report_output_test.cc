@@ -68,8 +68,9 @@ TEST(ReportText, StepsOfAPart_SayOfWhich) {
   Report report = Made();
   report.steps.searched_from_s = 2;
   report.steps.searched_to_s = 5.4;
-  EXPECT_EQ(StepsLine(report),
-            "60 steps in 3.40 s of 6.60 s, median 52.1 ms and 2 irregular (confidence 0.95, found by Optimizer.step)");
+  EXPECT_EQ(
+      StepsLine(report),
+      "60 steps in 3.40 s of 6.60 s, median 52.1 ms, 2 more irregular (confidence 0.95, found by Optimizer.step)");
 }
 
 TEST(ReportText, Lead_IsThatOfTheEndBlock) {
@@ -77,7 +78,7 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   ASSERT_GT(lines.size(), 6u);
   EXPECT_EQ(lines[0],
             "rank 1: verdict: 62 % of the step: waits for a thread that prepares its data, at train.py:41 main");
-  EXPECT_EQ(lines[1], "60 steps, median 52.1 ms and 2 irregular (confidence 0.95, found by Optimizer.step)");
+  EXPECT_EQ(lines[1], "60 steps, median 52.1 ms, 2 more irregular (confidence 0.95, found by Optimizer.step)");
   EXPECT_EQ(lines[2], "blocker: thread prefetch, in sleep at data.py:17 fetch");
   EXPECT_EQ(lines[3], "next: start more of these threads");
   EXPECT_EQ(lines[4], "split: input 62 %, Python 30 %");

@@ -101,7 +101,7 @@ TEST(NativeSamples, ConsecutiveSamples_BecomeNestedSpansUpToAGap) {
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
   ASSERT_EQ(timeline.native.threads.size(), 1u);
   EXPECT_THAT(SpansOf(timeline, 0), ElementsAre("[libgemm.so.3] 95+30 x3", "[libgemm.so.3] 95+20 x2",
-                                                "[code of no file] 115+10 x1", "[libgemm.so.3] 195+10 x1"));
+                                                "[generated code] 115+10 x1", "[libgemm.so.3] 195+10 x1"));
 }
 
 TEST(NativeSamples, ThreadThatRunsOn_HasNoHoleWhereItsPeriodChanged) {
@@ -111,7 +111,7 @@ TEST(NativeSamples, ThreadThatRunsOn_HasNoHoleWhereItsPeriodChanged) {
   spool.NativeSamples(1, 1, {At(101, 2), behind_change, At(146, 2), At(186, 2)});
   const Timeline timeline = BuildGood(spool.End(1000 * kMs));
   EXPECT_THAT(SpansOf(timeline, 0),
-              ElementsAre("[libgemm.so.3] 95+55 x3", "[libgemm.so.3] 95+15 x1", "[code of no file] 110+15 x1",
+              ElementsAre("[libgemm.so.3] 95+55 x3", "[libgemm.so.3] 95+15 x1", "[generated code] 110+15 x1",
                           "[libgemm.so.3] 140+10 x1", "[libgemm.so.3] 180+10 x1", "[libgemm.so.3] 180+10 x1"));
 }
 

@@ -59,6 +59,21 @@ TEST_F(OwnCostTest, CallsOfMemoryAndCuda_AreNotCountedHere) {
   EXPECT_EQ(CostOf(2, 100, 100), 0);
 }
 
+TEST_F(OwnCostTest, ObservingPyTorch_CountsOperationsThatAreRecorded) {
+  timeline_.types.push_back({"aten::add", EventFamily::kAnnotation, ObjectKind::kNone, ValueKind::kNone});
+  timeline_.types.back().origin = RangeOrigin::kTorchOperation;
+  const auto seconds = [&](uint16_t type, uint64_t calls, uint64_t recorded) {
+    timeline_.processes[0].operations = {{type, calls, recorded}};
+    SetObservingCosts(session_, &timeline_);
+    return timeline_.processes[0].observing_seconds;
+  };
+  EXPECT_EQ(seconds(0, 1'000'000, 1'000'000), 0) << "a wait is none of PyTorch's operations";
+  const double all = seconds(4, 1'000'000, 1'000'000);
+  EXPECT_GT(all, 0.1);
+  EXPECT_LT(all, 1);
+  EXPECT_DOUBLE_EQ(seconds(4, 100'000'000, 1'000'000), all) << "the rest was sampled away";
+}
+
 TEST_F(OwnCostTest, PagesOfAnotherWindow_CountByTheShareOfRecords) {
   facts_.segments[1].slots = kPage / kSlotBytes * 10;
   facts_.segments[1].chunks_used = 1000;

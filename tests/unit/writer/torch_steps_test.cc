@@ -841,5 +841,22 @@ TEST_F(TorchStepsTest, OneStep_IsUnknownWithTheReason) {
   EXPECT_EQ(timeline.steps_unknown, "PyTorch's optimizer ran only once: capture longer");
 }
 
+TEST_F(TorchStepsTest, ShortCaptureWithoutSteps_SaysThatALongerOneMayShowThem) {
+  const std::string hint = "; a longer capture may show steps";
+  Pass();
+  for (const bool ended : {false, true}) {
+    timeline.duration_ps = now;
+    timeline.exit_code = ended ? 0 : -1;
+    timeline.steps.clear();
+    ChooseSteps({.process = 0, .marker = ""}, &timeline);
+    EXPECT_EQ(timeline.steps_unknown.ends_with(hint), !ended) << timeline.steps_unknown;
+  }
+  timeline.exit_code = -1;
+  timeline.duration_ps = int64_t{60} * 1'000'000'000'000;
+  timeline.steps.clear();
+  ChooseSteps({.process = 0, .marker = ""}, &timeline);
+  EXPECT_FALSE(timeline.steps_unknown.ends_with(hint)) << timeline.steps_unknown;
+}
+
 }  // namespace
 }  // namespace tbprof

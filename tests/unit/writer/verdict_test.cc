@@ -186,6 +186,17 @@ TEST(Verdict, TinyOperationsOfPyTorch_AreToGetMoreWork) {
   }
 }
 
+TEST(Verdict, CostlyRecordingOfOperations_IsALimit) {
+  for (const double share : {0.02, 0.13}) {
+    Maker maker;
+    maker.EachStep(90 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 90 * kMs, maker.in_main, maker.library); });
+    maker.timeline.processes[0].observing_seconds = share * static_cast<double>(maker.timeline.duration_ps) / 1e12;
+    const Verdict verdict = maker.Make();
+    const std::string expected = "recording every operation of PyTorch takes about 13 % of this time";
+    EXPECT_EQ(std::ranges::count(verdict.limits, expected), share > 0.1 ? 1 : 0);
+  }
+}
+
 TEST(Verdict, NativeWorkBesideALargeWait_SaysNotThatNoWaitIsLarge) {
   for (const int64_t blocked : {0, 30}) {
     Maker maker;
@@ -1111,7 +1122,7 @@ TEST(Verdict, WithoutNativeSamples_RunningIsNotExplained) {
 // A program that was started without tbprof's library: the files of its code are not known.
 TEST(Verdict, NativeStacksWithoutFiles_AreNotTakenForNativeCode) {
   Maker maker;
-  const uint32_t unknown = maker.Native("", "[code of no file]", 0);
+  const uint32_t unknown = maker.Native("", "[generated code]", 0);
   maker.EachStep(kStep, [&](int64_t at) { maker.Run(maker.main, at, kStep, maker.in_main, unknown); });
   const Verdict verdict = maker.Make();
   EXPECT_EQ(verdict.ShareOf(StepPart::kOperations), 0);
