@@ -100,7 +100,8 @@ NamedPlace FindPlace(const Timeline& timeline, const PythonTags& tags, const Acc
 // How much of the time between the steps, and of that in them, a function of Python is on the stack.
 struct InBoth {
   int64_t between_ps = 0, steps_ps = 0;
-  uint64_t depth = 0, samples = 0;  // sum over its samples between the steps
+  uint64_t depth = 0, samples = 0;   // sum over its samples between the steps
+  std::map<int32_t, int64_t> lines;  // of it, the time between the steps
 };
 
 using ByFunction = std::map<uint32_t, InBoth>;
@@ -124,10 +125,13 @@ ByFunction FunctionsOf(const Timeline& timeline, const StepSpan& span) {
   }
   ByFunction functions;
   std::vector<uint32_t> frames;  // functions, outermost last
+  std::vector<int32_t> lines;    // likewise
   for (const auto& [innermost, both] : of_stacks) {
     frames.clear();
+    lines.clear();
     for (uint32_t stack = innermost; stack != 0; stack = python.stacks[stack].parent) {
       frames.push_back(python.stacks[stack].function);
+      lines.push_back(python.stacks[stack].line);
     }
     for (size_t i = 0; i < frames.size(); ++i) {
       // Of a recursive function, the outermost.
@@ -139,6 +143,7 @@ ByFunction FunctionsOf(const Timeline& timeline, const StepSpan& span) {
       of_function.steps_ps += both.steps_ps;
       of_function.depth += (frames.size() - 1 - i) * both.samples;
       of_function.samples += both.samples;
+      of_function.lines[lines[i]] += both.between_ps;
     }
   }
   return functions;
@@ -199,6 +204,20 @@ uint32_t OwnFunctionBetween(const Timeline& timeline, const ByFunction& function
   return found;
 }
 
+// Its line that takes most of its time between the steps, if that is half of it.
+Where PlaceBetween(const Timeline& timeline, uint32_t thread, const ByFunction& functions, uint32_t number,
+                   int64_t whole_ps) {
+  const InBoth& both = functions.at(number);
+  const auto most = std::ranges::max_element(both.lines, {}, &std::pair<const int32_t, int64_t>::second);
+  Where where;
+  where.thread = thread;
+  where.file = timeline.python.functions[number].file;
+  where.function = timeline.python.functions[number].name;
+  if (most != both.lines.end() && most->second >= both.between_ps / 2) where.line = most->first;
+  where.share = std::min(1.0, static_cast<double>(both.between_ps) / static_cast<double>(whole_ps));
+  return where;
+}
+
 // Most of the time is a wait for other ranks, in the backward pass.
 bool IsForOthers(Cause cause) { return cause == Cause::kCollectives || cause == Cause::kStraggler; }
 
@@ -216,24 +235,32 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
   return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
 
-std::string FactOfBetween(const Timeline& timeline, const StepSpan& span) {
+BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span) {
   const int64_t between_ps = LengthOf(span.between), whole_ps = LengthOf(span.spans);
-  if (between_ps <= 0 || whole_ps <= 0) return "";
-  const std::string text = StrCat(HumanPercent(static_cast<double>(between_ps) / static_cast<double>(whole_ps)),
-                                  " of this time is between the steps");
+  if (between_ps <= 0 || whole_ps <= 0) return {};
+  BetweenSteps found;
+  found.fact = StrCat(HumanPercent(static_cast<double>(between_ps) / static_cast<double>(whole_ps)),
+                      " of this time is between the steps");
   const ByFunction functions = FunctionsOf(timeline, span);
   const uint32_t most = FunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
-  if (most == UINT32_MAX) return text;
+  const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
+  if (own != UINT32_MAX) found.own = PlaceBetween(timeline, span.thread, functions, own, whole_ps);
+  if (most == UINT32_MAX) return found;
   const auto in = [&](uint32_t number) {
     const PythonFunction& function = timeline.python.functions[number];
     const double share = static_cast<double>(functions.at(number).between_ps) / static_cast<double>(between_ps);
+    const bool has_line = number == own && found.own.has_value() && found.own->line > 0;
     return StrCat(HumanPercent(std::min(1.0, share)), " in ", PrintableUtf8(timeline.strings.Get(function.name)), " (",
-                  PrintableUtf8(ShownFile(timeline.strings.Get(function.file))), ")");
+                  PrintableUtf8(ShownFile(timeline.strings.Get(function.file))),
+                  has_line ? StrCat(":", found.own->line) : "", ")");
   };
-  const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
-  if (own == UINT32_MAX || own == most) return StrCat(text, ": of it ", in(most));
+  if (own == UINT32_MAX || own == most) {
+    StrAppend(&found.fact, ": of it ", in(most));
+    return found;
+  }
   const bool is_outer = functions.at(own).between_ps > functions.at(most).between_ps;
-  return StrCat(text, ": of it ", in(is_outer ? own : most), ", ", in(is_outer ? most : own));
+  StrAppend(&found.fact, ": of it ", in(is_outer ? own : most), ", ", in(is_outer ? most : own));
+  return found;
 }
 
 }  // namespace tbprof

@@ -7,6 +7,7 @@
 #ifndef TBPROF_WRITER_VERDICT_OWN_LINE_H_
 #define TBPROF_WRITER_VERDICT_OWN_LINE_H_
 
+#include <optional>
 #include <string>
 
 #include "writer/verdict/account.h"
@@ -21,9 +22,12 @@ namespace tbprof {
 std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
                           const Verdict& verdict);
 
-// `58 % of this time is between the steps, 91 % of that in evaluate (train.py)`; empty if `span` has no such time.
-// Names the function that runs there and not in the steps.
-std::string FactOfBetween(const Timeline& timeline, const StepSpan& span);
+// The function that runs between the steps, and not in them.
+struct BetweenSteps {
+  std::string fact;  // `58 % of this time is between the steps: of it 91 % in evaluate (train.py:30)`; empty: none
+  std::optional<Where> own;  // the program's own function there, at the line that takes most of it
+};
+BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span);
 
 }  // namespace tbprof
 

@@ -100,6 +100,18 @@ std::string CostOfObserving(const Timeline& timeline, uint32_t process) {
                 HumanPercent(observing_ps / static_cast<double>(time_ps)), " of this time");
 }
 
+void AddLimits(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, const StepSpan& span,
+               Verdict* verdict) {
+  const std::string after = AfterSteps(timeline, tags, span);
+  const std::string cost = CostOfObserving(timeline, timeline.threads[span.thread].process);
+  for (const std::string& limit : {after, cost}) {
+    if (!limit.empty()) verdict->limits.push_back(limit);
+  }
+  if (natives.AreUnnamed(span.thread)) {
+    verdict->limits.push_back("function names: most of the native code has none (built with -s, or stripped)");
+  }
+}
+
 // Most of an operation of some microseconds is its call: other hardware does not change that.
 void AddTinyOperations(const Timeline& timeline, uint32_t process, Verdict* verdict) {
   constexpr double kTinyPs = 10e6;
@@ -265,16 +277,26 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   }
 }
 
+// In place of a line that only starts the training.
+void ShowFirst(Where own, Verdict* verdict) {
+  std::erase_if(verdict->where, [&](const Where& where) {
+    return where.role == WhereRole::kSpends && where.file == own.file && where.function == own.function;
+  });
+  verdict->where.insert(verdict->where.begin(), std::move(own));
+}
+
 // Where the program's own code is in all this, and what that changes in the advice.
 void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
                  const ThreadTime& time, Verdict* verdict) {
   constexpr double kMuchBetween = 0.25, kOneLine = 0.5;
   if (!span.between.empty()) {
-    verdict->facts.insert(verdict->facts.begin(), FactOfBetween(timeline, span));
+    BetweenSteps found = FindBetweenSteps(timeline, span);
+    verdict->facts.insert(verdict->facts.begin(), std::move(found.fact));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
     const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython;
     if (share >= kMuchBetween && is_work && IsFree(verdict->advice)) {
       verdict->advice = Advice::kBetweenSteps;
+      if (found.own.has_value()) ShowFirst(*std::move(found.own), verdict);
       return;
     }
   } else if (std::string line = FactOfOwnLine(timeline, tags, account, *verdict); !line.empty()) {
@@ -324,14 +346,8 @@ Verdict MakeVerdict(const Timeline& timeline) {
   const GpuTime gpu(timeline, process, span.spans);
   WaitClasses classes(timeline);
   classes.AddPools(FindLibraryPools(timeline, tags, classes, gpu, span.thread, span.spans));
-  if (std::string after = AfterSteps(timeline, tags, span); !after.empty()) {
-    verdict.limits.push_back(std::move(after));
-  }
-  if (std::string cost = CostOfObserving(timeline, process); !cost.empty()) verdict.limits.push_back(std::move(cost));
   const NativePlaces natives(timeline);
-  if (natives.AreUnnamed(span.thread)) {
-    verdict.limits.push_back("function names: most of the native code has none (built with -s, or stripped)");
-  }
+  AddLimits(timeline, tags, natives, span, &verdict);
   const ThreadTime time(timeline, classes, span.thread, span.spans);
   if (gpu.is_cut()) {
     verdict.limits.push_back("GPU work: the shortest was left out (--max-profile-size)");

@@ -40,7 +40,11 @@ TEST(VerdictBetween, FunctionThatRunsOnlyThere_IsNamed) {
   EXPECT_EQ(verdict.basis, VerdictBasis::kTraining);
   EXPECT_EQ(verdict.advice, Advice::kBetweenSteps);
   ASSERT_FALSE(verdict.facts.empty());
-  EXPECT_EQ(verdict.facts.front(), "57 % of this time is between the steps: of it 100 % in metrics (train.py)");
+  EXPECT_EQ(verdict.facts.front(), "57 % of this time is between the steps: of it 100 % in metrics (train.py:30)");
+  ASSERT_FALSE(verdict.where.empty());
+  EXPECT_EQ(maker.timeline.strings.Get(verdict.where.front().function), "metrics");
+  EXPECT_EQ(verdict.where.front().line, 30);
+  EXPECT_NEAR(verdict.where.front().share, 0.57, 0.01);
 }
 
 TEST(VerdictBetween, OwnPartOfWhatALibraryRunsThere_IsNamedToo) {
@@ -55,7 +59,7 @@ TEST(VerdictBetween, OwnPartOfWhatALibraryRunsThere_IsNamedToo) {
   });
   EXPECT_EQ(maker.Make().facts.front(),
             "57 % of this time is between the steps: of it 100 % in Trainer.evaluation_loop "
-            "(keras/src/trainer.py), 50 % in metrics (train.py)");
+            "(keras/src/trainer.py), 50 % in metrics (train.py:30)");
 }
 
 TEST(VerdictBetween, FunctionThatRunsInStepsToo_IsNotNamed) {
