@@ -16,6 +16,7 @@
 #include "launcher/gate/cpu_contention.h"
 #include "launcher/gate/window_error.h"
 #include "writer/base/summary_format.h"
+#include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
 namespace {
@@ -497,6 +498,22 @@ void HeedLongSteps(Comparison* comparison) {
                               " longer: irregular steps, or what is outside of the steps");
 }
 
+// Waits of ranks for each other do not show what takes longer: another rank's lines do.
+void FindSlowRank(Comparison* comparison) {
+  constexpr double kLeastShare = 0.3;
+  const std::vector<RunNumbers>& runs = comparison->now.runs;
+  const auto waits = std::ranges::find_if(comparison->blame, [](const BlameRow& row) {
+    return row.kind == AmountKind::kPart && row.name == StepPartName(StepPart::kCollectives);
+  });
+  if (runs.empty() || waits == comparison->blame.end() || waits->now <= waits->base) return;
+  if (waits->share.value_or(0) < kLeastShare || !runs.front().waits_for_rank.has_value()) return;
+  const bool all_alike = std::ranges::all_of(
+      runs, [&](const RunNumbers& run) { return run.waits_for_rank == runs.front().waits_for_rank; });
+  if (!all_alike) return;
+  comparison->waits_for_rank = runs.front().waits_for_rank;
+  comparison->waits_for = runs.front().waits_for;
+}
+
 }  // namespace
 
 Comparison Compare(Side base, Side now, const CompareOptions& options) {
@@ -532,7 +549,10 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
   out.counted = std::move(runs.counts);
   out.base = std::move(runs.times.base);
   out.now = std::move(runs.times.now);
-  if (comparable.reason.empty() && comparable.no_times.empty()) BlameTimes(&out);
+  if (comparable.reason.empty() && comparable.no_times.empty()) {
+    BlameTimes(&out);
+    FindSlowRank(&out);
+  }
   if (out.no_totals.empty()) BlameAllocations(&out);
   return out;
 }

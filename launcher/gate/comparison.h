@@ -97,6 +97,10 @@ struct Comparison {
   std::vector<BlameRow> blame;
   // Nothing: the step times, or their parts, are not compared.
   std::optional<double> difference_s, unexplained_s;
+  // The rank for which the others wait in the new runs, if such waits explain much of the difference: `rank 1, mostly
+  // at train.py:10 tokenize`; empty: none.
+  std::string waits_for;
+  std::optional<int64_t> waits_for_rank;
   std::vector<RuleResult> rules;
   std::optional<GateState> gate;      // nothing: not decided yet
   std::vector<std::string> warnings;  // reasons for doubt: load, throttling, other versions

@@ -116,6 +116,9 @@ std::string ComparisonAsJson(const Comparison& comparison) {
   out["unexplained_s"] = OrNull(comparison.unexplained_s);
   out["blame"] = ArrayOf(comparison.blame, kMostBlame, BlameJson);
   out["blame_left_out"] = LeftOut(comparison.blame.size(), kMostBlame);
+  out["waits_for"] = comparison.waits_for_rank.has_value() ? Json{{"rank", *comparison.waits_for_rank},
+                                                                  {"text", OrNull(PrintableUtf8(comparison.waits_for))}}
+                                                           : Json(nullptr);
   out["gate"] = comparison.gate.has_value() ? Json(GateStateName(*comparison.gate)) : Json(nullptr);
   out["rules"] = ArrayOf(comparison.rules, kMostTexts, [](const RuleResult& rule) {
     return Json{{"rule", rule.rule}, {"state", RuleStateName(rule.state)}, {"text", OrNull(rule.text)}};

@@ -130,6 +130,7 @@ std::string ComparisonAsMarkdown(const Comparison& comparison, size_t max_bytes)
   std::string lead = StrCat("### tbprof: ", answer.answer, "\n\n",
                             answer.is_ours ? StrCat("**", answer.detail, "**") : Code(answer.detail), "\n");
   if (const std::string gate = GateLine(comparison); !gate.empty()) StrAppend(&lead, "\n", Code(gate), "\n");
+  if (const std::string slow = SlowRankText(comparison); !slow.empty()) StrAppend(&lead, "\n", Code(slow), "\n");
   if (const std::string next = NextLine(comparison); !next.empty()) StrAppend(&lead, "\n", Code(next), "\n");
   std::vector<Part> parts = {RulePart(comparison), QuantityPart(comparison)};
   for (const AmountKind kind : kAmountKinds) parts.push_back(BlamePart(comparison, kind));

@@ -50,6 +50,9 @@ std::string GateLine(const Comparison& comparison);
 std::string_view GateStateName(GateState state);  // `passes`, `fails`, `cannot_tell`
 // The recommended next step; empty: none.
 std::string NextLine(const Comparison& comparison);
+// `ranks: they wait for rank 1, mostly at train.py:10 tokenize; its lines: tbprof compare --rank=1 BASE NEW`; empty:
+// they do not.
+std::string SlowRankText(const Comparison& comparison);
 
 std::string ValueText(Unit unit, double value);          // `31.2 ms`, `1.20 GiB`, `108`
 std::string SignedValueText(Unit unit, double value);    // `+1.30 ms`

@@ -67,13 +67,24 @@ void AddBlameHeading(const Comparison& comparison, Lines* lines) {
   lines->Add("       change       base        new   of it");
 }
 
+// With one run a side no row is significant: its largest lines are shown as unsure, like the parts.
+bool IsLargeLine(const Comparison& comparison, const BlameRow& row) {
+  constexpr double kLeastShareOfLine = 0.25;
+  const bool has_errors = comparison.one_process || comparison.base.runs.size() > 1 || comparison.now.runs.size() > 1;
+  const bool is_line = row.kind == AmountKind::kPythonLine || row.kind == AmountKind::kOtherLine;
+  const QuantityResult* const step = StepTime(comparison);
+  const bool changes = step != nullptr && std::abs(step->change.value_or(0)) > comparison.margin;
+  return !has_errors && is_line && changes && std::abs(row.share.value_or(0)) >= kLeastShareOfLine;
+}
+
 void AddBlame(const Comparison& comparison, Lines* lines) {
   bool first = true;
   for (const AmountKind kind : kAmountKinds) {
     const bool part = kind == AmountKind::kPart;
     bool heading = true;
     for (const BlameRow* row : BlameOf(comparison, kind, part ? kMostParts : kShownOfAKind)) {
-      const bool counts = part ? std::abs(row->share.value_or(0)) >= kLeastShownShare : row->significant;
+      const bool counts = part ? std::abs(row->share.value_or(0)) >= kLeastShownShare
+                               : row->significant || IsLargeLine(comparison, *row);
       if (!counts) continue;
       if (first) AddBlameHeading(comparison, lines);
       if (heading && !part) lines->Add(StrCat("    ", AmountKindTitle(kind)));
@@ -130,6 +141,7 @@ std::string ComparisonAsText(const Comparison& comparison) {
   lines.AddWrapped(AnswerLine(comparison));
   if (const std::string gate = GateLine(comparison); !gate.empty()) lines.AddWrapped(gate);
   AddBlame(comparison, &lines);
+  if (const std::string slow = SlowRankText(comparison); !slow.empty()) lines.AddWrapped(slow);
   AddQuantities(comparison, &lines);
   AddRules(comparison, &lines);
   for (size_t i = 0; i < std::min(comparison.warnings.size(), kMostWarnings); ++i) {

@@ -230,6 +230,12 @@ std::string NextLine(const Comparison& comparison) {
                 logdir.empty() ? "" : StrCat(" --logdir=", ShellQuoted(logdir)));
 }
 
+std::string SlowRankText(const Comparison& comparison) {
+  if (!comparison.waits_for_rank.has_value()) return "";
+  return StrCat("ranks: they wait for ", PrintableUtf8(comparison.waits_for),
+                "; its lines: tbprof compare --rank=", *comparison.waits_for_rank, " BASE NEW");
+}
+
 std::string ValueText(Unit unit, double value) {
   value = Finite(value);
   switch (unit) {

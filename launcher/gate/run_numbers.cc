@@ -123,6 +123,15 @@ void ReadFitness(const Fields& root, RunNumbers* numbers) {
   }
 }
 
+void ReadStraggler(const Fields& verdict, RunNumbers* numbers) {
+  for (const Fields& place : verdict.Objects("where")) {
+    if (place.Text("role") != "waited_for" || !place.Integer("rank").has_value()) continue;
+    numbers->waits_for_rank = place.Integer("rank");
+    numbers->waits_for = verdict.Text("blocker");
+    return;
+  }
+}
+
 // `root`: a valid summary of the supported version.
 RunNumbers NumbersOf(const Fields& root) {
   RunNumbers numbers;
@@ -135,6 +144,7 @@ RunNumbers NumbersOf(const Fields& root) {
                               wall = root.Number("wall_s");
   if (user.has_value() && system.has_value() && wall.value_or(0) > 0) numbers.cpus_used = (*user + *system) / *wall;
   numbers.wall_s = root.Has("totals_wall_s") ? root.Number("totals_wall_s") : root.Number("wall_s");
+  ReadStraggler(root.Object("verdict"), &numbers);
   ReadCounts(root, &numbers);
   ReadAmounts(root, &numbers);
   return numbers;

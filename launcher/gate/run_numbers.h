@@ -103,6 +103,9 @@ struct RunNumbers {
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
   std::optional<double> cpus_used;  // CPU time of the command and its descendants, by its wall time
+  // The rank for which this one waits, and where that one is: `rank 1, mostly at train.py:10 tokenize`.
+  std::optional<int64_t> waits_for_rank;
+  std::string waits_for;
   std::vector<std::string> files;
 
   // True: no steps are known, and the numbers are those of the whole run.

@@ -594,6 +594,27 @@ TEST(CompareTest, Blame_WaitForALoader_NamesItsLine) {
   EXPECT_NE(CompareWith(1, 0.4, {{AmountKind::kPart, "python", 0.004}, added[1]}).blame[0].name, "data.py:9 augment");
 }
 
+TEST(CompareTest, Compare_RanksWaitForOne_NamesIt) {
+  const auto compare = [](std::string_view part, const std::vector<int64_t>& ranks) {
+    std::pair<Side, Side> sides = Sides({.runs = ranks.size()});
+    size_t next = 0;
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      AddAmounts(run, {{AmountKind::kPart, std::string(part), is_new ? 0.004 : 0.001},
+                       {AmountKind::kPart, "operations", 0.002}});
+      if (!is_new || ranks[next] < 0) return;
+      run->waits_for_rank = ranks[next++];
+      run->waits_for = "rank 1, mostly at train.py:10 tokenize";
+    });
+    return CompareSides(sides);
+  };
+  const Comparison comparison = compare("collectives", {1, 1, 1});
+  EXPECT_EQ(comparison.waits_for_rank, 1);
+  EXPECT_EQ(comparison.waits_for, "rank 1, mostly at train.py:10 tokenize");
+  EXPECT_EQ(compare("collectives", {1, 0, 1}).waits_for_rank, std::nullopt) << "another one in each run";
+  EXPECT_EQ(compare("collectives", {-1, -1}).waits_for_rank, std::nullopt);
+  EXPECT_EQ(compare("python", {1, 1}).waits_for_rank, std::nullopt) << "the difference is not in such waits";
+}
+
 TEST(CompareTest, Blame_CannotTell_NamesWhatChangedInEitherDirection) {
   const Comparison comparison = CompareWith(0.98, 0, {{AmountKind::kOperation, "aten::gelu", 0.0004}});
   ASSERT_NE(comparison.answer, Answer::kWorse);

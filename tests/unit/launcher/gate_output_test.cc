@@ -81,6 +81,31 @@ TEST(GateText, Worse_StartsWithTheAnswerAndItsCauses) {
   EXPECT_EQ(lines.back(), "next: tbprof report new0");
 }
 
+TEST(GateText, WaitsForARank_NameItAndItsLines) {
+  Comparison comparison = MakeWorse();
+  EXPECT_THAT(ComparisonAsText(comparison), Not(HasSubstr("ranks:")));
+  comparison.waits_for_rank = 1;
+  comparison.waits_for = "rank 1, mostly at train.py:10 tokenize";
+  const std::string expected = "ranks: they wait for rank 1, mostly at train.py:10 tokenize; its lines: tbprof compare";
+  EXPECT_THAT(ComparisonAsText(comparison), HasSubstr(expected));
+  EXPECT_THAT(ComparisonAsMarkdown(comparison, 10'000), HasSubstr(expected));
+  EXPECT_THAT(Faults(comparison), testing::IsEmpty());
+}
+
+// What is not significant is not known to be chance either: with one run a side there is nothing to compare it with.
+TEST(GateText, OneRunASide_ShowsTheLargestLinesAsUnsure) {
+  for (const size_t runs : {1, 2}) {
+    Comparison comparison = MakeWorse();
+    comparison.base.runs.resize(runs);
+    comparison.now.runs.resize(runs);
+    comparison.blame = {{AmountKind::kPythonLine, "data.py:17 fetch", 0.010, 0.0111, 0.84, false},
+                        {AmountKind::kPythonLine, "data.py:90 other", 0.010, 0.0101, 0.08, false}};
+    const std::string text = ComparisonAsText(comparison);
+    EXPECT_EQ(text.find("  ~  +1.10 ms") != std::string::npos, runs == 1) << text;
+    EXPECT_THAT(text, Not(HasSubstr("data.py:90")));
+  }
+}
+
 TEST(GateText, EachAnswer_IsItsFirstWord) {
   Comparison comparison = MakeWorse();
   comparison.answer = Answer::kBetter;
