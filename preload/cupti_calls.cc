@@ -164,6 +164,7 @@ TBPROF_CUPTI_CALL(cuptiActivityFlush, (void* context, uint32_t stream, uint32_t 
 #define TBPROF_CUSTOM(...)
 #define TBPROF_PUBLIC(...)
 #define TBPROF_NCCL(...)
+#define TBPROF_BY_NAME(...)
 #define TBPROF_LATE(family, name, ...)                          \
   TBPROF_EXPORT_11(name, 0)                                     \
   TBPROF_EXPORT_11(name, 1)                                     \

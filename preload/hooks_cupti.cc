@@ -50,10 +50,10 @@ void* LateHookOf(const char* name, void* found, bool is_callers) {
 // ---- dlsym
 
 // Jumps to the real dlsym, so that RTLD_NEXT and RTLD_DEFAULT see the caller's return address, except for names that
-// begin with `cu`, `nc` or `In`. These are compared with a table of exact names: a prefix would also match functions of
-// cuDNN and cuBLAS. For RTLD_DEFAULT a hook replaces a function of the global scope, which every caller gets, or one
-// that the caller is linked with; for RTLD_NEXT a function behind this library, if the caller is before this library.
-// Otherwise the jump gives libc's result.
+// begin with `cu`, `nc`, `In`, `XGB` or `LGB`. These are compared with a table of exact names: a prefix would also
+// match functions of cuDNN and cuBLAS. For RTLD_DEFAULT a hook replaces a function of the global scope, which every
+// caller gets, or one that the caller is linked with; for RTLD_NEXT a function behind this library, if the caller is
+// before this library. Otherwise the jump gives libc's result.
 extern "C" {
 
 __attribute__((visibility("hidden"))) void* (*tbprof_real_dlsym)(void*, const char*);
@@ -125,7 +125,17 @@ dlsym:
   je 6f
   cmpb $0x49, %dl
   je 7f
+  cmpb $0x58, %dl
+  je 10f
+  cmpb $0x4c, %dl
+  je 10f
 2:
+  jmp *%rax
+10:
+  cmpb $0x47, 1(%rsi)
+  jne 2b
+  cmpb $0x42, 2(%rsi)
+  je 3f
   jmp *%rax
 5:
   cmpb $0x75, 1(%rsi)
@@ -183,12 +193,25 @@ dlsym:
   mov w3, #0x6e
   cmp w2, #0x49
   b.eq 5f
+  cmp w2, #0x58
+  b.eq 10f
+  cmp w2, #0x4c
+  b.eq 10f
 2:
   br x9
+10:
+  ldrb w2, [x1, #1]
+  cmp w2, #0x47
+  b.ne 2b
+  ldrb w2, [x1, #2]
+  cmp w2, #0x42
+  b.ne 2b
+  b 11f
 5:
   ldrb w2, [x1, #1]
   cmp w2, w3
   b.ne 2b
+11:
   add x2, x0, #1
   cmp x2, #1
   b.ls 8f

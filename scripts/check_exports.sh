@@ -34,6 +34,8 @@ hook_names() {
   macros=$(grep -oE '^[[:space:]]*[A-Z][A-Z0-9_]*\(' "$table" | tr -d ' \t(' | sort -u)
   [[ -n $macros ]] || fail "no row MACRO(family, name, ...) in $table"
   while read -r macro; do
+    # The names of BY_NAME rows are those of their library alone.
+    [[ $macro == TBPROF_BY_NAME ]] && definitions+=("-D$macro(...)=") && continue
     definitions+=("-D$macro(family,name,...)=@hook@ name")
   done <<<"$macros"
   # An #undef at the table's end would be harmless; an #ifndef default at its start is skipped.

@@ -30,6 +30,9 @@ TEST(Cancel, EachHook_IsACancellationPointAsBare) {
       // Nor is there NCCL.
       "ncclAllReduce", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclReduceScatter", "ncclAlltoAll",
       "ncclSend", "ncclRecv", "ncclGroupStart", "ncclGroupEnd",
+      // Nor XGBoost and LightGBM.
+      "XGBoosterUpdateOneIter", "XGBoosterTrainOneIter", "XGBoosterBoostOneIter", "LGBM_BoosterUpdateOneIter",
+      "LGBM_BoosterUpdateOneIterCustom",
       // Nor TensorFlow.
       "TFE_Execute",
       "_ZN10tensorflow4data19DatasetBaseIterator7GetNextEPNS0_15IteratorContextEPSt6vectorINS_6TensorESaIS5_EEPb"};

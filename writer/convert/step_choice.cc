@@ -10,6 +10,7 @@
 #include "writer/base/utf8.h"
 #include "writer/convert/detail_view.h"
 #include "writer/convert/representative_steps.h"
+#include "writer/steps/boosting_steps.h"
 #include "writer/steps/inferred_steps.h"
 #include "writer/steps/step_markers.h"
 #include "writer/steps/torch_steps.h"
@@ -87,6 +88,8 @@ size_t OptimizerSteps(const Timeline& timeline, uint32_t process) {
 void ShowOthers(const StepRequest& request, Timeline* timeline) {
   MarkedSteps marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);
+  InferredSteps rounds = InDetail(request, timeline, [&] { return FindBoostingSteps(*timeline, request.process); });
+  if (!rounds.steps.empty()) return Show(std::move(rounds), StepSource::kFramework, timeline);
   InferredSteps inferred = InDetail(request, timeline, [&] { return InferSteps(*timeline, request.process); });
   if (timeline->steps_in_detail && !AreRepresentative(*timeline, inferred.steps)) {
     timeline->steps_in_detail = false;

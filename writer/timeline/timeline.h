@@ -352,7 +352,7 @@ enum class StepSource : uint8_t {
   kNone,          // there are none
   kWholeCapture,  // they are unknown, and the whole capture is shown as one step
   kMarked,        // ranges or kernels with the name of a step
-  kFramework,     // PyTorch's optimizer or data loader
+  kFramework,     // PyTorch's optimizer or data loader, a round of XGBoost or LightGBM
   kInferred,      // calls or work that repeat
 };
 // The text of kWholeCapture in the files.
