@@ -85,13 +85,15 @@ struct NativeRow {
   double share = 0;
 };
 
+enum class RowsOf : uint8_t { kProfile, kSteps, kIrregularSteps };
+
 // Threads with the same work, in one window of time.
 template <typename Row>
 struct ThreadRows {
   std::string process, threads;
   bool main = false, forked = false;
-  bool in_steps = false;  // the window: the regular steps, else the whole profile
-  bool idle = false;      // the threads only wait
+  RowsOf window = RowsOf::kProfile;
+  bool idle = false;  // the threads only wait
   uint64_t thread_count = 0, samples = 0;
   double seconds = 0;  // Python: wall time of the samples; native: CPU time
   double on_cpu_s = 0;

@@ -89,6 +89,18 @@ OrderedJson StepsJson(const StepsAnswer& steps) {
           {"input_wait_share", OrNull(steps.input_wait_share)}};
 }
 
+std::string_view WindowName(RowsOf window) {
+  switch (window) {
+    case RowsOf::kProfile:
+      return "profile";
+    case RowsOf::kSteps:
+      return "steps";
+    case RowsOf::kIrregularSteps:
+      return "irregular_steps";
+  }
+  return "profile";
+}
+
 template <typename Row>
 OrderedJson ThreadsJson(const ThreadRows<Row>& threads) {
   return {{"process", threads.process},
@@ -96,7 +108,7 @@ OrderedJson ThreadsJson(const ThreadRows<Row>& threads) {
           {"main", threads.main},
           {"forked", threads.forked},
           {"only_wait", threads.idle},
-          {"window", threads.in_steps ? "steps" : "profile"},
+          {"window", WindowName(threads.window)},
           {"thread_count", threads.thread_count},
           {"samples", threads.samples}};
 }

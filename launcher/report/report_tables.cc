@@ -62,14 +62,44 @@ std::string NameOfSteps(const Fields& root) {
   return "";
 }
 
-// The phase of a group in the regular steps if it has enough samples; else the whole group.
-Fields ShownPart(const Fields& group, bool* in_steps) {
+struct GroupPart {
+  RowsOf window = RowsOf::kProfile;
+  Fields fields;
+};
+
+// The phase of a group in the regular steps if it has enough samples, else the whole group. Of a main thread that is
+// more often in irregular steps (evaluations, rollouts) than in regular ones, these, too.
+std::vector<GroupPart> ShownParts(const Fields& group, bool main) {
+  std::vector<GroupPart> parts;
+  uint64_t in_steps = 0;
   for (const Fields& phase : group.Objects("phases")) {
-    if (phase.Text("phase") != "steps") continue;
-    *in_steps = phase.Count("samples").value_or(0) >= kLeastSamplesInSteps;
-    if (*in_steps) return phase;
+    const std::string name = phase.Text("phase");
+    const uint64_t samples = phase.Count("samples").value_or(0);
+    if (samples < kLeastSamplesInSteps) continue;
+    if (name == "steps") {
+      in_steps = samples;
+      parts.push_back({RowsOf::kSteps, phase});
+    } else if (name == "irregular_steps" && main && in_steps > 0 && samples > in_steps) {
+      parts.push_back({RowsOf::kIrregularSteps, phase});
+    }
   }
-  return group;
+  if (in_steps == 0) return {{RowsOf::kProfile, group}};
+  return parts;
+}
+
+PythonThreads PythonOf(const GroupPart& part, PythonThreads threads) {
+  threads.window = part.window;
+  threads.samples = part.fields.Count("samples").value_or(0);
+  threads.seconds = part.fields.Seconds("wall_s");
+  threads.on_cpu_s = part.fields.Seconds("on_cpu_s");
+  for (const Fields& line : part.fields.Objects("top_lines")) {
+    if (threads.rows.size() == kMostOfThreads) break;
+    const double self = line.Seconds("self_s");
+    threads.rows.push_back({line.Text("file"), line.Text("function"), line.Integer("line"),
+                            line.Count("self_samples").value_or(0), self, line.Seconds("self_on_cpu_s"),
+                            line.Seconds("total_s"), ShareOf(self, threads.seconds)});
+  }
+  return threads;
 }
 
 }  // namespace
@@ -91,18 +121,7 @@ std::vector<PythonThreads> ReadPython(const Fields& root) {
     const double wall = group.Seconds("wall_s"), on_cpu = group.Seconds("on_cpu_s");
     const bool waited_for = std::ranges::find(named, group.Text("threads")) != named.end();
     threads.idle = !threads.main && !waited_for && ShareOf(on_cpu, wall) < kLeastBusy;
-    const Fields part = ShownPart(group, &threads.in_steps);
-    threads.samples = part.Count("samples").value_or(0);
-    threads.seconds = part.Seconds("wall_s");
-    threads.on_cpu_s = part.Seconds("on_cpu_s");
-    for (const Fields& line : part.Objects("top_lines")) {
-      if (threads.rows.size() == kMostOfThreads) break;
-      const double self = line.Seconds("self_s");
-      threads.rows.push_back({line.Text("file"), line.Text("function"), line.Integer("line"),
-                              line.Count("self_samples").value_or(0), self, line.Seconds("self_on_cpu_s"),
-                              line.Seconds("total_s"), ShareOf(self, threads.seconds)});
-    }
-    out.push_back(std::move(threads));
+    for (const GroupPart& part : ShownParts(group, threads.main)) out.push_back(PythonOf(part, threads));
   }
   // First the main thread of the process with the steps, or else of the command: not a fork child, and with the most
   // samples.
@@ -117,7 +136,10 @@ std::vector<NativeThreads> ReadNative(const Fields& root) {
   std::vector<NativeThreads> out;
   for (const Fields& group : root.Object("native").Objects("groups")) {
     NativeThreads threads = ReadThreads<NativeRow>(group);
-    const Fields part = ShownPart(group, &threads.in_steps);
+    // What runs in irregular steps is in the table of Python's lines.
+    const GroupPart shown = ShownParts(group, /*main=*/false).front();
+    const Fields& part = shown.fields;
+    threads.window = shown.window;
     threads.samples = part.Count("samples").value_or(0);
     threads.seconds = threads.on_cpu_s = part.Seconds("cpu_s");
     for (const Fields& row : part.Objects("top_self")) {

@@ -88,7 +88,9 @@ std::string ThreadsText(const ThreadRows<Row>& threads) {
     if (!threads.main && named) StrAppend(&name, " ", threads.threads);
   }
   return StrCat(threads.process, threads.forked ? " (fork children)" : "", ", ", name, ", ",
-                threads.in_steps ? "in steps" : "whole profile");
+                threads.window == RowsOf::kProfile ? "whole profile"
+                : threads.window == RowsOf::kSteps ? "in steps"
+                                                   : "in irregular steps");
 }
 template std::string ThreadsText(const PythonThreads&);
 template std::string ThreadsText(const NativeThreads&);

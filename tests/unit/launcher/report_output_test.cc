@@ -88,6 +88,28 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   EXPECT_THAT(ReportAsJson(hung), HasSubstr("hangs: main thread, in sem_wait at data.py:8 put"));
 }
 
+// Of a reinforcement learning program: what takes the time is in no regular step.
+TEST(ReportOutput, MoreSamplesInIrregularSteps_HaveTheirLines) {
+  for (const int samples : {400, 600}) {
+    nlohmann::json summary = MakeSummary();
+    nlohmann::json& phases = summary["python"]["groups"][1]["phases"];
+    nlohmann::json irregular = phases[0];
+    irregular["phase"] = "irregular_steps";
+    irregular["samples"] = samples;
+    irregular["top_lines"] = {irregular["top_lines"][0]};
+    irregular["top_lines"][0]["line"] = 77;
+    phases.push_back(std::move(irregular));
+    const absl::StatusOr<Report> report = ReportOf(summary);
+    ASSERT_TRUE(report.ok()) << report.status();
+    const std::string text = ReportAsText(*report);
+    EXPECT_THAT(text, HasSubstr("main thread, in steps: 500 samples"));
+    EXPECT_EQ(text.find("main thread, in irregular steps: 600 samples") != std::string::npos, samples == 600) << text;
+    EXPECT_EQ(text.find("train.py:77 main") != std::string::npos, samples == 600);
+    const nlohmann::json python = nlohmann::json::parse(ReportAsJson(*report))["python"];
+    EXPECT_EQ(python[0]["window"], samples == 600 ? "irregular_steps" : "steps");
+  }
+}
+
 TEST(ReportOutput, ChangeOfSteps_IsInAllFormats) {
   nlohmann::json summary = MakeSummary();
   const std::string text =
