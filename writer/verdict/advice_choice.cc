@@ -6,6 +6,7 @@
 
 #include "writer/base/saturating.h"
 #include "writer/base/text_match.h"
+#include "writer/timeline/python_origin.h"
 #include "writer/verdict/thread_time.h"
 
 namespace tbprof {
@@ -67,6 +68,31 @@ bool MostlyInEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& w
   return all > 0 && in_loop >= all / 2;
 }
 
+// Whether at least half of the time is in calls of the program's own code that an event loop runs: no other task of the
+// loop can run meanwhile.
+bool MostlyBlocksEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& waits) {
+  const PythonTimeline& python = timeline.python;
+  std::vector<bool> is_own, runs_loop;  // by function
+  for (const PythonFunction& function : python.functions) {
+    const std::string_view file = timeline.strings.Get(function.file), name = timeline.strings.Get(function.name);
+    is_own.push_back(PythonOriginOf(file, name) == PythonOrigin::kProgram);
+    runs_loop.push_back(file.ends_with("/asyncio/runners.py") || file.ends_with("/asyncio/base_events.py"));
+  }
+  int64_t all = 0, blocks = 0;
+  for (const WaitSlice& wait : waits) {
+    bool own = false, blocks_loop = false;
+    for (uint32_t stack = wait.stack; stack != 0 && !blocks_loop; stack = python.stacks[stack].parent) {
+      const uint32_t function = python.stacks[stack].function;
+      own = own || is_own[function];
+      if (runs_loop[function] && !own) break;
+      blocks_loop = runs_loop[function];
+    }
+    AddSaturating(&all, wait.end_ps - wait.start_ps);
+    if (blocks_loop) AddSaturating(&blocks, wait.end_ps - wait.start_ps);
+  }
+  return all > 0 && blocks >= all / 2;
+}
+
 // By the call that takes most of the time.
 Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
   if (inputs.rows.empty() || inputs.rows.front().doing < 0) return Advice::kOfCause;
@@ -101,6 +127,9 @@ bool IsReducedByLibrary(const Timeline& timeline) {
 }  // namespace
 
 Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
+  const bool waits = inputs.cause == Cause::kSleep || inputs.cause == Cause::kDisk || inputs.cause == Cause::kNetwork ||
+                     inputs.cause == Cause::kChild || inputs.cause == Cause::kLockConvoy;
+  if (waits && MostlyBlocksEventLoop(timeline, inputs.waits)) return Advice::kBlocksEventLoop;
   switch (inputs.cause) {
     case Cause::kDisk:
     case Cause::kNetwork:

@@ -34,6 +34,10 @@ inline bool IsAtLocks(const CauseCandidate& one) { return one.cause == Cause::kL
 inline bool IsTag(const AccountRow& row, std::initializer_list<PythonTag> tags) {
   return std::ranges::find(tags, row.tag) != tags.end();
 }
+// Such time has a cause of its own, whatever the thread does in it.
+inline bool IsSpecial(const AccountRow& row) {
+  return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint, PythonTag::kModelLoad});
+}
 inline bool IsDoing(const AccountRow& row, std::initializer_list<WaitClass> kinds) {
   return std::ranges::any_of(kinds, [&](WaitClass kind) { return row.doing == static_cast<int>(kind); });
 }

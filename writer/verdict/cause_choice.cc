@@ -130,7 +130,6 @@ class Chooser {
     const int64_t ps = Sum(wanted);
     if (ps > 0) candidates_.push_back({cause, part, ps, std::move(wanted), /*moves=*/false, scope});
   }
-  static bool IsSpecial(const AccountRow& row) { return IsTag(row, {PythonTag::kLogging, PythonTag::kCheckpoint}); }
 
   double UnknownShareBeside(const CauseCandidate& best) const {
     const int64_t of_best = best.moves ? account_.PartsOf(best.rows)[static_cast<size_t>(StepPart::kRest)] : 0;
@@ -162,6 +161,7 @@ class Chooser {
     Add(Cause::kRecompilation, StepPart::kCompile,
         [](const AccountRow& row) { return row.part == StepPart::kCompile; });
     Add(Cause::kCheckpoint, StepPart::kDisk, [](const AccountRow& row) { return row.tag == PythonTag::kCheckpoint; });
+    Add(Cause::kModelLoad, StepPart::kDisk, [](const AccountRow& row) { return row.tag == PythonTag::kModelLoad; });
     Add(Cause::kLogging, StepPart::kDisk, [](const AccountRow& row) {
       return row.tag == PythonTag::kLogging || (IsDoing(row, {WaitClass::kTerminal}) && !IsSpecial(row));
     });

@@ -31,6 +31,7 @@ constexpr Known kKnown[] = {
     {"/queue.py", "join", PythonTag::kWorkers},
     {"/multiprocessing/queues.py", "put", PythonTag::kQueuePut},
     {"/multiprocessing/queues.py", "", PythonTag::kProcessGet},
+    {"/loky/backend/queues.py", "", PythonTag::kProcessGet},
     {"/multiprocessing/pool.py", "get", PythonTag::kProcessGet},
     {"/multiprocessing/pool.py", "wait", PythonTag::kProcessGet},
     {"/multiprocessing/pool.py", "next", PythonTag::kProcessGet},
@@ -56,6 +57,10 @@ constexpr Known kKnown[] = {
     {"/threading.py", "join", PythonTag::kWorkers},
     {"/joblib/parallel.py", "_retrieve", PythonTag::kWorkers},
     {"/joblib/parallel.py", "retrieve", PythonTag::kWorkers},
+    {"/ray/_private/worker.py", "get", PythonTag::kWorkers},
+    {"/ray/_private/worker.py", "get_objects", PythonTag::kWorkers},
+    {"/ray/_private/worker.py", "wait", PythonTag::kWorkers},
+    {"/distributed/utils.py", "sync", PythonTag::kWorkers},
     {"/threading.py", "wait", PythonTag::kThread},
     {"/threading.py", "acquire", PythonTag::kThread},
     {"/torch/utils/data/", "", PythonTag::kLoader},
@@ -66,6 +71,32 @@ constexpr Known kKnown[] = {
     {"/torch/nn/parallel/distributed.py", "", PythonTag::kCollective},
     {"/horovod/", "", PythonTag::kCollective},
     {"/mpi4py/", "", PythonTag::kCollective},
+    {"/torch/serialization.py", "load", PythonTag::kModelLoad},
+    {"/torch/jit/_serialization.py", "load", PythonTag::kModelLoad},
+    {"/torch/hub.py", "load", PythonTag::kModelLoad},
+    {"/torch/distributed/checkpoint/", "load", PythonTag::kModelLoad},
+    {"/orbax/checkpoint/", "restore", PythonTag::kModelLoad},
+    {"/flax/training/checkpoints.py", "restore_checkpoint", PythonTag::kModelLoad},
+    {"/safetensors/torch.py", "load_file", PythonTag::kModelLoad},
+    {"/transformers/modeling_utils.py", "from_pretrained", PythonTag::kModelLoad},
+    {"/transformers/models/auto/", "from_pretrained", PythonTag::kModelLoad},
+    {"/transformers/pipelines/__init__.py", "pipeline", PythonTag::kModelLoad},
+    {"/diffusers/", "from_pretrained", PythonTag::kModelLoad},
+    {"/peft/peft_model.py", "from_pretrained", PythonTag::kModelLoad},
+    {"/keras/src/models/model.py", "load_weights", PythonTag::kModelLoad},
+    {"/keras/src/saving/saving_api.py", "load_model", PythonTag::kModelLoad},
+    {"/keras/src/saving/saving_api.py", "load_weights", PythonTag::kModelLoad},
+    {"/tensorflow/python/saved_model/load.py", "load", PythonTag::kModelLoad},
+    {"/tensorflow/python/checkpoint/checkpoint.py", "restore", PythonTag::kModelLoad},
+    {"/tensorflow/python/checkpoint/checkpoint.py", "read", PythonTag::kModelLoad},
+    {"/accelerate/accelerator.py", "load_state", PythonTag::kModelLoad},
+    {"/deepspeed/runtime/engine.py", "load_checkpoint", PythonTag::kModelLoad},
+    {"/stable_baselines3/common/", "load", PythonTag::kModelLoad},
+    {"/xgboost/core.py", "load_model", PythonTag::kModelLoad},
+    {"/joblib/numpy_pickle.py", "load", PythonTag::kModelLoad},
+    {"/onnxruntime/capi/onnxruntime_inference_collection.py", "_create_inference_session", PythonTag::kModelLoad},
+    {"/llama_cpp/llama.py", "__init__", PythonTag::kModelLoad},
+    {"/whisper/__init__.py", "load_model", PythonTag::kModelLoad},
     {"/torch/serialization.py", "", PythonTag::kCheckpoint},
     {"/torch/distributed/checkpoint/", "", PythonTag::kCheckpoint},
     {"/orbax/checkpoint/", "", PythonTag::kCheckpoint},
@@ -253,8 +284,8 @@ PythonTags::PythonTags(const Timeline& timeline) {
     // The outermost tag decides: a barrier waits on a condition, and a loader on a queue. But the module that
     // DistributedDataParallel.forward calls is the program's work, and so is what a server calls.
     // A rank that saves nothing waits for the one that does.
-    const bool waits_for_ranks =
-        outer == PythonTag::kCheckpoint && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
+    const bool is_of_model = outer == PythonTag::kCheckpoint || outer == PythonTag::kModelLoad;
+    const bool waits_for_ranks = is_of_model && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
     const bool calls_model = known && calls_module[stack.function];
     const bool calls_library = known && tag != PythonTag::kNone && !reads_socket[stack.function];
     const bool leaves = waits_for_ranks || (outer == PythonTag::kCollective && (is_own_[i] || calls_model)) ||

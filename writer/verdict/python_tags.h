@@ -30,7 +30,8 @@ enum class PythonTag : uint8_t {
   kServe,    // a server waits for clients, or passes on what they ask
   kLogging,  // logs, progress bars, metrics
   kCheckpoint,
-  kCompile,  // by JAX, PyTorch, Triton, Numba
+  kModelLoad,  // reads a model, or makes it ready to run
+  kCompile,    // by JAX, PyTorch, Triton, Numba
   kImport,
 };
 

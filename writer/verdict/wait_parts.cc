@@ -28,6 +28,7 @@ StepPart PartOfTag(PythonTag tag) {
     case PythonTag::kThread:
     case PythonTag::kLogging:
     case PythonTag::kCheckpoint:
+    case PythonTag::kModelLoad:
     case PythonTag::kImport:
       break;
   }

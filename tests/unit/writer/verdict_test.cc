@@ -505,6 +505,9 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
       {Cause::kLogging, StepPart::kDisk, kSync, "/usr/lib/python3.12/logging/__init__.py", "Logger._log"},
       {Cause::kCheckpoint, StepPart::kDisk, kSync, "/x/site-packages/torch/serialization.py", "save"},
       {Cause::kCheckpoint, StepPart::kDisk, kSync, "/home/me/io.py", "save_checkpoint"},
+      {Cause::kModelLoad, StepPart::kDisk, kSync, "/x/site-packages/torch/serialization.py", "load"},
+      {Cause::kModelLoad, StepPart::kDisk, kSync, "/x/site-packages/transformers/modeling_utils.py",
+       "PreTrainedModel.from_pretrained"},
       {Cause::kRecompilation, StepPart::kCompile, kSemaphore, "/x/site-packages/jax/_src/compiler.py", "compile"},
       {Cause::kRecompilation, StepPart::kCompile, kSemaphore,
        "/x/site-packages/tensorflow/python/eager/polymorphic_function/tracing_compilation.py",
@@ -518,6 +521,36 @@ TEST(Verdict, OneKindOfCall_IsItsCause) {
     maker.EachStep(60 * kMs, [&](int64_t at) { maker.Wait(maker.main, row.type, at, 60 * kMs, stack); });
     SCOPED_TRACE(std::string(row.file) + " " + std::string(CauseName(row.cause)));
     maker.Expect(row.cause, row.part, 0.6);
+  }
+}
+
+// What it computes counts, too, and stays native code in the split.
+TEST(Verdict, Loading_CountsWithWhatItComputes) {
+  Maker maker;
+  const uint32_t load = maker.Stack(maker.in_main, "/x/site-packages/torch/serialization.py", "load", 1200);
+  const uint32_t inner = maker.Stack(load, "/x/site-packages/torch/serialization.py", "_load", 1500);
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSync, at, 30 * kMs, inner);
+    maker.Run(maker.main, at + 30 * kMs, 40 * kMs, inner, maker.library);
+  });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kModelLoad);
+  EXPECT_NEAR(verdict.share, 0.7, 0.02);
+  EXPECT_GE(verdict.ShareOf(StepPart::kOperations), 0.39);
+}
+
+// `time.sleep` in a coroutine.
+TEST(Verdict, WaitInATaskOfAnEventLoop_BlocksTheOthers) {
+  for (const bool in_task : {true, false}) {
+    Maker maker;
+    const uint32_t run = maker.Stack(maker.in_main, "/usr/lib/python3.12/asyncio/runners.py", "Runner.run", 118);
+    const uint32_t loop = maker.Stack(run, "/usr/lib/python3.12/asyncio/base_events.py", "_run_once", 1987);
+    const uint32_t task = maker.Stack(loop, kOwn, "predict", 18);
+    maker.EachStep(60 * kMs,
+                   [&](int64_t at) { maker.Wait(maker.main, kNap, at, 60 * kMs, in_task ? task : maker.in_main); });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kSleep);
+    EXPECT_EQ(verdict.advice, in_task ? Advice::kBlocksEventLoop : Advice::kOfCause);
   }
 }
 
