@@ -167,7 +167,9 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   if (timeline.by_rank.size() > 1 || !timeline.rank_warnings.empty()) {
     for (size_t i = 1; i < std::min(headline.size(), kMostRanks + 1); ++i) out.push_back(std::move(headline[i]));
   }
-  Append(&out, std::move(crash), kMostOfCrash);
+  // A command that ended well has ended the processes that were killed, too.
+  const bool ended_well = timeline.exit_code == 0;
+  if (!ended_well) Append(&out, std::move(crash), kMostOfCrash);
   Append(&out, NoteSection(timeline, columns), kMostNotes);
   if (HasFailedEarly(timeline)) return out;
   Section gpus = GpuSection(timeline, columns);
@@ -175,6 +177,7 @@ Section Details(const Timeline& timeline, const std::vector<PublishedFile>& file
   Append(&out, std::move(gpus), 2);
   for (const std::string& text : memory.levels) out.push_back(MemoryLine(text, columns));
   out.push_back({Counts(timeline)});
+  if (ended_well) Append(&out, std::move(crash), kMostOfCrash);
   Append(&out, PythonSection(timeline, columns), 3);
   Append(&out, CostSection(timeline, options), 2);
   return out;

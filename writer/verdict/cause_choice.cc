@@ -239,8 +239,8 @@ class Chooser {
       return;
     }
     if (crowd.ran > 0)
-      facts_of_cpu_ = absl::StrFormat("the job used %.1f%s, and %.1f of its threads waited for one", crowd.ran,
-                                      OfCpus(limits), crowd.delayed);
+      facts_of_cpu_ = absl::StrFormat("%s%s, and %.1f of its threads waited for one", UsedCpus(crowd), OfCpus(limits),
+                                      crowd.delayed);
     const bool own = crowd.ran >= kOwnCpus * cpus || crowd.ran + crowd.delayed >= kOwnDemand * cpus;
     if (limits.cpus_allowed > 0 && own && crowd.delayed >= kCrowd) return AddOversubscription(crowd, starved, ps);
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});

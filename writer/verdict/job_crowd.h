@@ -21,10 +21,15 @@ struct JobCrowd {
   double delayed = 0;   // runnable without a CPU
   double here = 0;      // that ran, of the process and its descendants
   double children = 0;  // that ran, of the descendants
+  // The command used far more CPU time than its threads that were seen: others lived too briefly. All are lower bounds.
+  bool is_partial = false;
 };
 
 // In the spans, which are not empty. Of other ranks only the mean over the whole window is known.
 JobCrowd CrowdOf(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans);
+
+// `the job used 1.2`, or `the job used at least 1.2`.
+std::string UsedCpus(const JobCrowd& crowd);
 
 // ` of 4 CPUs`, ` of 1 CPUs (2 before)`; ` CPUs` if their number is not known.
 std::string OfCpus(const CpuLimits& limits);

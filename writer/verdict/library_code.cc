@@ -182,23 +182,34 @@ Advice AdviceOfEagerFile(std::string_view file) {
   return Advice::kOfCause;
 }
 
-}  // namespace
-
-double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, const Where& line) {
+// The part of the CPU time at own frames for which `wanted(frame)` in which an installed package is on the stack below.
+template <typename Wanted>
+double ShareInPackages(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, Wanted wanted) {
   const PythonTimeline& python = timeline.python;
-  double all = 0, of_libraries = 0;
+  double all = 0, of_packages = 0;
   for (const auto& [stack, running] : time.running()) {
     const uint32_t own = tags.OwnFrameOf(stack);
-    if (!IsAt(timeline, own, line)) continue;
+    if (!wanted(own)) continue;
     all += static_cast<double>(running.on_cpu_ps);
-    for (uint32_t frame = stack; frame != own && frame != 0; frame = python.stacks[frame].parent) {
+    const uint32_t behind = tags.HasOwnFrame(stack) ? own : 0;
+    for (uint32_t frame = stack; frame != behind && frame != 0; frame = python.stacks[frame].parent) {
       const std::string_view file = timeline.strings.Get(python.functions[python.stacks[frame].function].file);
       if (!ContainsAny(file, {"/site-packages/", "/dist-packages/"})) continue;
-      of_libraries += static_cast<double>(running.on_cpu_ps);
+      of_packages += static_cast<double>(running.on_cpu_ps);
       break;
     }
   }
-  return all > 0 ? of_libraries / all : 0;
+  return all > 0 ? of_packages / all : 0;
+}
+
+}  // namespace
+
+double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, const Where& line) {
+  return ShareInPackages(timeline, tags, time, [&](uint32_t own) { return IsAt(timeline, own, line); });
+}
+
+double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time) {
+  return ShareInPackages(timeline, tags, time, [](uint32_t) { return true; });
 }
 
 Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time) {

@@ -18,6 +18,8 @@ namespace tbprof {
 
 // The part, 0 to 1, of the CPU time at a line in which an installed package is on the stack below it.
 double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time, const Where& line);
+// Likewise, of all of the thread's CPU time.
+double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time);
 
 // kEagerJax or kEagerTensorFlow if half of the thread's CPU time is below Python of such a library that runs single
 // operations, neither compiled nor while it compiles; else kOfCause.

@@ -271,10 +271,12 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   const bool is_one_line = line.share >= verdict->share / 2;
   if (eager != Advice::kOfCause) {
     verdict->advice = eager;
-  } else if (verdict->cause == Cause::kPython && is_one_line &&
-             LibraryShare(timeline, tags, time, line) >= kMostlyLibrary) {
-    verdict->advice = Advice::kLibraryPython;
+    return;
   }
+  if (verdict->cause != Cause::kPython) return;
+  const double of_libraries =
+      is_one_line ? LibraryShare(timeline, tags, time, line) : LibraryShare(timeline, tags, time);
+  if (of_libraries >= kMostlyLibrary) verdict->advice = Advice::kLibraryPython;
 }
 
 // In place of a line that only starts the training.

@@ -45,11 +45,11 @@ bool AreSeparate(const Timeline& timeline, uint32_t process, const Verdict& verd
   return timeline.threads[first->thread].process != process || !first->doing.empty();
 }
 
-Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, double used, double delayed) {
+Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, const JobCrowd& crowd, double used) {
   if (verdict.advice != Advice::kOfCause) return verdict.advice;
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
-  if (used > kIdle || delayed > kMostDelayed) return verdict.advice;
+  if (used > kIdle || crowd.is_partial || crowd.delayed > kMostDelayed) return verdict.advice;
   if (is_loader) return Advice::kLoaderLeavesCpus;
   return AreSeparate(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
 }
@@ -68,12 +68,12 @@ void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vec
     return fact.starts_with("the job used ") || fact.starts_with("quota of ");
   });
   if (cpus > 0 && ran > 0 && !is_said) {
-    verdict->facts.push_back(absl::StrFormat("the job used %.1f of %.3g CPUs", ran, cpus));
+    verdict->facts.push_back(absl::StrFormat("%s of %.3g CPUs", UsedCpus(crowd), cpus));
   }
   if (MostlySends(timeline, *verdict)) {
     verdict->remedy = Advice::kSendsMuch;
   } else if (cpus > 0 && ran > 0) {
-    verdict->advice = ByCpus(timeline, process, *verdict, ran / cpus, crowd.delayed);
+    verdict->advice = ByCpus(timeline, process, *verdict, crowd, ran / cpus);
   }
 }
 

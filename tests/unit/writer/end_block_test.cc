@@ -43,6 +43,29 @@ std::string FirstLine(const Timeline& timeline, int width = 100) {
   return EndBlock(timeline, {}, options).front();
 }
 
+// A helper that a library kills at its end is no crash: it stands behind what the command did.
+TEST(EndBlock, ProcessKilledByACommandThatEndedWell_ComesLate) {
+  for (const int exit_code : {0, 1}) {
+    Timeline timeline = InLoop("train.py");
+    timeline.exit_code = exit_code;
+    timeline.warnings = {"something to know"};
+    timeline.processes.resize(2);
+    timeline.processes[1].name = "monitor.py";
+    timeline.processes[1].exit_signal = 9;
+    timeline.threads.resize(2);
+    timeline.threads[1].process = 1;
+    PythonLastStack last;
+    last.thread = 1;
+    timeline.python.last_stacks = {last};
+    const std::vector<std::string> lines = EndBlock(timeline, {}, {});
+    const auto line_of = [&](std::string_view text) {
+      return std::ranges::find_if(lines, [&](const std::string& line) { return line.find(text) != std::string::npos; });
+    };
+    ASSERT_NE(line_of("something to know"), lines.end());
+    EXPECT_EQ(line_of("last samples of monitor.py") < line_of("something to know"), exit_code == 1);
+  }
+}
+
 TEST(EndBlock, WithoutSteps_NamesTheLoop) {
   EXPECT_EQ(FirstLine(InLoop("train.py")),
             "verdict: 92 % of the main loop (train.py:31-47): garbage collection, at train.py:35 main");

@@ -49,6 +49,25 @@ TEST_F(LibraryCode, FunctionsThatTakeTheTimeOfFit_AreNamed) {
                                             "30 % in GPT2Block.forward (transformers)"));
 }
 
+// Of a database's library, at many lines: the program has nothing to vectorize.
+TEST_F(LibraryCode, PythonOfALibraryAtManyLines_IsToBeCalledLess) {
+  for (const bool of_library : {true, false}) {
+    VerdictMaker maker;
+    std::vector<uint32_t> stacks;
+    for (int line = 10; line < 20; ++line) {
+      const uint32_t own = maker.Stack(0, kOwn, "objective", line);
+      stacks.push_back(of_library ? maker.Stack(own, Package("sqlalchemy/orm/session.py"), "Session.commit", 1) : own);
+    }
+    size_t next = 0;
+    maker.EachStep(kStep, [&](int64_t at) {
+      maker.Run(maker.main, at, kStep, stacks[next++ % stacks.size()], maker.interpreter);
+    });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(verdict.cause, Cause::kPython);
+    EXPECT_EQ(verdict.advice == Advice::kLibraryPython, of_library);
+  }
+}
+
 TEST_F(LibraryCode, FunctionsOfPyTorchThatTheLineCalls_AreNamed) {
   const uint32_t backward = In(maker_.in_main, "torch/_tensor.py", "Tensor.backward");
   const uint32_t engine = In(backward, "torch/autograd/graph.py", "_engine_run_backward");

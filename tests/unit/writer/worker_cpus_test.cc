@@ -55,6 +55,26 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
   EXPECT_TRUE(verdict_.facts.empty());
 }
 
+// Threads that live for some milliseconds are never seen.
+TEST_F(WorkerCpus, CommandThatUsedMoreThanItsThreads_LeavesNothingIdle) {
+  Where where;
+  where.role = WhereRole::kWaitedFor;
+  where.thread = maker_.Thread("pool");
+  where.doing = "clock_nanosleep";
+  verdict_.where = {where};
+  Timeline& timeline = maker_.timeline;
+  timeline.window = "auto";
+  timeline.exit_code = 0;
+  timeline.system_cpu_seconds = 0;
+  timeline.user_cpu_seconds = 0.45 * static_cast<double>(kSteps * kStep) / 1e12;
+  EXPECT_EQ(With(0.4), Advice::kCpusAreIdle);
+  timeline.user_cpu_seconds *= 4;
+  EXPECT_EQ(With(0.4), Advice::kOfCause);
+  EXPECT_THAT(verdict_.facts, testing::ElementsAre("the job used at least 0.4 of 2 CPUs"));
+  timeline.exit_code = -1;
+  EXPECT_EQ(With(0.4), Advice::kCpusAreIdle) << "the command's time is not known before its end";
+}
+
 TEST_F(WorkerCpus, Loaders_HaveWorkers) {
   verdict_.cause = Cause::kSlowLoader;
   EXPECT_EQ(With(1.9), Advice::kLoaderUsesCpus);
