@@ -69,7 +69,7 @@ PointSums SumPoints(const Timeline& timeline, const PythonTags& tags, uint32_t t
     bool in = false;
     ForCommon(time.gaps(), &at, point.at_ps, point.at_ps + 1, [&](int64_t, int64_t) { in = true; });
     if (!in || point.stack >= classes.size()) continue;
-    const uint32_t stack = python == nullptr ? 0 : python->StackAt(point.at_ps);
+    const uint32_t stack = python == nullptr ? 0 : time.StackBetweenWaits(*python, point.at_ps);
     if (PartOfRunning(tags.TagOf(stack)) != StepPart::kRest) continue;
     const auto kind = static_cast<size_t>(classes[point.stack]);
     sums.all[kind] += PeriodPs(point);

@@ -178,7 +178,52 @@ ThreadTime::ThreadTime(const Timeline& timeline, const WaitClasses& classes, uin
     if (span.end_ps > from) gaps_.push_back({from, span.end_ps});
   }
   gap_ps_ = unsampled_ps_ = LengthOf(gaps_);
-  if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) AddRunning(*python);
+  if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) {
+    FindRunning(*python);
+    AddRunning(*python);
+  }
+}
+
+// Waits that a thread may make while it computes at the same line (for the GIL, for threads of a library, for a GPU) do
+// not count.
+bool ThreadTime::IsInLongWait(int64_t at_ps) const {
+  constexpr int64_t kLongPs = 2'000'000'000;
+  const auto behind =
+      std::ranges::partition_point(waits_, [&](const WaitSlice& wait) { return wait.start_ps < at_ps; });
+  if (behind == waits_.begin()) return false;
+  const WaitSlice& wait = *std::prev(behind);
+  const bool is_other = wait.kind == WaitClass::kGil || wait.kind == WaitClass::kPool ||
+                        (wait.kind >= WaitClass::kGpuLaunch && wait.kind <= WaitClass::kCollective);
+  return !is_other && at_ps < wait.end_ps && wait.end_ps - wait.start_ps >= kLongPs;
+}
+
+// A sample within a wait does not show what the thread does between that wait and the next: of short steps most samples
+// may be such. The nearest sample between waits does.
+void ThreadTime::FindRunning(const PythonThread& python) {
+  const auto count = static_cast<uint32_t>(python.runs.size());
+  std::vector<bool> runs;
+  for (const PythonRun& run : python.runs) runs.push_back(!IsInLongWait(run.first_ps) || !IsInLongWait(run.last_ps));
+  running_runs_.assign(count, 0);
+  uint32_t before = count, behind = count;  // count: none
+  std::vector<uint32_t> next(count, count);
+  for (uint32_t i = count; i-- > 0;) {
+    if (runs[i]) behind = i;
+    next[i] = behind;
+  }
+  for (uint32_t i = 0; i < count; ++i) {
+    if (runs[i]) before = i;
+    const int64_t to_before = before < count ? python.runs[i].first_ps - python.runs[before].last_ps : INT64_MAX;
+    const int64_t to_next = next[i] < count ? python.runs[next[i]].first_ps - python.runs[i].last_ps : INT64_MAX;
+    const uint32_t nearest = to_before <= to_next ? before : next[i];
+    running_runs_[i] = nearest < count ? nearest : i;
+  }
+}
+
+uint32_t ThreadTime::StackBetweenWaits(const PythonThread& python, int64_t at_ps) const {
+  const auto found = std::ranges::upper_bound(python.runs, at_ps, {}, &PythonRun::to_ps);
+  if (found == python.runs.end() || found->from_ps > at_ps) return 0;
+  const auto run = static_cast<size_t>(found - python.runs.begin());
+  return run < running_runs_.size() ? python.runs[running_runs_[run]].stack : 0;
 }
 
 void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
@@ -232,16 +277,17 @@ void ThreadTime::AddWaits(const Timeline& timeline, const WaitClasses& classes, 
 void ThreadTime::AddRunning(const PythonThread& python) {
   size_t at = 0;
   int64_t sampled = 0;
-  for (const PythonRun& run : python.runs) {
+  for (size_t i = 0; i < python.runs.size(); ++i) {
+    const PythonRun &run = python.runs[i], &shows = python.runs[running_runs_[i]];
     int64_t common = 0;
     ForCommon(gaps_, &at, run.from_ps, run.to_ps, [&](int64_t from, int64_t to) { common += to - from; });
-    if (common == 0 || run.samples == 0) continue;
-    const double on_cpu = static_cast<double>(run.on_cpu) / run.samples;
-    RunningTime& time = running_[run.stack];
+    if (common == 0 || run.samples == 0 || shows.samples == 0) continue;
+    const double on_cpu = static_cast<double>(shows.on_cpu) / shows.samples;
+    RunningTime& time = running_[shows.stack];
     const auto on = static_cast<int64_t>(static_cast<double>(common) * on_cpu);
     time.on_cpu_ps += on;
     time.cpu_ps += std::min(on, run.cpu_ps);
-    time.collecting_ps += static_cast<int64_t>(static_cast<double>(common) * run.collecting / run.samples);
+    time.collecting_ps += static_cast<int64_t>(static_cast<double>(common) * shows.collecting / shows.samples);
     time.off_cpu_ps += common - on;
     sampled += common;
   }

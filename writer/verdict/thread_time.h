@@ -109,8 +109,12 @@ class ThreadTime {
   int64_t unsampled_ps() const { return unsampled_ps_; }
   // The time between the waits.
   const std::vector<TimeSpan>& gaps() const { return gaps_; }
+  // The Python stack at a time between the waits; 0: not known. `python`: of this thread.
+  uint32_t StackBetweenWaits(const PythonThread& python, int64_t at_ps) const;
 
  private:
+  bool IsInLongWait(int64_t at_ps) const;
+  void FindRunning(const PythonThread& python);
   void AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                 const std::vector<TimeSpan>& spans);
   void AddRunning(const PythonThread& python);
@@ -118,6 +122,8 @@ class ThreadTime {
   std::vector<WaitSlice> waits_;
   std::vector<TimeSpan> gaps_;
   std::map<uint32_t, RunningTime> running_;
+  // By run of Python's samples: the run whose stack is that of the gaps in it, mostly itself.
+  std::vector<uint32_t> running_runs_;
   int64_t gap_ps_ = 0, unsampled_ps_ = 0;
 };
 

@@ -96,7 +96,7 @@ TEST(ReportOutput, MoreSamplesInIrregularSteps_HaveTheirLines) {
     nlohmann::json irregular = phases[0];
     irregular["phase"] = "irregular_steps";
     irregular["samples"] = samples;
-    irregular["top_lines"] = {irregular["top_lines"][0]};
+    irregular["top_lines"] = nlohmann::json::array({irregular["top_lines"][0]});
     irregular["top_lines"][0]["line"] = 77;
     phases.push_back(std::move(irregular));
     const absl::StatusOr<Report> report = ReportOf(summary);
