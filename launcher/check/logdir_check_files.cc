@@ -214,7 +214,7 @@ class Files {
     remedy.KeepOffLinks(state_.Absolute(path));
     remedy.Run(state_.scan.logdir,
                logdir.empty() || spool.empty() ? std::string() : StrCat("tbprof recover ", logdir, " ", spool));
-    state_.Warn("spool", path, "records that were not converted: no profile of them is shown",
+    state_.Warn("spool", path, "raw records: kept by --keep-spool, or not converted, and then no profile shows them",
                 remedy.possible() ? "convert them" : "tbprof recover", remedy.command());
   }
 

@@ -79,9 +79,11 @@ bool IsIdle(const PythonTags& tags, const WaitClasses& classes, const WaitSlice&
 // A shell that waits for what it has started, or a program behind a pipe.
 bool PassesOn(const WaitSlice& wait) { return wait.kind == WaitClass::kChild || wait.kind == WaitClass::kPipe; }
 
-// The thread passes on what another process has made.
+// The thread passes on what another process has made, or waits until another one has read what it sends. What is at the
+// other end of a descriptor is not always known.
 bool IsCourier(const PythonTags& tags, const WaitSlice& wait) {
-  return (wait.kind == WaitClass::kPipe || wait.kind == WaitClass::kSocket || wait.kind == WaitClass::kFileRead) &&
+  return (wait.kind == WaitClass::kPipe || wait.kind == WaitClass::kSocket || wait.kind == WaitClass::kFileRead ||
+          wait.kind == WaitClass::kFile) &&
          tags.TagOf(wait.stack) == PythonTag::kProcessGet;
 }
 
