@@ -62,7 +62,7 @@ std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kAtLocks) return "its threads wait for contended locks";
   if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
   if (advice == Advice::kServes) return "waits for clients";
-  if (advice == Advice::kCpusAreUsed && cause == Cause::kWorkers)
+  if ((advice == Advice::kCpusAreUsed || advice == Advice::kManyThreads) && cause == Cause::kWorkers)
     return "waits for its own threads or processes, which use the CPUs";
   if (advice == Advice::kTimeouts) return "waits that end by their timeouts";
   if (advice == Advice::kNoBlocker && cause == Cause::kPrefetchThread) {

@@ -15,6 +15,8 @@ namespace {
 constexpr double kUsed = 0.75, kIdle = 0.6;
 // Threads of the job that wait for a CPU meanwhile: others use those that it leaves.
 constexpr double kMostDelayed = 0.5;
+// From so many of them on they are named; from so many for each CPU on, the job has too many threads.
+constexpr double kCrowd = 1, kManyForACpu = 1;
 // Share of the blocker's time in the pipe to or from a worker.
 constexpr double kMostlySends = 0.5;
 
@@ -45,9 +47,11 @@ bool AreSeparate(const Timeline& timeline, uint32_t process, const Verdict& verd
   return timeline.threads[first->thread].process != process || !first->doing.empty();
 }
 
-Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, const JobCrowd& crowd, double used) {
+Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict, const JobCrowd& crowd, double cpus) {
+  const double used = crowd.ran / cpus;
   if (verdict.advice != Advice::kOfCause) return verdict.advice;
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
+  if (used >= kUsed && crowd.delayed >= kManyForACpu * cpus) return Advice::kManyThreads;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
   if (used > kIdle || crowd.is_partial || crowd.delayed > kMostDelayed) return verdict.advice;
   if (is_loader) return Advice::kLoaderLeavesCpus;
@@ -69,11 +73,14 @@ void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vec
   });
   if (cpus > 0 && ran > 0 && !is_said) {
     verdict->facts.push_back(absl::StrFormat("%s of %.3g CPUs", UsedCpus(crowd), cpus));
+    if (crowd.delayed >= kCrowd) {
+      verdict->facts.back() += absl::StrFormat(", and %.1f of its threads waited for one", crowd.delayed);
+    }
   }
   if (MostlySends(timeline, *verdict)) {
     verdict->remedy = Advice::kSendsMuch;
   } else if (cpus > 0 && ran > 0) {
-    verdict->advice = ByCpus(timeline, process, *verdict, crowd, ran / cpus);
+    verdict->advice = ByCpus(timeline, process, *verdict, crowd, cpus);
   }
 }
 

@@ -55,6 +55,17 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
   EXPECT_TRUE(verdict_.facts.empty());
 }
 
+TEST_F(WorkerCpus, ManyThreadsThatWaitForACpu_AreTooMany) {
+  for (const double delayed : {0.5, 1.5, 6.0}) {
+    maker_.timeline.cpu_of_others.run_delay_ps = static_cast<int64_t>(delayed * static_cast<double>(kSteps * kStep));
+    EXPECT_EQ(With(1.9), delayed < 2 ? Advice::kCpusAreUsed : Advice::kManyThreads);
+    EXPECT_EQ(verdict_.facts.front(), delayed < 1 ? "the job used 1.9 of 2 CPUs"
+                                      : delayed < 2
+                                          ? "the job used 1.9 of 2 CPUs, and 1.5 of its threads waited for one"
+                                          : "the job used 1.9 of 2 CPUs, and 6.0 of its threads waited for one");
+  }
+}
+
 // Threads that live for some milliseconds are never seen.
 TEST_F(WorkerCpus, CommandThatUsedMoreThanItsThreads_LeavesNothingIdle) {
   Where where;
