@@ -39,6 +39,12 @@ void* LateHookOf(const char* name, void* found, bool is_callers) {
     void* const hook = reinterpret_cast<void*>(&Hook_##name_);                                      \
     return is_callers ? hook : OneOf(#name_, found, hook, reinterpret_cast<void**>(&g_real.name_)); \
   }
+// The hook of a BY_NAME row knows only the function that was looked up.
+#define TBPROF_BY_NAME(family, name_, ...)                                                           \
+  if (SameText(name, #name_)) {                                                                      \
+    void* const hook = reinterpret_cast<void*>(&Hook_##name_);                                       \
+    return is_callers ? found : OneOf(#name_, found, hook, reinterpret_cast<void**>(&g_real.name_)); \
+  }
 #include "preload/hooks.def"
   return CudaHookOf(name, found, is_callers);
 }

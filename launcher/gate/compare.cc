@@ -502,6 +502,8 @@ void HeedLongSteps(Comparison* comparison) {
 void FindSlowRank(Comparison* comparison) {
   constexpr double kLeastShare = 0.3;
   const std::vector<RunNumbers>& runs = comparison->now.runs;
+  if (comparison->quantities.empty()) return;
+  if (std::abs(comparison->quantities.front().change.value_or(0)) <= comparison->margin) return;
   const auto waits = std::ranges::find_if(comparison->blame, [](const BlameRow& row) {
     return row.kind == AmountKind::kPart && row.name == StepPartName(StepPart::kCollectives);
   });
@@ -512,6 +514,7 @@ void FindSlowRank(Comparison* comparison) {
   if (!all_alike) return;
   comparison->waits_for_rank = runs.front().waits_for_rank;
   comparison->waits_for = runs.front().waits_for;
+  comparison->are_waits_sure = waits->significant;
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ struct Comparison {
   // at train.py:10 tokenize`; empty: none.
   std::string waits_for;
   std::optional<int64_t> waits_for_rank;
+  bool are_waits_sure = false;  // the difference of these waits is significant
   std::vector<RuleResult> rules;
   std::optional<GateState> gate;      // nothing: not decided yet
   std::vector<std::string> warnings;  // reasons for doubt: load, throttling, other versions

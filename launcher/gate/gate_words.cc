@@ -232,8 +232,9 @@ std::string NextLine(const Comparison& comparison) {
 
 std::string SlowRankText(const Comparison& comparison) {
   if (!comparison.waits_for_rank.has_value()) return "";
-  return StrCat("ranks: they wait for ", PrintableUtf8(comparison.waits_for),
-                "; its lines: tbprof compare --rank=", *comparison.waits_for_rank, " BASE NEW");
+  return StrCat("ranks: they ", comparison.are_waits_sure ? "" : "seem to ", "wait for ",
+                PrintableUtf8(comparison.waits_for), "; its lines: tbprof compare --rank=", *comparison.waits_for_rank,
+                " BASE NEW");
 }
 
 std::string ValueText(Unit unit, double value) {

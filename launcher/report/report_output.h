@@ -30,7 +30,7 @@ std::string ReportAsMarkdown(const Report& report, size_t tokens);
 
 // ---- words, in report_words.cc
 
-// `60 steps, median 52.1 ms and 2 irregular (confidence 0.95, found by Optimizer.step)`, as in the end block.
+// `60 steps, median 52.1 ms, 2 more irregular (confidence 0.95, found by Optimizer.step)`, as in the end block.
 std::string StepsLine(const Report& report);
 // `input 62 %, operations 30 %`; empty: no split.
 std::string SplitLine(const VerdictAnswer& verdict);

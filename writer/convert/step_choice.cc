@@ -89,7 +89,8 @@ void ShowOthers(const StepRequest& request, Timeline* timeline) {
   MarkedSteps marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);
   InferredSteps rounds = InDetail(request, timeline, [&] { return FindBoostingSteps(*timeline, request.process); });
-  if (!rounds.steps.empty()) return Show(std::move(rounds), StepSource::kFramework, timeline);
+  const bool are_all = !timeline->steps_in_detail || AreRepresentative(*timeline, rounds.steps);
+  if (!rounds.steps.empty() && are_all) return Show(std::move(rounds), StepSource::kFramework, timeline);
   InferredSteps inferred = InDetail(request, timeline, [&] { return InferSteps(*timeline, request.process); });
   if (timeline->steps_in_detail && !AreRepresentative(*timeline, inferred.steps)) {
     timeline->steps_in_detail = false;

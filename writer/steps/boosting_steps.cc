@@ -46,6 +46,15 @@ Rounds RoundsOf(const Timeline& timeline, const std::vector<std::string_view>& l
   return std::move(of[0].events.size() >= of[1].events.size() ? of[0] : of[1]);
 }
 
+// Boosters that take turns (cross-validation) make a step together: it begins with the first of them.
+void KeepOneOfTurns(std::vector<const Event*>* events) {
+  size_t changes = 0;
+  for (size_t i = 1; i < events->size(); ++i) changes += (*events)[i]->object != (*events)[i - 1]->object;
+  if (changes * 2 <= events->size()) return;
+  const uint64_t first = events->front()->object;
+  std::erase_if(*events, [&](const Event* event) { return event->object != first; });
+}
+
 }  // namespace
 
 InferredSteps FindBoostingSteps(const Timeline& timeline, uint32_t process) {
@@ -61,6 +70,7 @@ InferredSteps FindBoostingSteps(const Timeline& timeline, uint32_t process) {
     Rounds rounds = RoundsOf(timeline, libraries, i);
     if (rounds.events.size() >= kFewest && (most.events.empty() || rank(rounds) > rank(most))) most = std::move(rounds);
   }
+  KeepOneOfTurns(&most.events);
   if (most.events.size() < kFewest) return found;
   std::vector<int64_t> lengths;
   for (size_t i = 1; i < most.events.size(); ++i) {

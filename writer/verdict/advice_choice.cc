@@ -72,11 +72,13 @@ bool MostlyInEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& w
 // loop can run meanwhile.
 bool MostlyBlocksEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& waits) {
   const PythonTimeline& python = timeline.python;
-  std::vector<bool> is_own, runs_loop;  // by function
+  std::vector<bool> is_own, runs_loop, of_notebook;  // by function
   for (const PythonFunction& function : python.functions) {
     const std::string_view file = timeline.strings.Get(function.file), name = timeline.strings.Get(function.name);
     is_own.push_back(PythonOriginOf(file, name) == PythonOrigin::kProgram);
     runs_loop.push_back(file.ends_with("/asyncio/runners.py") || file.ends_with("/asyncio/base_events.py"));
+    // Its cells run below the event loop of the kernel, which has nothing else to do.
+    of_notebook.push_back(ContainsAny(file, {"/ipykernel/", "/IPython/"}));
   }
   int64_t all = 0, blocks = 0;
   for (const WaitSlice& wait : waits) {
@@ -84,7 +86,7 @@ bool MostlyBlocksEventLoop(const Timeline& timeline, const std::vector<WaitSlice
     for (uint32_t stack = wait.stack; stack != 0 && !blocks_loop; stack = python.stacks[stack].parent) {
       const uint32_t function = python.stacks[stack].function;
       own = own || is_own[function];
-      if (runs_loop[function] && !own) break;
+      if ((runs_loop[function] && !own) || of_notebook[function]) break;
       blocks_loop = runs_loop[function];
     }
     AddSaturating(&all, wait.end_ps - wait.start_ps);

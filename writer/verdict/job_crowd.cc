@@ -42,7 +42,9 @@ JobCrowd CrowdOf(const Timeline& timeline, uint32_t process, const std::vector<T
     const uint32_t its = timeline.threads[usage.thread].process;
     if (!IsWithin(timeline, its, process)) continue;
     crowd.here += ran;
-    if (its != process) crowd.children += ran;
+    if (its == process) continue;
+    crowd.children += ran;
+    crowd.delayed_children += static_cast<double>(sum.run_delay_ps) / length;
   }
   const auto window = static_cast<double>(std::max<int64_t>(timeline.duration_ps, 1));
   crowd.ran += static_cast<double>(timeline.cpu_of_others.cpu_ps) / window;

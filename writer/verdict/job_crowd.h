@@ -21,6 +21,7 @@ struct JobCrowd {
   double delayed = 0;   // runnable without a CPU
   double here = 0;      // that ran, of the process and its descendants
   double children = 0;  // that ran, of the descendants
+  double delayed_children = 0;
   // The command used far more CPU time than its threads that were seen: others lived too briefly. All are lower bounds.
   bool is_partial = false;
 };

@@ -204,17 +204,15 @@ uint32_t OwnFunctionBetween(const Timeline& timeline, const ByFunction& function
   return found;
 }
 
-// Its line that takes most of its time between the steps, if that is half of it.
-Where PlaceBetween(const Timeline& timeline, uint32_t thread, const ByFunction& functions, uint32_t number,
-                   int64_t whole_ps) {
+// Its line that takes nearly all of its time between the steps, if there is one.
+Where PlaceBetween(const Timeline& timeline, uint32_t thread, const ByFunction& functions, uint32_t number) {
   const InBoth& both = functions.at(number);
   const auto most = std::ranges::max_element(both.lines, {}, &std::pair<const int32_t, int64_t>::second);
   Where where;
   where.thread = thread;
   where.file = timeline.python.functions[number].file;
   where.function = timeline.python.functions[number].name;
-  if (most != both.lines.end() && most->second >= both.between_ps / 2) where.line = most->first;
-  where.share = std::min(1.0, static_cast<double>(both.between_ps) / static_cast<double>(whole_ps));
+  if (most != both.lines.end() && most->second >= both.between_ps / 5 * 4) where.line = most->first;
   return where;
 }
 
@@ -230,7 +228,8 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
     return where.role == WhereRole::kSpends && where.share + kLeastMore > place.share;
   });
   // What writes logs or checkpoints is a small part of its callers, and another line may take more.
-  const bool is_other = verdict.cause == Cause::kLogging || verdict.cause == Cause::kCheckpoint;
+  const bool is_other =
+      verdict.cause == Cause::kLogging || verdict.cause == Cause::kCheckpoint || verdict.cause == Cause::kModelLoad;
   if (place.text.empty() || is_said || is_other || IsForOthers(verdict.cause)) return "";
   return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
 }
@@ -244,7 +243,7 @@ BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span) {
   const ByFunction functions = FunctionsOf(timeline, span);
   const uint32_t most = FunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
   const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
-  if (own != UINT32_MAX) found.own = PlaceBetween(timeline, span.thread, functions, own, whole_ps);
+  if (own != UINT32_MAX) found.own = PlaceBetween(timeline, span.thread, functions, own);
   if (most == UINT32_MAX) return found;
   const auto in = [&](uint32_t number) {
     const PythonFunction& function = timeline.python.functions[number];

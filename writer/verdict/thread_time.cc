@@ -197,25 +197,39 @@ bool ThreadTime::IsInLongWait(int64_t at_ps) const {
   return !is_other && at_ps < wait.end_ps && wait.end_ps - wait.start_ps >= kLongPs;
 }
 
+bool ThreadTime::IsBetweenWaits(int64_t at_ps) const {
+  const auto gap = std::ranges::lower_bound(gaps_, at_ps, {}, &TimeSpan::end_ps);
+  if (gap != gaps_.end() && gap->start_ps <= at_ps) return true;
+  const auto behind =
+      std::ranges::partition_point(waits_, [&](const WaitSlice& wait) { return wait.start_ps <= at_ps; });
+  return behind != waits_.begin() && at_ps <= std::prev(behind)->end_ps && !IsInLongWait(at_ps);
+}
+
 // A sample within a wait does not show what the thread does between that wait and the next: of short steps most samples
-// may be such. The nearest sample between waits does.
+// may be such. The nearest sample between waits does. A run of many samples may have some between its waits.
 void ThreadTime::FindRunning(const PythonThread& python) {
+  constexpr int64_t kFarPs = 1'000'000'000'000;
+  constexpr uint32_t kMostSamples = 8;
   const auto count = static_cast<uint32_t>(python.runs.size());
-  std::vector<bool> runs;
-  for (const PythonRun& run : python.runs) runs.push_back(!IsInLongWait(run.first_ps) || !IsInLongWait(run.last_ps));
-  running_runs_.assign(count, 0);
+  std::vector<bool> are_between, are_waits;
+  for (const PythonRun& run : python.runs) {
+    are_between.push_back(IsBetweenWaits(run.first_ps) || IsBetweenWaits(run.last_ps));
+    are_waits.push_back(run.samples <= kMostSamples && IsInLongWait(run.first_ps) && IsInLongWait(run.last_ps));
+  }
+  running_runs_.resize(count);
   uint32_t before = count, behind = count;  // count: none
   std::vector<uint32_t> next(count, count);
   for (uint32_t i = count; i-- > 0;) {
-    if (runs[i]) behind = i;
+    if (are_between[i]) behind = i;
     next[i] = behind;
   }
   for (uint32_t i = 0; i < count; ++i) {
-    if (runs[i]) before = i;
-    const int64_t to_before = before < count ? python.runs[i].first_ps - python.runs[before].last_ps : INT64_MAX;
-    const int64_t to_next = next[i] < count ? python.runs[next[i]].first_ps - python.runs[i].last_ps : INT64_MAX;
-    const uint32_t nearest = to_before <= to_next ? before : next[i];
-    running_runs_[i] = nearest < count ? nearest : i;
+    running_runs_[i] = i;
+    if (are_between[i]) before = i;
+    if (!are_waits[i]) continue;
+    const int64_t to_before = before < count ? python.runs[i].first_ps - python.runs[before].last_ps : kFarPs;
+    const int64_t to_next = next[i] < count ? python.runs[next[i]].first_ps - python.runs[i].last_ps : kFarPs;
+    if (std::min(to_before, to_next) < kFarPs) running_runs_[i] = to_before <= to_next ? before : next[i];
   }
 }
 

@@ -114,6 +114,7 @@ class ThreadTime {
 
  private:
   bool IsInLongWait(int64_t at_ps) const;
+  bool IsBetweenWaits(int64_t at_ps) const;
   void FindRunning(const PythonThread& python);
   void AddWaits(const Timeline& timeline, const WaitClasses& classes, uint32_t thread,
                 const std::vector<TimeSpan>& spans);

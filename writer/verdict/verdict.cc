@@ -91,19 +91,29 @@ std::string AfterSteps(const Timeline& timeline, const PythonTags& tags, const S
 
 // Recording made the steps longer: their length is not that of other steps of the run. Sampled operations cost too
 // little to say so.
-std::string CostOfObserving(const Timeline& timeline, uint32_t process) {
+std::string CostOfObserving(const Timeline& timeline, uint32_t judged) {
   constexpr double kMuch = 0.05;
-  const int64_t time_ps = timeline.totals_ps > 0 ? timeline.totals_ps : timeline.duration_ps;
+  const uint32_t process = timeline.threads[judged].process;
   const double observing_ps = timeline.processes[process].observing_seconds * 1e12;
-  if (observing_ps <= 0 || observing_ps < kMuch * static_cast<double>(time_ps)) return "";
-  return StrCat("recording every operation of PyTorch takes about ",
-                HumanPercent(observing_ps / static_cast<double>(time_ps)), " of this time");
+  if (observing_ps <= 0) return "";
+  int64_t cpu_ps = 0;
+  for (const ThreadUsage& usage : timeline.usage) {
+    const Thread& thread = timeline.threads[usage.thread];
+    const bool operates = usage.thread == judged || std::ranges::any_of(thread.events, [&](const Event& event) {
+                            return IsTorchWork(timeline.types[event.type]);
+                          });
+    if (thread.process != process || !operates || usage.points.empty()) continue;
+    AddSaturating(&cpu_ps, usage.points.back().cpu_ps - usage.points.front().cpu_ps);
+  }
+  const double share = observing_ps / static_cast<double>(std::max<int64_t>(cpu_ps, 1));
+  if (share < kMuch || share >= 1) return "";
+  return StrCat("recording every operation of PyTorch takes about ", HumanPercent(share), " of its CPU time");
 }
 
 void AddLimits(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives, const StepSpan& span,
                Verdict* verdict) {
   const std::string after = AfterSteps(timeline, tags, span);
-  const std::string cost = CostOfObserving(timeline, timeline.threads[span.thread].process);
+  const std::string cost = CostOfObserving(timeline, span.thread);
   for (const std::string& limit : {after, cost}) {
     if (!limit.empty()) verdict->limits.push_back(limit);
   }
@@ -279,8 +289,20 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   if (of_libraries >= kMostlyLibrary) verdict->advice = Advice::kLibraryPython;
 }
 
-// In place of a line that only starts the training.
-void ShowFirst(Where own, Verdict* verdict) {
+// The function in place of a line that only starts the training, if it has at least half of the cause's part.
+void ShowFirst(const Timeline& timeline, const Account& account, Where own, Verdict* verdict) {
+  const PythonTimeline& python = timeline.python;
+  int64_t in_function = 0;
+  for (const AccountRow& row : account.RowsOf([&](const AccountRow& of) { return of.part == verdict->part; })) {
+    for (uint32_t frame = row.frame; frame != 0; frame = python.stacks[frame].parent) {
+      const PythonFunction& function = python.functions[python.stacks[frame].function];
+      if (function.file != own.file || function.name != own.function) continue;
+      in_function += row.ps;
+      break;
+    }
+  }
+  own.share = verdict->total_ps <= 0 ? 0 : static_cast<double>(in_function) / static_cast<double>(verdict->total_ps);
+  if (own.share * 2 < verdict->share) return;
   std::erase_if(verdict->where, [&](const Where& where) {
     return where.role == WhereRole::kSpends && where.file == own.file && where.function == own.function;
   });
@@ -298,7 +320,7 @@ void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpa
     const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython;
     if (share >= kMuchBetween && is_work && IsFree(verdict->advice)) {
       verdict->advice = Advice::kBetweenSteps;
-      if (found.own.has_value()) ShowFirst(*std::move(found.own), verdict);
+      if (found.own.has_value()) ShowFirst(timeline, account, *std::move(found.own), verdict);
       return;
     }
   } else if (std::string line = FactOfOwnLine(timeline, tags, account, *verdict); !line.empty()) {

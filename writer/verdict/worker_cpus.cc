@@ -51,7 +51,7 @@ Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict
   const double used = crowd.ran / cpus;
   if (verdict.advice != Advice::kOfCause) return verdict.advice;
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
-  if (used >= kUsed && crowd.delayed >= kManyForACpu * cpus) return Advice::kManyThreads;
+  if (used >= kUsed && crowd.delayed_children >= kManyForACpu * cpus) return Advice::kManyThreads;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
   if (used > kIdle || crowd.is_partial || crowd.delayed > kMostDelayed) return verdict.advice;
   if (is_loader) return Advice::kLoaderLeavesCpus;

@@ -86,6 +86,8 @@ TEST(GateText, WaitsForARank_NameItAndItsLines) {
   EXPECT_THAT(ComparisonAsText(comparison), Not(HasSubstr("ranks:")));
   comparison.waits_for_rank = 1;
   comparison.waits_for = "rank 1, mostly at train.py:10 tokenize";
+  EXPECT_THAT(ComparisonAsText(comparison), HasSubstr("ranks: they seem to wait for rank 1"));
+  comparison.are_waits_sure = true;
   const std::string expected = "ranks: they wait for rank 1, mostly at train.py:10 tokenize; its lines: tbprof compare";
   EXPECT_THAT(ComparisonAsText(comparison), HasSubstr(expected));
   EXPECT_THAT(ComparisonAsMarkdown(comparison, 10'000), HasSubstr(expected));

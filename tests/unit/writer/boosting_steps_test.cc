@@ -79,6 +79,25 @@ TEST_F(BoostingStepsTest, SlowCallback_IsInTheStep) {
   EXPECT_EQ(Find().steps[5].end_ps - Find().steps[5].start_ps, 40 * kMs);
 }
 
+// xgb.cv: each of five folds has a booster.
+TEST_F(BoostingStepsTest, BoostersThatTakeTurns_MakeAStepTogether) {
+  for (int i = 0; i < 100; ++i) {
+    Round();
+    timeline.threads[0].events.back().object = 1000 + static_cast<uint64_t>(i % 5);
+  }
+  const InferredSteps found = Find();
+  ASSERT_EQ(found.steps.size(), 20u);
+  EXPECT_EQ(found.steps[3].end_ps - found.steps[3].start_ps, 50 * kMs);
+}
+
+TEST_F(BoostingStepsTest, BoostersOneAfterTheOther_HaveTheirOwnSteps) {
+  for (int i = 0; i < 100; ++i) {
+    Round();
+    timeline.threads[0].events.back().object = 1000 + static_cast<uint64_t>(i / 20);
+  }
+  EXPECT_EQ(Find().steps.size(), 100u);
+}
+
 TEST_F(BoostingStepsTest, SeveralThreads_TheOneWithMostRoundsCounts) {
   for (int i = 0; i < 20; ++i) Round(0, i % 4 == 0 ? 0 : 1);
   const InferredSteps found = Find();

@@ -192,7 +192,7 @@ TEST(Verdict, CostlyRecordingOfOperations_IsALimit) {
     maker.EachStep(90 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 90 * kMs, maker.in_main, maker.library); });
     maker.timeline.processes[0].observing_seconds = share * static_cast<double>(maker.timeline.duration_ps) / 1e12;
     const Verdict verdict = maker.Make();
-    const std::string expected = "recording every operation of PyTorch takes about 13 % of this time";
+    const std::string expected = "recording every operation of PyTorch takes about 13 % of its CPU time";
     EXPECT_EQ(std::ranges::count(verdict.limits, expected), share > 0.1 ? 1 : 0);
   }
 }
@@ -539,18 +539,43 @@ TEST(Verdict, Loading_CountsWithWhatItComputes) {
   EXPECT_GE(verdict.ShareOf(StepPart::kOperations), 0.39);
 }
 
+// Steps are short beside the distance of two samples: nearly all of these are in the wait, which is most of a step.
+TEST(Verdict, SamplesWithinAWait_ShowNothingOfTheTimeBehindIt) {
+  Maker maker;
+  const uint32_t wait = maker.Stack(0, kOwn, "fetch", 20), work = maker.Stack(0, kOwn, "compute", 30);
+  int64_t step = 0;
+  maker.EachStep(kStep, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 60 * kMs, wait);
+    maker.Run(maker.main, at + 60 * kMs, 40 * kMs, work, maker.library);
+    std::vector<PythonRun>& runs = maker.timeline.python.threads[maker.main].runs;
+    if (step++ % 5 == 0) return;
+    PythonRun& run = runs.back();
+    run.stack = wait;
+    run.samples = 2;
+    run.on_cpu = 1;
+    run.first_ps = at + 10 * kMs;
+    run.last_ps = at + 50 * kMs;
+    run.from_ps = at;
+  });
+  const Verdict verdict = maker.Make();
+  const auto place = std::ranges::find(verdict.places, 30, &Where::line);
+  ASSERT_NE(place, verdict.places.end());
+  EXPECT_NEAR(place->share, 0.4, 0.03);
+}
+
 // `time.sleep` in a coroutine.
 TEST(Verdict, WaitInATaskOfAnEventLoop_BlocksTheOthers) {
-  for (const bool in_task : {true, false}) {
+  for (const auto& [in_task, in_notebook] : {std::pair{true, false}, std::pair{true, true}, std::pair{false, false}}) {
     Maker maker;
     const uint32_t run = maker.Stack(maker.in_main, "/usr/lib/python3.12/asyncio/runners.py", "Runner.run", 118);
     const uint32_t loop = maker.Stack(run, "/usr/lib/python3.12/asyncio/base_events.py", "_run_once", 1987);
-    const uint32_t task = maker.Stack(loop, kOwn, "predict", 18);
+    const uint32_t kernel = maker.Stack(loop, "/x/site-packages/ipykernel/kernelbase.py", "dispatch_queue", 545);
+    const uint32_t task = maker.Stack(in_notebook ? kernel : loop, kOwn, "predict", 18);
     maker.EachStep(60 * kMs,
                    [&](int64_t at) { maker.Wait(maker.main, kNap, at, 60 * kMs, in_task ? task : maker.in_main); });
     const Verdict verdict = maker.Make();
     EXPECT_EQ(verdict.cause, Cause::kSleep);
-    EXPECT_EQ(verdict.advice, in_task ? Advice::kBlocksEventLoop : Advice::kOfCause);
+    EXPECT_EQ(verdict.advice, in_task && !in_notebook ? Advice::kBlocksEventLoop : Advice::kOfCause);
   }
 }
 

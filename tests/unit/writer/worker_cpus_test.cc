@@ -56,8 +56,10 @@ TEST_F(WorkerCpus, CpusThatAreUsedOrIdle_DecideTheAdvice) {
 }
 
 TEST_F(WorkerCpus, ManyThreadsThatWaitForACpu_AreTooMany) {
+  const uint32_t worker = maker_.Thread("", true, maker_.Process(200, 0));
   for (const double delayed : {0.5, 1.5, 6.0}) {
-    maker_.timeline.cpu_of_others.run_delay_ps = static_cast<int64_t>(delayed * static_cast<double>(kSteps * kStep));
+    const auto delayed_ps = static_cast<int64_t>(delayed * static_cast<double>(kSteps * kStep));
+    maker_.timeline.usage[worker].points = {{0, 0, 0, 0, 0}, {kSteps * kStep, 0, delayed_ps, 0, 0}};
     EXPECT_EQ(With(1.9), delayed < 2 ? Advice::kCpusAreUsed : Advice::kManyThreads);
     EXPECT_EQ(verdict_.facts.front(), delayed < 1 ? "the job used 1.9 of 2 CPUs"
                                       : delayed < 2
