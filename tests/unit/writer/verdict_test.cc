@@ -565,7 +565,8 @@ TEST(Verdict, SamplesWithinAWait_ShowNothingOfTheTimeBehindIt) {
 
 // `time.sleep` in a coroutine.
 TEST(Verdict, WaitInATaskOfAnEventLoop_BlocksTheOthers) {
-  for (const auto& [in_task, in_notebook] : {std::pair{true, false}, std::pair{true, true}, std::pair{false, false}}) {
+  for (const auto& row : {std::pair{true, false}, std::pair{true, true}, std::pair{false, false}}) {
+    const bool in_task = row.first, in_notebook = row.second;
     Maker maker;
     const uint32_t run = maker.Stack(maker.in_main, "/usr/lib/python3.12/asyncio/runners.py", "Runner.run", 118);
     const uint32_t loop = maker.Stack(run, "/usr/lib/python3.12/asyncio/base_events.py", "_run_once", 1987);
