@@ -596,7 +596,7 @@ TEST(CompareTest, Blame_WaitForALoader_NamesItsLine) {
 
 TEST(CompareTest, Compare_RanksWaitForOne_NamesIt) {
   const auto compare = [](std::string_view part, const std::vector<int64_t>& ranks) {
-    std::pair<Side, Side> sides = Sides({.runs = ranks.size()});
+    std::pair<Side, Side> sides = Sides({.runs = ranks.size(), .change = 0.5});
     size_t next = 0;
     ForEach(&sides, [&](RunNumbers* run, bool is_new) {
       AddAmounts(run, {{AmountKind::kPart, std::string(part), is_new ? 0.004 : 0.001},
