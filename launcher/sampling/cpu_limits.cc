@@ -38,17 +38,41 @@ bool ParseQuota(std::string_view text, int64_t* quota, int64_t* period) {
   return std::from_chars(behind + 1, end, *period).ec == std::errc() && *quota > 0 && *period > 0;
 }
 
+struct CpuMask {
+  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set{nullptr,
+                                                       [](cpu_set_t* it) { CPU_FREE(it); }};  // null: not known
+  size_t bytes = 0;
+};
+
+CpuMask MaskOf(pid_t thread) {
+  for (int cpus = 1024; cpus <= kMostCpus; cpus *= 4) {
+    CpuMask mask;
+    mask.set.reset(CPU_ALLOC(cpus));
+    mask.bytes = CPU_ALLOC_SIZE(cpus);
+    CPU_ZERO_S(mask.bytes, mask.set.get());
+    if (sched_getaffinity(thread, mask.bytes, mask.set.get()) == 0) return mask;
+    if (errno != EINVAL) break;
+  }
+  return {};
+}
+
 }  // namespace
 
 int AllowedCpus(pid_t pid) {
-  for (int cpus = 1024; cpus <= kMostCpus; cpus *= 4) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(cpus), [](cpu_set_t* it) { CPU_FREE(it); });
-    const size_t bytes = CPU_ALLOC_SIZE(cpus);
-    CPU_ZERO_S(bytes, set.get());
-    if (sched_getaffinity(pid, bytes, set.get()) == 0) return CPU_COUNT_S(bytes, set.get());
-    if (errno != EINVAL) return 0;
-  }
-  return 0;
+  const CpuMask mask = MaskOf(pid);
+  return mask.set == nullptr ? 0 : CPU_COUNT_S(mask.bytes, mask.set.get());
+}
+
+bool HaveSameCpus(pid_t pid) {
+  constexpr size_t kMostThreads = 64;
+  const CpuMask first = MaskOf(pid);
+  const std::vector<pid_t> threads = TasksOf(pid);
+  if (first.set == nullptr) return false;
+  return std::all_of(threads.begin(), threads.begin() + std::min(threads.size(), kMostThreads), [&](pid_t thread) {
+    const CpuMask other = MaskOf(thread);
+    if (other.set == nullptr) return true;  // it has ended
+    return other.bytes == first.bytes && CPU_EQUAL_S(first.bytes, first.set.get(), other.set.get()) != 0;
+  });
 }
 
 void CpuLimitsReader::FindCgroup(std::string_view membership) {
@@ -120,7 +144,11 @@ bool CpuLimitsReader::Read(CpuLimitsFact* fact) {
   // The process may move to another cgroup while it runs.
   FindCgroup(ReadProcFile(StrCat("/proc/", pid_, "/cgroup"), &ignored));
   CountThrottled();
-  if (const int cpus = AllowedCpus(pid_); cpus > 0) fact_.cpus_allowed = cpus;
+  // Libraries bind threads to CPUs, the main thread as well (OMP_PROC_BIND): no CPU is taken from the process then.
+  const int cpus = AllowedCpus(pid_);
+  if (cpus > 0 && (fact_.cpus_allowed == 0 || cpus >= fact_.cpus_allowed || HaveSameCpus(pid_))) {
+    fact_.cpus_allowed = cpus;
+  }
   return Report(fact);
 }
 

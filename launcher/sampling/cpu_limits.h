@@ -48,8 +48,10 @@ class CpuLimitsReader {
   CpuLimitsFact reported_ = {};  // quota_us == 0: nothing reported yet
 };
 
-// The number of CPUs in the affinity mask; 0: not known.
+// The number of CPUs in the affinity mask of a thread, or of the main thread of a process; 0: not known.
 int AllowedCpus(pid_t pid);
+// Whether the threads of the process may use the same CPUs.
+bool HaveSameCpus(pid_t pid);
 
 }  // namespace tbprof
 

@@ -28,6 +28,7 @@ constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 // Somebody may move a running job to other CPUs, or change its quota.
 constexpr milliseconds kLimitsInterval(2000);
+constexpr milliseconds kMostLimitsInterval(32'000);  // of one whose limits do not change
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
@@ -407,9 +408,13 @@ void ProcessSampler::EmitStatus(Time now) {
 
 void ProcessSampler::EmitLimits(bool whole) {
   limits_read_ = true;
-  if (whole) next_limits_ = std::chrono::steady_clock::now() + kLimitsInterval;
   CpuLimitsFact fact = {};
-  if (!(whole ? limits_.Read(&fact) : limits_.ReadThrottled(&fact))) return;
+  const bool changed = whole ? limits_.Read(&fact) : limits_.ReadThrottled(&fact);
+  if (whole) {
+    limits_interval_ = changed ? kLimitsInterval : std::min(2 * limits_interval_, kMostLimitsInterval);
+    next_limits_ = std::chrono::steady_clock::now() + limits_interval_;
+  }
+  if (!changed) return;
   fact.ticks = ReadTicks(clock_);
   fact.process_serial = process_.serial;
   emit_(FrameType::kCpuLimits, process_.segment, &fact, sizeof(fact));

@@ -127,6 +127,7 @@ class ProcessSampler {
   CpuLimitsReader limits_;
   bool limits_read_ = false;  // since sampling was switched on
   Time next_lookup_{}, next_emit_{}, next_status_{}, next_limits_{};
+  std::chrono::milliseconds limits_interval_{0};
   std::chrono::milliseconds lookup_delay_{10};
   uint32_t failed_lists_ = 0;
   bool shared_ = false;  // several states belong to one thread

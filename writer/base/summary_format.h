@@ -15,7 +15,7 @@ std::string HumanSeconds(double seconds);    // likewise; clamped to the range o
 std::string HumanBytes(double bytes);        // `512 B`, `1.2 GiB`
 std::string HumanCount(uint64_t count);      // `9999`, `12.3 k`, `4.5 M`
 std::string HumanPercent(double fraction);   // `0.3 %`, `32 %`
-// `median 33 ms`; `median 33 ms, mean 316 ms` if one is 1.5 times the other: most of the time is then in few steps.
+// `median 33 ms`; `median 33 ms, mean 316 ms` if one is 1.3 times the other: most of the time is then in few steps.
 std::string StepLengthText(double median_s, double mean_s);
 // `, 104 more irregular (67 % of the time)`; without the share if it is below a tenth; empty if there are none.
 // `irregular_s`, `regular_s`: the time in steps of either kind.

@@ -18,7 +18,8 @@ namespace tbprof {
 void CountBlockedAsOffCpu(Timeline* timeline);
 
 // The CPU time between two points of a thread's usage is distributed to the runs there, by the samples in which the
-// thread ran. Tallies are adjusted. Runs outside of the points stay unchanged.
+// thread ran and which were not taken in a recorded wait. Tallies are adjusted. Runs outside of the points stay
+// unchanged.
 void MeasureCpuOfSamples(Timeline* timeline);
 
 }  // namespace tbprof

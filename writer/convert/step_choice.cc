@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -84,14 +85,35 @@ size_t OptimizerSteps(const Timeline& timeline, uint32_t process) {
   return calls;
 }
 
+int64_t LengthOf(const std::vector<Step>& steps) {
+  int64_t length = 0;
+  for (const Step& step : steps) AddSaturating(&length, step.end_ps - step.start_ps);
+  return length;
+}
+
+// Whether rounds of boosting are what the program does, and not a small model beside its own steps.
+bool AreOfTheProgram(const Timeline& timeline, uint32_t process, const std::vector<Step>& rounds) {
+  constexpr int64_t kLeastPart = 5;
+  return !rounds.empty() && timeline.threads[rounds.front().thread].process == process &&
+         LengthOf(rounds) >= timeline.duration_ps / kLeastPart;
+}
+
 // Steps of other sources than the marker.
 void ShowOthers(const StepRequest& request, Timeline* timeline) {
   MarkedSteps marked = FindTorchSteps(*timeline, request.process);
   if (!marked.steps.empty()) return Show(std::move(marked), StepSource::kFramework, timeline);
   InferredSteps rounds = InDetail(request, timeline, [&] { return FindBoostingSteps(*timeline, request.process); });
   const bool are_all = !timeline->steps_in_detail || AreRepresentative(*timeline, rounds.steps);
-  if (!rounds.steps.empty() && are_all) return Show(std::move(rounds), StepSource::kFramework, timeline);
+  if (!are_all) rounds.steps.clear();
+  if (AreOfTheProgram(*timeline, request.process, rounds.steps)) {
+    return Show(std::move(rounds), StepSource::kFramework, timeline);
+  }
+  const bool rounds_in_detail = timeline->steps_in_detail;
   InferredSteps inferred = InDetail(request, timeline, [&] { return InferSteps(*timeline, request.process); });
+  if (!rounds.steps.empty() && LengthOf(inferred.steps) <= 2 * LengthOf(rounds.steps)) {
+    timeline->steps_in_detail = rounds_in_detail;
+    return Show(std::move(rounds), StepSource::kFramework, timeline);
+  }
   if (timeline->steps_in_detail && !AreRepresentative(*timeline, inferred.steps)) {
     timeline->steps_in_detail = false;
     inferred.steps.clear();
@@ -104,8 +126,8 @@ void ShowOthers(const StepRequest& request, Timeline* timeline) {
   const bool runs_on = timeline->exit_code < 0 && timeline->exit_signal == 0;
   const size_t calls = OptimizerSteps(*timeline, request.process);
   if (!request.events_cut && (calls == 1 || calls == 2)) {
-    inferred.unknown =
-        StrCat("PyTorch's optimizer ran only ", calls == 1 ? "once" : "twice", runs_on ? ": capture longer" : "");
+    inferred.unknown = StrCat("PyTorch's optimizer ran only ", calls == 1 ? "once" : "twice", " in the recorded time",
+                              runs_on ? ": capture longer" : "");
   } else if (runs_on && timeline->duration_ps < kShortPs && !inferred.unknown.empty()) {
     inferred.unknown += "; a longer capture may show steps";
   }

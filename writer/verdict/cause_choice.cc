@@ -87,8 +87,11 @@ class Chooser {
       const auto gil = std::ranges::find(candidates_, Cause::kGil, &CauseCandidate::cause);
       if (gil != candidates_.end() && ShareOf(gil->ps) >= kGilBeforePython) best = &*gil;
     }
+    const bool shows_gpu = best != nullptr && (best->cause == Cause::kStraggler || best->cause == Cause::kTinyKernels);
+    const bool is_gpu = gpu_is_limit_ && !shows_gpu;
+    if (is_gpu) best = &*std::ranges::find(candidates_, Cause::kKernels, &CauseCandidate::cause);
     if (best == nullptr) best = OwnWork();
-    if (best == nullptr || UnknownShareBeside(*best) > kMostUnknown) return SetUnknown();
+    if (best == nullptr || (!is_gpu && UnknownShareBeside(*best) > kMostUnknown)) return SetUnknown();
     verdict_.cause = best->cause;
     verdict_.part = best->part;
     verdict_.share = std::min(1.0, ShareOf(best->ps));
@@ -105,12 +108,13 @@ class Chooser {
     verdict_.advice = ChooseAdvice(
         timeline_,
         {verdict_.cause, account_.RowsOf(best->rows), timeline_.threads[in_.span.thread].process, verdict_.steps,
-         has_blocker_, take_turns_ || workers_.gil >= kMostlyGil, ShareOf(LargestWaitPs()) >= kLeastShare,
+         has_blocker_, take_turns_ || workers_.gil >= kMostlyGil, ShareOf(LargestWaitPs(verdict_)) >= kLeastShare,
          best->cause == Cause::kRecompilation && CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans),
          best->cause == Cause::kSlowLoader && AreOfStarts(WaitsOf(best->rows)), IsOfStdin(WaitsOf(best->rows)),
          WaitsOf(best->rows)});
     const bool at_locks = workers_.locks >= kMostlyAtLocks && workers_.locks > workers_.gil && !take_turns_;
     if (IsAtLocks(*best) || at_locks) verdict_.advice = Advice::kAtLocks;
+    if (is_gpu) verdict_.advice = Advice::kGpuIsLimit;
   }
 
  private:
@@ -186,7 +190,8 @@ class Chooser {
         [](const AccountRow& row) { return row.part == StepPart::kSleep && !IsSpecial(row); });
     Add(Cause::kPython, StepPart::kPython,
         [](const AccountRow& row) { return row.part == StepPart::kPython && !IsSpecial(row); });
-    Add(Cause::kKernels, StepPart::kKernels, [](const AccountRow& row) { return row.part == StepPart::kKernels; });
+    if (!gpu_is_limit_)
+      Add(Cause::kKernels, StepPart::kKernels, [](const AccountRow& row) { return row.part == StepPart::kKernels; });
     Add(Cause::kOperations, StepPart::kOperations,
         [](const AccountRow& row) { return row.part == StepPart::kOperations && !IsSpecial(row); });
   }
@@ -409,17 +414,7 @@ class Chooser {
     GpuCauses gpu = FindGpuCauses(in_, verdict_.steps, verdict_.total_ps);
     for (CauseCandidate& candidate : gpu.candidates) candidates_.push_back(std::move(candidate));
     facts_of_gpu_ = std::move(gpu.fact);
-  }
-
-  // The longest of the parts that are waits, whatever the cause.
-  int64_t LargestWaitPs() const {
-    int64_t most = 0;
-    for (const StepPart part :
-         {StepPart::kInput, StepPart::kCollectives, StepPart::kLocks, StepPart::kGil, StepPart::kDisk,
-          StepPart::kNetwork, StepPart::kChild, StepPart::kSleep, StepPart::kStarvation}) {
-      most = std::max(most, verdict_.part_ps[static_cast<size_t>(part)]);
-    }
-    return most;
+    gpu_is_limit_ = gpu.is_limit;
   }
 
   const CauseCandidate* OwnWork() const {
@@ -431,7 +426,7 @@ class Chooser {
     }
     // Own work below kLeastShare is not an answer, nor is it beside a wait that takes longer and has no known cause.
     if (best == nullptr || ShareOf(best->ps) < kLeastShare) return nullptr;
-    return best->ps >= LargestWaitPs() ? best : nullptr;
+    return best->ps >= LargestWaitPs(verdict_) ? best : nullptr;
   }
 
   void SetUnknown() {
@@ -587,7 +582,7 @@ class Chooser {
   Blocker at_locks_;
   std::string facts_of_cpu_, facts_of_gpu_;
   size_t convoy_threads_ = 0;
-  bool blocked_by_process_ = false;
+  bool blocked_by_process_ = false, gpu_is_limit_ = false;
   WorkerWaits workers_;
   bool has_blocker_ = false;  // and it has a place
   bool take_turns_ = false;   // several threads of the process work for it, and one of them has the GIL at a time

@@ -11,8 +11,10 @@
 namespace tbprof {
 namespace {
 
-constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25;
+constexpr double kSyncsOfStep = 4, kIdleGpu = 0.25, kBusyGpu = 0.9;
 constexpr int64_t kTinyKernelPs = 20'000'000;
+// Of kernels that are no longer than a launch, a GPU that is busy computes little.
+constexpr double kAsShortAsLaunchesPs = 5'000'000;
 constexpr double kKernelsOfStep = 20;
 // Two calls with at most this time between them count as one sequence.
 constexpr int64_t kBetweenCallsPs = 50'000'000;
@@ -83,14 +85,20 @@ GpuCauses FindGpuCauses(const CauseInputs& in, uint64_t steps, int64_t total_ps)
     causes.candidates.push_back({Cause::kPageableCopy, StepPart::kCopies, copies,
                                  [](const AccountRow& row) { return row.part == StepPart::kCopies; }});
   }
-  if (idle >= kIdleGpu && mean_kernel < static_cast<double>(kTinyKernelPs) && kernels >= kKernelsOfStep * counted) {
-    // Includes the host's time between consecutive launches: the GPU is idle during all of it.
+  const bool are_tiny = mean_kernel < (idle >= kIdleGpu ? static_cast<double>(kTinyKernelPs) : kAsShortAsLaunchesPs);
+  if (are_tiny && kernels >= kKernelsOfStep * counted) {
+    // Includes the host's time between consecutive launches.
     causes.candidates.push_back(
         {Cause::kTinyKernels, StepPart::kLaunch, BackToBackPs(in.time, IsLaunch), [](const AccountRow& row) {
            const bool prepares =
                row.doing == kRunning && (row.part == StepPart::kPython || row.part == StepPart::kOperations);
            return prepares || IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther});
          }});
+  }
+  causes.is_limit = static_cast<double>(in.gpu.computing_ps()) >= kBusyGpu * static_cast<double>(total_ps);
+  if (causes.is_limit) {
+    causes.candidates.push_back({Cause::kKernels, StepPart::kKernels, in.gpu.computing_ps(),
+                                 [](const AccountRow& row) { return row.part == StepPart::kKernels; }});
   }
   causes.fact = absl::StrFormat("GPU busy %s of the time, %s kernels of %s", HumanPercent(1 - idle),
                                 HumanCount(in.gpu.kernels()), HumanTime(static_cast<int64_t>(mean_kernel)));

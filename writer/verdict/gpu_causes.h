@@ -18,6 +18,8 @@ namespace tbprof {
 struct GpuCauses {
   std::vector<CauseCandidate> candidates;
   std::string fact;  // empty: no GPU was used
+  // The GPU computes nearly all the time: what the host does meanwhile, waits included, makes nothing longer.
+  bool is_limit = false;
 };
 
 // `steps`: in `total_ps`; 0: not known.

@@ -67,6 +67,10 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
   }
   busy_ = std::move(in_spans);
   busy_ps_ = LengthOf(busy_);
+  at = 0;
+  for (const TimeSpan& span : computing_) {
+    ForCommon(spans, &at, span.start_ps, span.end_ps, [&](int64_t from, int64_t to) { computing_ps_ += to - from; });
+  }
   const TimeSpan& detail = timeline.full_detail;
   const bool in_detail = std::ranges::all_of(
       spans, [&](const TimeSpan& span) { return span.start_ps >= detail.start_ps && span.end_ps <= detail.end_ps; });
@@ -78,6 +82,7 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
   kernels_ = static_cast<uint64_t>(part(device.kernels));
   kernel_ps_ = static_cast<int64_t>(part(device.kernel_ps - device.collective_ps));
   busy_ps_ = static_cast<int64_t>(part(device.busy_ps));
+  computing_ps_ = std::min(busy_ps_, kernel_ps_);
 }
 
 void GpuTime::Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const {

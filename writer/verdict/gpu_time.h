@@ -27,8 +27,9 @@ class GpuTime {
   bool is_cut() const { return is_cut_; }
   // The numbers below are counted within the spans.
   uint64_t kernels() const { return kernels_; }
-  int64_t kernel_ps() const { return kernel_ps_; }  // sum over kernels
-  int64_t busy_ps() const { return busy_ps_; }      // union of all GPU activity
+  int64_t kernel_ps() const { return kernel_ps_; }        // sum over kernels
+  int64_t busy_ps() const { return busy_ps_; }            // union of all GPU activity
+  int64_t computing_ps() const { return computing_ps_; }  // union of kernels, without collectives
   uint64_t pageable_copies() const { return pageable_copies_; }
   int64_t pageable_ps() const { return pageable_ps_; }
   uint64_t pageable_bytes() const { return pageable_bytes_; }
@@ -36,7 +37,7 @@ class GpuTime {
  private:
   std::vector<TimeSpan> computing_, collecting_, copying_, busy_;  // each in order, disjoint
   uint64_t kernels_ = 0, pageable_copies_ = 0, pageable_bytes_ = 0;
-  int64_t kernel_ps_ = 0, pageable_ps_ = 0, busy_ps_ = 0;
+  int64_t kernel_ps_ = 0, pageable_ps_ = 0, busy_ps_ = 0, computing_ps_ = 0;
   bool any_ = false, is_cut_ = false;
 };
 

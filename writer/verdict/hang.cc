@@ -51,7 +51,8 @@ bool IsCrash(int signal) {
          signal == SIGFPE || signal == SIGXCPU || signal == SIGSYS;
 }
 
-// The last processes that failed before nothing ran any more.
+// The last processes that failed before nothing ran any more. Those that crashed come before others: who sees that ends
+// the rest of the job by SIGTERM.
 std::vector<FailedProcess> FailedBefore(const Timeline& timeline, const TimeSpan& span) {
   // A failure wakes up whoever waits for its end, and its end is noticed a little later.
   const int64_t to_ps = span.start_ps + kSecondPs;
@@ -60,7 +61,11 @@ std::vector<FailedProcess> FailedBefore(const Timeline& timeline, const TimeSpan
     const bool may_be_why = IsCrash(one.exit_signal) || one.end_ps >= span.start_ps - kShortlyPs;
     if (one.end_ps <= to_ps && may_be_why) failed.push_back(one);
   }
-  if (failed.size() > kMostFailed) failed.erase(failed.begin(), failed.end() - kMostFailed);
+  if (failed.size() <= kMostFailed) return failed;
+  const auto is_crash = [](const FailedProcess& one) { return one.out_of_memory || IsCrash(one.exit_signal); };
+  std::ranges::stable_partition(failed, [&](const FailedProcess& one) { return !is_crash(one); });
+  failed.erase(failed.begin(), failed.end() - kMostFailed);
+  std::ranges::stable_sort(failed, {}, &FailedProcess::end_ps);
   return failed;
 }
 

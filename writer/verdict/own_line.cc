@@ -244,7 +244,6 @@ BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span) {
   const uint32_t most = FunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
   const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
   if (own != UINT32_MAX) found.own = PlaceBetween(timeline, span.thread, functions, own);
-  if (most == UINT32_MAX) return found;
   const auto in = [&](uint32_t number) {
     const PythonFunction& function = timeline.python.functions[number];
     const double share = static_cast<double>(functions.at(number).between_ps) / static_cast<double>(between_ps);
@@ -253,8 +252,9 @@ BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span) {
                   PrintableUtf8(ShownFile(timeline.strings.Get(function.file))),
                   has_line ? StrCat(":", found.own->line) : "", ")");
   };
-  if (own == UINT32_MAX || own == most) {
-    StrAppend(&found.fact, ": of it ", in(most));
+  if (most == UINT32_MAX || own == UINT32_MAX || own == most) {
+    const uint32_t only = most == UINT32_MAX ? own : most;
+    if (only != UINT32_MAX) StrAppend(&found.fact, ": of it ", in(only));
     return found;
   }
   const bool is_outer = functions.at(own).between_ps > functions.at(most).between_ps;

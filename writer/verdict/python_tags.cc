@@ -151,7 +151,12 @@ constexpr Known kKnown[] = {
     {"/requests/", "", PythonTag::kNetwork},
     {"/httpx/", "", PythonTag::kNetwork},
     {"/aiohttp/web.py", "", PythonTag::kServe},
+    {"/aiohttp/web_app.py", "", PythonTag::kServe},
+    {"/aiohttp/web_middlewares.py", "", PythonTag::kServe},
+    {"/aiohttp/web_protocol.py", "", PythonTag::kServe},
     {"/aiohttp/web_runner.py", "", PythonTag::kServe},
+    {"/aiohttp/web_server.py", "", PythonTag::kServe},
+    {"/aiohttp/web_urldispatcher.py", "", PythonTag::kServe},
     {"/aiohttp/", "", PythonTag::kNetwork},
     {"/botocore/", "", PythonTag::kNetwork},
     {"/redis/", "", PythonTag::kNetwork},
@@ -163,8 +168,9 @@ constexpr Known kKnown[] = {
     {"/cheroot/", "", PythonTag::kServe},
     {"/werkzeug/serving.py", "", PythonTag::kServe},
     {"/grpc/_server.py", "", PythonTag::kServe},
-    // It runs functions of web frameworks that are not coroutines.
-    {"/anyio/_backends/_asyncio.py", "run", PythonTag::kServe},
+    // It runs functions of web frameworks that are not coroutines. Before Python 3.11 no class is known, and `run` is
+    // also the event loop's, of clients as well.
+    {"/anyio/_backends/_asyncio.py", "WorkerThread.", PythonTag::kServe},
     {"/jax/_src/compiler.py", "", PythonTag::kCompile},
     {"/jax/_src/interpreters/mlir.py", "", PythonTag::kCompile},
     {"/jax/_src/interpreters/partial_eval.py", "", PythonTag::kCompile},
@@ -289,7 +295,9 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const bool is_of_model = outer == PythonTag::kCheckpoint || outer == PythonTag::kModelLoad;
     const bool waits_for_ranks = is_of_model && (tag == PythonTag::kCollective || tag == PythonTag::kBarrier);
     const bool calls_model = known && calls_module[stack.function];
-    const bool calls_library = known && tag != PythonTag::kNone && !reads_socket[stack.function];
+    // A server's idle threads wait for requests in queues and conditions.
+    const bool is_idle = tag == PythonTag::kThread || tag == PythonTag::kQueueGet || tag == PythonTag::kQueuePut;
+    const bool calls_library = known && tag != PythonTag::kNone && !is_idle && !reads_socket[stack.function];
     const bool leaves = waits_for_ranks || (outer == PythonTag::kCollective && (is_own_[i] || calls_model)) ||
                         (outer == PythonTag::kServe && (is_own_[i] || calls_library));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;

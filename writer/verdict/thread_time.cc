@@ -300,7 +300,9 @@ void ThreadTime::AddRunning(const PythonThread& python) {
     RunningTime& time = running_[shows.stack];
     const auto on = static_cast<int64_t>(static_cast<double>(common) * on_cpu);
     time.on_cpu_ps += on;
-    time.cpu_ps += std::min(on, run.cpu_ps);
+    const double cpu =
+        static_cast<double>(shows.cpu_ps) / static_cast<double>(std::max<int64_t>(shows.to_ps - shows.from_ps, 1));
+    time.cpu_ps += std::min(on, static_cast<int64_t>(static_cast<double>(common) * cpu));
     time.collecting_ps += static_cast<int64_t>(static_cast<double>(common) * shows.collecting / shows.samples);
     time.off_cpu_ps += common - on;
     sampled += common;

@@ -13,6 +13,16 @@ StepPart LargestPartOf(const Verdict& verdict) {
   return static_cast<StepPart>(std::ranges::max_element(verdict.part_ps) - verdict.part_ps.begin());
 }
 
+int64_t LargestWaitPs(const Verdict& verdict) {
+  int64_t most = 0;
+  for (const StepPart part :
+       {StepPart::kInput, StepPart::kCollectives, StepPart::kLocks, StepPart::kGil, StepPart::kDisk, StepPart::kNetwork,
+        StepPart::kChild, StepPart::kSleep, StepPart::kStarvation}) {
+    most = std::max(most, verdict.part_ps[static_cast<size_t>(part)]);
+  }
+  return most;
+}
+
 std::string ReasonOfUnknown(const Verdict& verdict, double polls, double most_unknown, double least) {
   const double rest = verdict.ShareOf(StepPart::kRest);
   if (rest > most_unknown) {

@@ -13,6 +13,8 @@
 namespace tbprof {
 
 StepPart LargestPartOf(const Verdict& verdict);
+// The longest of the parts that are waits, whatever the cause.
+int64_t LargestWaitPs(const Verdict& verdict);
 
 // `72 % is locks, and what it waits for was not recorded`. `polls`: share of the time in waits for one of several
 // descriptors. `most_unknown`: above this share of time without a known part, nothing else is said; `least`: a smaller

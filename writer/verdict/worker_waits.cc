@@ -19,6 +19,12 @@ bool IsForWork(const PythonTags& tags, uint32_t stack) {
          (tags.TagOf(stack) != PythonTag::kNone || !tags.HasOwnFrame(stack) || tags.OwnFrameOf(stack) != stack);
 }
 
+// Whether a call ends within the spans, in order and disjoint.
+bool EndsWithin(const std::vector<TimeSpan>& spans, int64_t end_ps) {
+  const auto span = std::ranges::lower_bound(spans, end_ps, {}, &TimeSpan::end_ps);
+  return span != spans.end() && span->start_ps <= end_ps;
+}
+
 }  // namespace
 
 WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes,
@@ -35,6 +41,9 @@ WorkerWaits WaitsOfWorkers(const Timeline& timeline, const PythonTags& tags, con
     for (const WaitSlice& wait : time.waits()) {
       const int64_t length = wait.end_ps - wait.start_ps;
       if (wait.kind == WaitClass::kLock && IsForWork(tags, wait.stack)) continue;
+      // queue.SimpleQueue is no Python code: a wait that lasts until the thread which waits for the workers goes on may
+      // be for the work that it hands out.
+      if (wait.kind == WaitClass::kLock && !EndsWithin(spans, wait.call_end_ps)) continue;
       if (wait.kind == WaitClass::kGil) gil += length;
       if (wait.kind == WaitClass::kLock) locks += length;
       waited += length;

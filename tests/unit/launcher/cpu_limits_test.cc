@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -102,6 +104,19 @@ TEST(CpuLimits, OwnAffinity_IsCounted) {
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(AllowedCpus(gettid()), 1);
+  EXPECT_TRUE(HaveSameCpus(getpid()));
+  if (CPU_COUNT(&before) > 1) {
+    std::promise<void> is_set, end;
+    std::thread other([&] {
+      sched_setaffinity(0, sizeof(before), &before);
+      is_set.set_value();
+      end.get_future().wait();
+    });
+    is_set.get_future().wait();
+    EXPECT_FALSE(HaveSameCpus(getpid())) << "a library bound the main thread, and no CPU was taken";
+    end.set_value();
+    other.join();
+  }
   ASSERT_EQ(sched_setaffinity(0, sizeof(before), &before), 0);
   EXPECT_EQ(AllowedCpus(-1), 0);
 }

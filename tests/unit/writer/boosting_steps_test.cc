@@ -120,5 +120,29 @@ TEST_F(BoostingStepsTest, Rounds_AreTheTimelinesSteps) {
   EXPECT_EQ(timeline.step_source_text, "rounds of XGBoost");
 }
 
+// A small model is fitted within a job that has other steps. Without those, its rounds are all that is known.
+TEST_F(BoostingStepsTest, FewRoundsBesideOtherSteps_AreNotTheSteps) {
+  for (const bool has_others : {true, false}) {
+    timeline.threads.assign(2, {});
+    timeline.threads[0].is_main = true;
+    timeline.steps.clear();
+    now = 0;
+    for (int i = 0; i < 20; ++i) Round();
+    timeline.types[3].family = EventFamily::kSleep;
+    for (int i = 0; i < 400; ++i, now += 100 * kMs) {
+      if (!has_others) continue;
+      Event event;
+      event.type = 3;
+      event.start_ps = now;
+      event.duration_ps = 20 * kMs;
+      timeline.threads[0].events.push_back(event);
+    }
+    timeline.duration_ps = now;
+    ChooseSteps({.process = 0, .marker = ""}, &timeline);
+    EXPECT_EQ(timeline.step_source, has_others ? StepSource::kInferred : StepSource::kFramework);
+    EXPECT_GE(timeline.steps.size(), has_others ? 300u : 20u);
+  }
+}
+
 }  // namespace
 }  // namespace tbprof

@@ -96,6 +96,66 @@ TEST(MeasureCpuOfSamples, MoreThanTheTime_IsTheTime) {
   EXPECT_LE(TallyMs(timeline, 0), 50);
 }
 
+// A loop that computes for 10 ms and sleeps for 10 ms: when a sample is taken in the sleep, the thread has run since
+// the sample before.
+Timeline MakeLoop(bool samples_of_work) {
+  Timeline timeline;
+  timeline.threads.resize(4);
+  EventType& sleep = timeline.types.emplace_back();
+  sleep.name = "nanosleep";
+  sleep.family = EventFamily::kSleep;
+  PythonThread& thread = timeline.python.threads.emplace_back();
+  thread.thread = 3;
+  std::vector<UsagePoint> points = {{0, 0}};
+  for (int64_t ms = 0; ms < 1000; ms += 20) {
+    Event& event = timeline.threads[3].events.emplace_back();
+    event.start_ps = (ms + 10) * kMs;
+    event.duration_ps = 10 * kMs;
+    thread.runs.push_back(MakeRun(ms, 1, samples_of_work ? 1 : 2, 1));
+    thread.runs.push_back(MakeRun(ms + 10, 1, 2, 1));
+    thread.runs[thread.runs.size() - 2].first_ps += (samples_of_work ? 5 : 15) * kMs;
+    thread.runs.back().first_ps += 5 * kMs;
+    for (PythonRun& run : thread.runs) run.last_ps = run.first_ps;
+    points.push_back({(ms + 20) * kMs, (ms + 20) / 2 * kMs});
+  }
+  timeline.usage = {{3, points}};
+  MeasureCpuOfSamples(&timeline);
+  return timeline;
+}
+
+int64_t CpuOfStackMs(const Timeline& timeline, uint32_t stack) {
+  int64_t cpu_ps = 0;
+  for (const PythonRun& run : timeline.python.threads[0].runs) cpu_ps += run.stack == stack ? run.cpu_ps : 0;
+  return cpu_ps / kMs;
+}
+
+TEST(MeasureCpuOfSamples, SleepsBetweenWork_HaveNone) {
+  const Timeline timeline = MakeLoop(/*samples_of_work=*/true);
+  EXPECT_EQ(CpuOfStackMs(timeline, 1), 500);
+  EXPECT_EQ(CpuOfStackMs(timeline, 2), 0);
+}
+
+TEST(MeasureCpuOfSamples, SleepsAlone_LoseNothing) {
+  EXPECT_EQ(CpuOfStackMs(MakeLoop(/*samples_of_work=*/false), 2), 500);
+}
+
+TEST(MeasureCpuOfSamples, WindowWithSamplesOfSleepOnly_BelongsToTheNext) {
+  Timeline timeline;
+  timeline.threads.resize(4);
+  timeline.types.emplace_back().family = EventFamily::kSleep;
+  Event& event = timeline.threads[3].events.emplace_back();
+  event.start_ps = 10 * kMs;
+  event.duration_ps = 40 * kMs;
+  PythonThread& thread = timeline.python.threads.emplace_back();
+  thread.thread = 3;
+  thread.runs = {MakeRun(0, 5, 1, 1), MakeRun(50, 5, 2, 5)};
+  thread.runs[0].first_ps = 20 * kMs;
+  timeline.usage = {{3, {{0, 0}, {50 * kMs, 10 * kMs}, {100 * kMs, 30 * kMs}}}};
+  MeasureCpuOfSamples(&timeline);
+  EXPECT_EQ(CpuOfStackMs(timeline, 1), 0);
+  EXPECT_EQ(CpuOfStackMs(timeline, 2), 30);
+}
+
 // A thread that wakes for a moment between two samples "ran", but the kernel says where it is blocked.
 TEST(SampleCpu, BlockedSamples_AreOffTheCpu) {
   Timeline timeline;

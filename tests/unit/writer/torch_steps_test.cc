@@ -838,7 +838,7 @@ TEST_F(TorchStepsTest, OneStep_IsUnknownWithTheReason) {
   timeline.duration_ps = now;
   ChooseSteps({.process = 0, .marker = ""}, &timeline);
   EXPECT_EQ(timeline.step_source, StepSource::kWholeCapture);
-  EXPECT_EQ(timeline.steps_unknown, "PyTorch's optimizer ran only once: capture longer");
+  EXPECT_EQ(timeline.steps_unknown, "PyTorch's optimizer ran only once in the recorded time: capture longer");
 }
 
 TEST_F(TorchStepsTest, ShortCaptureWithoutSteps_SaysThatALongerOneMayShowThem) {

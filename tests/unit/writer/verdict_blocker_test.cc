@@ -117,6 +117,28 @@ TEST(VerdictBlocker, PoolThatALockSerializes_HoldsItForTooLong) {
   }
 }
 
+// queue.SimpleQueue.get is no Python code: its waits are at the program's own line, as those for a lock are. They last
+// until the main thread hands out work again.
+TEST(VerdictBlocker, IdleThreadsOfASimpleQueue_AreAtNoLock) {
+  Maker maker;
+  const uint32_t result =
+      maker.Stack(maker.in_main, "/usr/lib/python3.11/concurrent/futures/_base.py", "Future.result", 3);
+  const uint32_t work = maker.Stack(0, "/home/me/data.py", "work", 8);
+  std::vector<uint32_t> pool;
+  for (int i = 0; i < 4; ++i) pool.push_back(maker.Thread("pool"));
+  maker.EachStep(80 * kMs, [&](int64_t at) {
+    maker.Wait(maker.main, kSemaphore, at, 80 * kMs, result);
+    for (int i = 0; i < 4; ++i) {
+      const int64_t length = i == 0 ? 80 * kMs : 30 * kMs;
+      maker.Run(pool[i], at, length, work, maker.library);
+      maker.Wait(pool[i], kSemaphore, at + length, kStep - length, work);
+    }
+  });
+  const Verdict verdict = maker.Make();
+  ASSERT_EQ(verdict.cause, Cause::kPrefetchThread) << CauseName(verdict.cause);
+  EXPECT_NE(verdict.advice, Advice::kAtLocks);
+}
+
 // Each child of a pipe works for a fourth of the time.
 TEST(VerdictBlocker, ChildrenOneAfterTheOther_AreNamedTogether) {
   Maker maker;

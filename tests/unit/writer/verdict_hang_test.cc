@@ -147,6 +147,23 @@ TEST_F(HangTest, ProcessThatWasKilledBefore_IsNamed) {
   EXPECT_EQ(Make().size(), 1u);
 }
 
+// torchrun ends the other ranks when one was killed.
+TEST_F(HangTest, CrashBeforeOthersWereEnded_IsNamed) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  FailedProcess rank = {.pid = 7, .parent_pid = 100, .name = "rank", .exit_signal = 9, .how = "killed by SIGKILL"};
+  rank.end_ps = 3 * kSecond;
+  maker_.timeline.failed_processes = {rank};
+  for (int i = 0; i < 4; ++i) {
+    rank = {.pid = 8 + i, .parent_pid = 100, .name = "rank", .exit_signal = 15, .how = "killed by SIGTERM"};
+    rank.end_ps = (31 + i) * kSecond / 10;
+    maker_.timeline.failed_processes.push_back(rank);
+  }
+  const Texts texts = Make();
+  ASSERT_EQ(texts.size(), 4u);
+  EXPECT_EQ(texts[1], "rank/7 ended 2.00 s before: killed by SIGKILL");
+}
+
 // A shell has commands that return an error, and a pool ends its workers by SIGTERM.
 TEST_F(HangTest, EarlyEndOnPurpose_IsNotNamed) {
   MakeRun();

@@ -73,6 +73,32 @@ TEST_F(VerdictServer, IdleServer_WaitsForClients) {
   EXPECT_EQ(verdict.advice, Advice::kServes);
 }
 
+// waitress: idle threads wait for work in a condition.
+TEST_F(VerdictServer, IdleThreadsInAServersCondition_AnswerNobody) {
+  const uint32_t task = Library(0, "site-packages/waitress/task.py", "ThreadedTaskDispatcher.handler_thread");
+  const uint32_t idle = Library(task, "threading.py", "Condition.wait");
+  for (int i = 0; i < 3; ++i) WaitAt(maker_.Thread("waitress"), kSemaphore, 0, kAll, idle);
+  const Verdict verdict = maker_.Make();
+  EXPECT_EQ(CauseName(verdict.cause), CauseName(Cause::kNetwork)) << verdict.reason;
+  EXPECT_EQ(verdict.advice, Advice::kServes);
+}
+
+// gRPC: the main thread waits in a condition for the server's end.
+TEST_F(VerdictServer, MainThreadThatWaitsForTheServersEnd_IsNotJudged) {
+  maker_.timeline.threads[maker_.main].events.clear();
+  maker_.timeline.python.threads[0].runs.clear();
+  const uint32_t end = Library(maker_.in_main, "site-packages/grpc/_server.py", "_Server.wait_for_termination");
+  WaitAt(maker_.main, kSemaphore, 0, kAll, Library(end, "threading.py", "Condition.wait"));
+  const uint32_t rpc = Library(0, "site-packages/grpc/_server.py", "_unary_response_in_pool");
+  const uint32_t nap = maker_.Stack(rpc, kOwn, "Predict", 30);
+  const uint32_t worker = maker_.Thread("worker");
+  for (int64_t at = 0; at < kAll; at += kStep) WaitAt(worker, kNap, at, 90 * kMs, nap);
+  const Verdict verdict = maker_.Make();
+  EXPECT_EQ(CauseName(verdict.cause), CauseName(Cause::kSleep)) << verdict.reason;
+  ASSERT_FALSE(verdict.where.empty());
+  EXPECT_EQ(maker_.PlaceOf(verdict.where.front()), "train.py:30");
+}
+
 TEST_F(VerdictServer, EventLoop_MayBeAClientsOrAServers) {
   const uint32_t run = Library(maker_.in_main, "asyncio/base_events.py", "BaseEventLoop.run_forever");
   const uint32_t once = Library(run, "asyncio/base_events.py", "BaseEventLoop._run_once");

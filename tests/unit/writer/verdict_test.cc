@@ -1065,6 +1065,34 @@ TEST(Verdict, SynchronizationAfterEachKernel_IsSync) {
   });
   maker.Expect(Cause::kSync, StepPart::kKernels, 0.6);
 }
+// A training whose host prepares the next step while the GPU computes.
+TEST(Verdict, GpuThatComputesMeanwhile_IsTheLimit) {
+  OnGpu maker;
+  maker.EachStep(98 * kMs, [&](int64_t at) {
+    maker.Work(GpuEventKind::kKernel, at, 97 * kMs);
+    maker.Run(maker.main, at, 60 * kMs, maker.in_main, maker.library);
+    maker.Wait(maker.main, kGpuSync, at + 60 * kMs, 38 * kMs, maker.in_main);
+  });
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.cause, Cause::kKernels) << verdict.reason;
+  EXPECT_NEAR(verdict.share, 0.97, 0.01);
+  EXPECT_NEAR(verdict.ShareOf(StepPart::kKernels), 0.37, 0.03) << "the split is the host's";
+  EXPECT_EQ(verdict.advice, Advice::kGpuIsLimit);
+}
+
+TEST(Verdict, BusyGpuWithTheShortestKernels_IsTinyKernels) {
+  OnGpu maker;
+  constexpr int64_t kUs = kMs / 1000;
+  maker.EachStep(96 * kMs, [&](int64_t at) {
+    for (int i = 0; i < 4000; ++i) {
+      maker.Wait(maker.main, kLaunchCall, at + i * 24 * kUs, 20 * kUs, maker.in_main);
+      for (int part = 0; part < 8; ++part)
+        maker.Work(GpuEventKind::kKernel, at + i * 24 * kUs + part * 3 * kUs, 3 * kUs);
+    }
+  });
+  EXPECT_EQ(maker.Make().cause, Cause::kTinyKernels);
+}
+
 // As a training on an H200: one wait in each step, and the GPU begins late in it.
 TEST(Verdict, WaitForAnIdleGpu_IsSync) {
   OnGpu maker;
