@@ -13,8 +13,8 @@ namespace {
 
 // Shares of the CPUs that the job may use.
 constexpr double kUsed = 0.75, kIdle = 0.6;
-// Threads of the job that wait for a CPU meanwhile: others use those that it leaves.
-constexpr double kMostDelayed = 0.5;
+// Threads of the job that wait for a CPU meanwhile, and their part of those that run: others use the CPUs that it leaves.
+constexpr double kMostDelayed = 0.5, kMostDelayedPart = 0.2;
 // From so many of them on they are named; from so many for each CPU on, the job has too many threads.
 constexpr double kCrowd = 1, kManyForACpu = 1;
 // Share of the blocker's time in the pipe to or from a worker.
@@ -53,7 +53,8 @@ Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict
   const bool is_loader = verdict.cause == Cause::kSlowLoader;
   if (used >= kUsed && crowd.delayed_children >= kManyForACpu * cpus) return Advice::kManyThreads;
   if (used >= kUsed) return is_loader ? Advice::kLoaderUsesCpus : Advice::kCpusAreUsed;
-  if (used > kIdle || crowd.is_partial || crowd.delayed > kMostDelayed) return verdict.advice;
+  const bool delays = crowd.delayed > std::min(kMostDelayed, kMostDelayedPart * crowd.ran);
+  if (used > kIdle || crowd.is_partial || delays) return verdict.advice;
   if (is_loader) return Advice::kLoaderLeavesCpus;
   return AreSeparate(timeline, process, verdict) ? Advice::kCpusAreIdle : verdict.advice;
 }
