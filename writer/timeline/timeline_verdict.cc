@@ -61,6 +61,7 @@ std::string_view CauseTitle(Cause cause, Advice advice) {
   if (advice == Advice::kQuickCalls) return "makes many short calls that read or write";
   if (advice == Advice::kAtLocks) return "its threads wait for contended locks";
   if (advice == Advice::kOwnProcesses || advice == Advice::kOwnUnseen) return "waits for its worker processes";
+  if (advice == Advice::kNoWorkers) return "makes the batches itself, in the data loader";
   if (advice == Advice::kServes) return "waits for clients";
   if ((advice == Advice::kCpusAreUsed || advice == Advice::kManyThreads) && cause == Cause::kWorkers)
     return "waits for its own threads or processes, which use the CPUs";

@@ -46,6 +46,23 @@ bool OutputIsSlow(const std::vector<WaitSlice>& waits) {
   return all > 0 && in_long >= all / 2;
 }
 
+// Whether the thread itself makes at least half of the loader's data: PyTorch's loader has no workers.
+bool LoadsItself(const Timeline& timeline, const std::vector<AccountRow>& rows) {
+  const PythonTimeline& python = timeline.python;
+  std::vector<bool> fetches;  // by function
+  for (const PythonFunction& function : python.functions) {
+    fetches.push_back(timeline.strings.Get(function.file).ends_with("/torch/utils/data/_utils/fetch.py"));
+  }
+  int64_t all = 0, itself = 0;
+  for (const AccountRow& row : rows) {
+    AddSaturating(&all, row.ps);
+    uint32_t stack = row.frame;
+    while (stack != 0 && !fetches[python.stacks[stack].function]) stack = python.stacks[stack].parent;
+    if (stack != 0) AddSaturating(&itself, row.ps);
+  }
+  return all > 0 && itself >= all / 2;
+}
+
 // Whether at least half of the time an event loop waits: which of its tasks for what is not known.
 bool MostlyInEventLoop(const Timeline& timeline, const std::vector<WaitSlice>& waits) {
   const PythonTimeline& python = timeline.python;
@@ -145,6 +162,7 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
     case Cause::kSlowLoader: {
       const bool any =
           std::ranges::any_of(inputs.rows, [](const AccountRow& r) { return r.tag == PythonTag::kLoader; });
+      if (any && LoadsItself(timeline, inputs.rows)) return Advice::kNoWorkers;
       if (any) return inputs.workers_start ? Advice::kStartedAgain : Advice::kOfCause;
       return inputs.has_blocker ? Advice::kOwnProcesses : Advice::kOwnUnseen;
     }

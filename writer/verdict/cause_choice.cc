@@ -243,9 +243,9 @@ class Chooser {
       candidates_.push_back({Cause::kCpuQuota, StepPart::kStarvation, ps, starved});
       return;
     }
-    if (crowd.ran > 0)
-      facts_of_cpu_ = absl::StrFormat("%s%s, and %.1f of its threads waited for one", UsedCpus(crowd), OfCpus(limits),
-                                      crowd.delayed);
+    if (crowd.ran > 0) facts_of_cpu_ = absl::StrFormat("%s%s", UsedCpus(crowd), OfCpus(limits));
+    if (crowd.ran > 0 && crowd.delayed >= 0.05)
+      facts_of_cpu_ += absl::StrFormat(", and %.1f of its threads waited for one", crowd.delayed);
     const bool own = crowd.ran >= kOwnCpus * cpus || crowd.ran + crowd.delayed >= kOwnDemand * cpus;
     if (limits.cpus_allowed > 0 && own && crowd.delayed >= kCrowd) return AddOversubscription(crowd, starved, ps);
     if (ps > 0) candidates_.push_back({Cause::kCpuContention, StepPart::kStarvation, ps, starved});

@@ -13,7 +13,8 @@ namespace {
 
 // Shares of the CPUs that the job may use.
 constexpr double kUsed = 0.75, kIdle = 0.6;
-// Threads of the job that wait for a CPU meanwhile, and their part of those that run: others use the CPUs that it leaves.
+// Threads of the job that wait for a CPU meanwhile, and their part of those that run: others use the CPUs that it
+// leaves.
 constexpr double kMostDelayed = 0.5, kMostDelayedPart = 0.2;
 // From so many of them on they are named; from so many for each CPU on, the job has too many threads.
 constexpr double kCrowd = 1, kManyForACpu = 1;

@@ -315,6 +315,18 @@ TEST(Verdict, OwnProcesses_AreNotCalledADataLoader) {
   }
 }
 
+TEST(Verdict, LoaderWithoutWorkers_IsNotWaitedFor) {
+  Maker maker;
+  const std::string data = "/lib/python3.11/site-packages/torch/utils/data/";
+  const uint32_t next = maker.Stack(maker.in_main, data + "dataloader.py", "_next_data", 250);
+  const uint32_t fetch = maker.Stack(next, data + "_utils/fetch.py", "fetch", 50);
+  const uint32_t item = maker.Stack(fetch, kOwn, "Images.__getitem__", 44);
+  maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, item, maker.library); });
+  maker.Expect(Cause::kSlowLoader, StepPart::kInput, 0.8);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(CauseTitle(verdict.cause, verdict.advice), "makes the batches itself, in the data loader");
+}
+
 // JAX and TensorFlow wait for other processes in locks of their own.
 TEST(Verdict, LockOfALibrarysOwn_IsItsWorkOnlyIfItsThreadsAreBusy) {
   Maker idle;
