@@ -3,7 +3,7 @@
 // The CPU time of Python samples. A sample shows only whether the thread ran at all since the sample before, which is
 // true even for a thread that waits and wakes for a moment; the kernel's count shows how long it ran.
 //
-//   MeasureCpuOfSamples(&timeline);   // after runs and usage are filled
+//   MeasureCpuOfSamples(&timeline);   // after runs, usage and events are filled
 //
 // Process: converter. A pure function of the timeline.
 #ifndef TBPROF_WRITER_CONVERT_SAMPLE_CPU_H_

@@ -91,6 +91,7 @@ class Builder {
     AddSampled();
     events_.Finish(totals_.NameSites(&python_exact_));
     timeline_.expected_bytes += CutSpansAtWaits(&timeline_, BytesLeft());
+    MeasureCpuOfSamples(&timeline_);
     python_exact_.Finish();
     allocation_sites_.Finish(&timeline_);
     heap_.AddAllocatorTotals(&types_, &totals_);
@@ -457,7 +458,6 @@ class Builder {
     usage_.Finish();
     blocked_.Finish();
     if (session_.attached) CountBlockedAsOffCpu(&timeline_);
-    MeasureCpuOfSamples(&timeline_);
   }
 
   void AddSteps() {
