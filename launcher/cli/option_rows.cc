@@ -544,7 +544,7 @@ constexpr OptionRow kRows[] = {
     {"unclear", "HOW", "",
      "Exit status of `cannot tell`: fail (2, the default) or pass (0); run: fail (3), pass without it",
      kForCompare | kForAb | kForRun, SetUnclear},
-    {"any-program", "", "false", "Compare runs of different programs, too", kForCompare,
+    {"any-program", "", "false", "Compare runs of different programs, too", kForCompare | kForRun,
      SetSwitch<&Options::any_program>},
     {"annotations", "", "false", "Print annotations for GitHub Actions", kForCompare | kForAb,
      SetSwitch<&Options::annotations>},

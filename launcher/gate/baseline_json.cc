@@ -96,7 +96,9 @@ Json RunJson(const RunNumbers& run) {
               {"split_step_s", Rounded(run.split_step_s)},
               {"memory_peak_bytes", OrNull(run.memory_peak_bytes)},
               {"wall_s", OrNull(run.wall_s)},
-              {"cpus_used", OrNull(run.cpus_used)}};
+              {"cpus_used", OrNull(run.cpus_used)},
+              {"cpu_s", OrNull(run.cpu_s)},
+              {"cpu_wait_s", OrNull(run.cpu_wait_s)}};
   out["steps_s"] = std::move(steps);
   out["counts"] = std::move(counts);
   out["amounts"] = AmountsJson(run);
@@ -244,7 +246,10 @@ std::string ReadRun(const Parsed& json, const std::string& place, RunNumbers* ru
   run->split_step_s = reader.TakeNumber("split_step_s").value_or(0);
   run->memory_peak_bytes = reader.TakeNumber("memory_peak_bytes");
   run->wall_s = reader.TakeNumber("wall_s");
-  if (reader.Has("cpus_used")) run->cpus_used = reader.TakeNumber("cpus_used");  // older baselines lack it
+  // Older baselines lack these.
+  if (reader.Has("cpus_used")) run->cpus_used = reader.TakeNumber("cpus_used");
+  if (reader.Has("cpu_s")) run->cpu_s = reader.TakeNumber("cpu_s");
+  if (reader.Has("cpu_wait_s")) run->cpu_wait_s = reader.TakeNumber("cpu_wait_s");
   for (const Parsed& step : reader.TakeArray("steps_s", kMostBaselineSteps)) {
     run->steps_s.push_back(reader.NumberOf(step, "steps_s"));
   }

@@ -90,7 +90,7 @@ std::string UnclearReason(const Estimate& estimate, double margin, double confid
   if (interval.low > 0 || interval.high < 0) {
     return StrCat("a change is likely, but runs differ by ", HumanPercent(std::expm1(estimate.run_sd)),
                   estimate.paired ? " from pair to pair" : " by chance",
-                  ": the answer must be surer than the interval");
+                  ", and an answer needs more certainty than the interval's 95 %");
   }
   if (interval.low > -margin && interval.high < margin) {
     return StrCat("the interval lies within ", HumanPercent(margin),
@@ -153,6 +153,14 @@ class Comparing {
       }
       AddCount(name, quantity, unit);
     }
+  }
+
+  // Of the whole run. Other programs on the machine change it by much less than they change the wall time.
+  void AddCpu(const std::string& no_wall) {
+    const Value value = [](const RunNumbers& run) { return run.cpu_s; };
+    if (IsNowhere(value)) return;
+    if (!no_wall.empty()) return AddUnknown("cpu_time", Unit::kSeconds, no_wall);
+    AddLogs("cpu_time", Unit::kSeconds, value);
   }
 
   void AddWall(const std::string& no_wall) {
@@ -438,11 +446,11 @@ std::vector<RunValue> StepTimes(const Side& side, bool medians) {
   return values;
 }
 
-void WithdrawTimes(const std::string& reason, Comparison* comparison) {
+void WithdrawTimes(const std::string& reason, Comparison* comparison, bool keeps_cpu_time) {
   comparison->answer = Answer::kCannotTell;
   comparison->reason = reason;
   for (QuantityResult& quantity : comparison->quantities) {
-    if (quantity.exact || quantity.unit == Unit::kBytes) continue;
+    if (quantity.exact || quantity.unit == Unit::kBytes || (keeps_cpu_time && quantity.name == "cpu_time")) continue;
     quantity.answer = Answer::kCannotTell;
     quantity.reason = reason;
     quantity.low = quantity.high = std::nullopt;
@@ -538,6 +546,7 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
     Comparing(options, runs.ForAll(), &out).AddMemory();
     Comparing(options, runs.ForCounts(), &out).AddCounts(comparable.no_counts);
     if (!out.whole_runs) Comparing(options, runs.ForWall(), &out).AddWall(comparable.no_wall);
+    if (!out.one_process) Comparing(options, runs.ForWall(), &out).AddCpu(comparable.no_wall);
     out.answer = out.quantities.front().answer;
     out.reason = out.quantities.front().reason;
     HeedLongSteps(&out);
@@ -545,7 +554,7 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
       const std::string warning = StarvationOfWindows(runs.times, out);
       if (!warning.empty()) out.warnings.push_back(warning);
     } else if (const std::string why = WhyCpusDiffer(runs.times, out); !why.empty()) {
-      WithdrawTimes(why, &out);
+      WithdrawTimes(why, &out, /*keeps_cpu_time=*/true);
     }
   }
   out.no_totals = comparable.reason.empty() ? comparable.no_totals : comparable.reason;

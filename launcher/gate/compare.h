@@ -32,7 +32,7 @@ Comparison Compare(Side base, Side now, const CompareOptions& options);
 
 // Makes the answer `cannot tell`, because the times are not to be trusted: a rule on a time is not decided by them
 // either. Exact counts keep their answers: load from other programs does not change them.
-void WithdrawTimes(const std::string& reason, Comparison* comparison);
+void WithdrawTimes(const std::string& reason, Comparison* comparison, bool keeps_cpu_time = false);
 
 // The step time of each run for the comparison: the trimmed mean of all steps, or the median if a summary does not list
 // them.

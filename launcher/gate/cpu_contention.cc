@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
@@ -49,6 +50,38 @@ double StarvedShare(const Sides& sides, const QuantityResult& step) {
   return std::isfinite(share) ? share : 0;
 }
 
+// Of one run, by all of its threads: what it needed of the CPUs, and how long its threads waited for one.
+struct Demand {
+  double cpu_s = 0, wait_s = 0, wall_s = 0;
+};
+
+std::optional<Demand> MeanDemand(const Side& side) {
+  Demand sum;
+  for (const RunNumbers& run : side.runs) {
+    if (run.cpu_s.value_or(0) <= 0 || !run.cpu_wait_s.has_value() || run.wall_s.value_or(0) <= 0) return {};
+    sum.cpu_s += *run.cpu_s;
+    sum.wait_s += *run.cpu_wait_s;
+    sum.wall_s += *run.wall_s;
+  }
+  const auto runs = static_cast<double>(side.runs.size());
+  return Demand{sum.cpu_s / runs, sum.wait_s / runs, sum.wall_s / runs};
+}
+
+// Likewise, by all threads of the job: the thread of the steps may wait for others, which have no CPU. The waits of
+// threads that wait at once count once.
+double StarvedShareOfThreads(const Sides& sides, const QuantityResult& step) {
+  const std::optional<Demand> base = MeanDemand(sides.base), now = MeanDemand(sides.now);
+  if (!base.has_value() || !now.has_value()) return 0;
+  const double change_s = (step.now.value_or(0) - step.base.value_or(0)) * MeanAllSteps(sides.now);
+  // The side that waited for CPUs more than the other did for the same work.
+  const bool is_now = change_s > 0;
+  const Demand &more = is_now ? *now : *base, &less = is_now ? *base : *now;
+  const double extra_s = more.wait_s - less.wait_s * more.cpu_s / less.cpu_s;
+  const double threads = std::max(1.0, (more.cpu_s + more.wait_s) / more.wall_s);
+  const double share = extra_s / threads / std::abs(change_s);
+  return std::isfinite(share) ? share : 0;
+}
+
 }  // namespace
 
 bool IsStarved(const RunNumbers& run) { return StarvationOf(run) > kSharedCpus * run.mean_step_s; }
@@ -68,10 +101,9 @@ std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   const bool is_clear = comparison.answer == Answer::kWorse || comparison.answer == Answer::kBetter;
   if (!is_clear && (comparison.answer == Answer::kEquivalent || !differs)) return "";
   if (!step.base.has_value() || !step.now.has_value()) return "";
-  const double starved = MeanStarvation(sides.now) - MeanStarvation(sides.base);
-  const double share = StarvedShare(sides, comparison.quantities.front());
+  const double share = std::max(StarvedShare(sides, step), StarvedShareOfThreads(sides, step));
   if (share < kStarvedShare) return "";
-  const Side& starving = starved > 0 ? sides.now : sides.base;
+  const Side& starving = *step.now > *step.base ? sides.now : sides.base;
   double used = 0, cpus = 0;
   for (const RunNumbers& run : starving.runs) {
     if (!run.cpus_used.has_value() || run.identity.cpus <= 0) return "";

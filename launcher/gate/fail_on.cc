@@ -21,6 +21,7 @@ constexpr KnownQuantity kQuantities[] = {
     {"step_time", Unit::kSeconds},
     {"step_time_mean", Unit::kSeconds},
     {"wall_time", Unit::kSeconds},
+    {"cpu_time", Unit::kSeconds},
     {"memory_peak", Unit::kBytes},
     {"copied_bytes_per_step", Unit::kBytes},
     {"allocations_per_step", Unit::kCount},

@@ -63,14 +63,21 @@ std::string_view CommandOf(const Comparison& comparison) {
 // The answer, and the first cause of each kind on its own line.
 std::string AnswerMessage(const Comparison& comparison) {
   std::string text = PrintableUtf8(AnswerLine(comparison));
-  if (comparison.answer != Answer::kWorse) return text;
+  const bool fails = comparison.gate == GateState::kFails;
+  if (comparison.answer != Answer::kWorse && !fails) return text;
+  const auto add = [&](const BlameRow& row) {
+    StrAppend(&text, "\n", AmountKindTitle(row.kind), ": ", SignedValueText(UnitOf(row.kind), row.now - row.base), " ",
+              FitColumns(PrintableUtf8(ShownName(row)), kGateColumns), row.significant ? "" : " (not significant)");
+  };
+  const BlameRow* const first_cause = FirstCauseOf(comparison);
+  bool is_named = false;
   for (const AmountKind kind : kAmountKinds) {
     for (const BlameRow* row : BlameOf(comparison, kind, 1)) {
-      if (!row->significant) continue;
-      StrAppend(&text, "\n", AmountKindTitle(kind), ": ", SignedValueText(UnitOf(kind), row->now - row->base), " ",
-                FitColumns(PrintableUtf8(ShownName(*row)), kGateColumns));
+      if (row->significant) add(*row);
+      is_named |= row->significant && row == first_cause;
     }
   }
+  if (first_cause != nullptr && !is_named) add(*first_cause);
   return text;
 }
 

@@ -76,7 +76,8 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
   }
   const Unit unit = UnitOf(kind);
   for (const BlameRow* row : BlameOf(comparison, kind, kMostOfAKind)) {
-    if (part_of_step ? std::abs(row->share.value_or(0)) < kLeastShare : !row->significant) continue;
+    const bool counts = row->significant || row == FirstCauseOf(comparison);
+    if (part_of_step ? std::abs(row->share.value_or(0)) < kLeastShare : !counts) continue;
     const std::string share = ShareText(*row);
     part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ",
                                row->base_listed ? ValueText(unit, row->base) : "-", " | ",

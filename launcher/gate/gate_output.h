@@ -69,6 +69,9 @@ bool IsChanged(const QuantityResult& quantity);                // better or wors
 std::vector<const QuantityResult*> ChangedQuantities(const Comparison& comparison);  // without the step time
 // The at most `most` rows of a kind that explain most; significant rows first.
 std::vector<const BlameRow*> BlameOf(const Comparison& comparison, AmountKind kind, size_t most);
+// The row of the line, wait, function or operation that explains the difference first, if it has a quarter of it;
+// nullptr: none.
+const BlameRow* FirstCauseOf(const Comparison& comparison);
 // Changes the line so that no CI runner takes it for a command: neither `::` at its start nor `##[` anywhere.
 std::string WithoutCommands(std::string_view line);
 

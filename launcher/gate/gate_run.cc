@@ -60,12 +60,16 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   if (!now.ok()) return fail(PrintableUtf8(std::string(now.status().message())));
   CompareOptions compare;
   compare.margin = options.margin;
+  compare.any_program = options.any_program;
+  const bool has_failed = !now->runs.empty() && now->runs.front().failed;
   Comparison comparison = Compare(*std::move(base), *std::move(now), compare);
   const std::optional<std::vector<FailRule>> rules = ReadRules(options, terminal);
   if (!rules) return std::nullopt;
   ApplyRules(*rules, !options.unclear_fails, &comparison);
-  const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
   const bool fails = comparison.gate != GateState::kPasses;
+  // Its own status is returned, whatever the gate says.
+  if (has_failed) comparison.gate.reset();
+  const std::vector<std::string> lines = absl::StrSplit(ComparisonAsText(comparison), '\n', absl::SkipEmpty());
   // The launcher returns its own exit status here, so the reason is printed even with --quiet. That nothing was found
   // out is printed, too: its status is that of a run that is not worse.
   const bool is_unclear = comparison.answer == Answer::kCannotTell;
@@ -73,6 +77,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
     const bool is_needed = fails || (is_unclear && i == 0);
     is_needed ? terminal->Error(lines[i]) : terminal->Print(lines[i]);
   }
+  if (has_failed) terminal->Error("gate: not asked: the command failed, and tbprof ends as it did");
   return fails;
 }
 

@@ -79,12 +79,17 @@ bool IsLargeLine(const Comparison& comparison, const BlameRow& row) {
 
 void AddBlame(const Comparison& comparison, Lines* lines) {
   bool first = true;
+  const BlameRow* const first_cause = FirstCauseOf(comparison);
   for (const AmountKind kind : kAmountKinds) {
     const bool part = kind == AmountKind::kPart;
     bool heading = true;
-    for (const BlameRow* row : BlameOf(comparison, kind, part ? kMostParts : kShownOfAKind)) {
+    std::vector<const BlameRow*> rows = BlameOf(comparison, kind, part ? kMostParts : kShownOfAKind);
+    const bool is_left_out =
+        first_cause != nullptr && first_cause->kind == kind && std::ranges::find(rows, first_cause) == rows.end();
+    if (is_left_out) rows.push_back(first_cause);
+    for (const BlameRow* row : rows) {
       const bool counts = part ? std::abs(row->share.value_or(0)) >= kLeastShownShare
-                               : row->significant || IsLargeLine(comparison, *row);
+                               : row->significant || row == first_cause || IsLargeLine(comparison, *row);
       if (!counts) continue;
       if (first) AddBlameHeading(comparison, lines);
       if (heading && !part) lines->Add(StrCat("    ", AmountKindTitle(kind)));

@@ -358,6 +358,17 @@ std::vector<const BlameRow*> BlameOf(const Comparison& comparison, AmountKind ki
   return rows;
 }
 
+const BlameRow* FirstCauseOf(const Comparison& comparison) {
+  constexpr double kLeastShareOfCause = 0.25;
+  const QuantityResult* const step = StepTime(comparison);
+  if (step == nullptr || comparison.blame.empty()) return nullptr;
+  // The first row is the first cause (blame.cc).
+  const BlameRow& row = comparison.blame.front();
+  const bool is_detail = row.kind != AmountKind::kPart && row.kind != AmountKind::kAllocationSite;
+  const bool changes = std::abs(Finite(step->change.value_or(0))) > comparison.margin;
+  return is_detail && changes && Finite(row.share.value_or(0)) >= kLeastShareOfCause ? &row : nullptr;
+}
+
 std::string WithoutCommands(std::string_view line) {
   std::string text(line);
   const size_t begin = text.find_first_not_of(' ');

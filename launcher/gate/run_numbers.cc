@@ -118,6 +118,7 @@ void ReadFitness(const Fields& root, RunNumbers* numbers) {
   numbers->running = command.Flag("running").value_or(false);
   if (!end.empty() && exit_code != 0) {
     numbers->unfit = StrCat("its command failed: ", end);
+    numbers->failed = true;
   } else if (!root.Flag("complete").value_or(true)) {
     numbers->unfit = "it is not complete: recovered after its tbprof was killed";
   }
@@ -142,7 +143,9 @@ RunNumbers NumbersOf(const Fields& root) {
   numbers.memory_peak_bytes = MemoryPeak(root);
   const std::optional<double> user = root.Number("user_cpu_s"), system = root.Number("system_cpu_s"),
                               wall = root.Number("wall_s");
-  if (user.has_value() && system.has_value() && wall.value_or(0) > 0) numbers.cpus_used = (*user + *system) / *wall;
+  if (user.has_value() && system.has_value()) numbers.cpu_s = *user + *system;
+  if (numbers.cpu_s.has_value() && wall.value_or(0) > 0) numbers.cpus_used = *numbers.cpu_s / *wall;
+  if (root.Has("cpu_wait_s")) numbers.cpu_wait_s = root.Number("cpu_wait_s");
   numbers.wall_s = root.Has("totals_wall_s") ? root.Number("totals_wall_s") : root.Number("wall_s");
   ReadStraggler(root.Object("verdict"), &numbers);
   ReadCounts(root, &numbers);

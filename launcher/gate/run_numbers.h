@@ -83,6 +83,7 @@ struct RunNumbers {
   RunIdentity identity;
   int64_t start_unix_ns = 0;
   bool running = false;      // the command had not ended
+  bool failed = false;       // it ended by a signal, or with another exit status than 0
   bool damaged = false;      // the file cannot be read: `unfit` has the fault
   bool of_baseline = false;  // read from a baseline, which may have runs of other machines and options
   // Why the times (`no_times`) or the whole run (`unfit`) cannot be compared: one line; empty: comparable.
@@ -102,7 +103,9 @@ struct RunNumbers {
   std::vector<Amount> amounts;
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
-  std::optional<double> cpus_used;  // CPU time of the command and its descendants, by its wall time
+  std::optional<double> cpus_used;   // CPU time of the command and its descendants, by its wall time
+  std::optional<double> cpu_s;       // that CPU time
+  std::optional<double> cpu_wait_s;  // time in which its threads could run and had no CPU, the sum over them
   // The rank for which this one waits, and where that one is: `rank 1, mostly at train.py:10 tokenize`.
   std::optional<int64_t> waits_for_rank;
   std::string waits_for;

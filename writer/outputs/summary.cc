@@ -23,6 +23,7 @@
 #include "writer/outputs/summary_native.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/summary_sections.h"
+#include "writer/outputs/usage_sums.h"
 #include "writer/steps/step_loops.h"
 
 namespace tbprof {
@@ -171,29 +172,15 @@ std::string StepsText(const Timeline& timeline) {
   return steps;
 }
 
-// What the kernel counted of the recorded threads, in seconds. The system counts for a command only the children that
-// it waited for: not those of a server that is ended by a signal, and none that another process has adopted.
-double CpuOfThreads(const Timeline& timeline) {
-  int64_t sum_ps = 0;
-  std::set<int32_t> replaced;  // pids
-  for (const ThreadUsage& usage : timeline.usage) {
-    if (usage.points.empty()) continue;
-    const Thread& thread = timeline.threads[usage.thread];
-    const Process& process = timeline.processes[thread.process];
-    // The counts of a main thread go on after an exec: those of the program before are in its own.
-    const bool goes_on = timeline.attached || (thread.is_main && replaced.contains(process.pid));
-    if (thread.is_main && process.replaced) replaced.insert(process.pid);
-    AddSaturating(&sum_ps, usage.points.back().cpu_ps - (goes_on ? usage.points.front().cpu_ps : 0));
-  }
-  return Seconds(sum_ps);
-}
+// The system counts for a command only the children that it waited for: not those of a server that is ended by a
+// signal, and none that another process has adopted.
 bool IsFarMore(double of_threads, double of_command) { return of_threads > 1.2 * of_command + 0.2; }
 
 Section HeadlineSection(const Timeline& timeline, size_t columns) {
   Section out;
   std::string text = timeline.window.starts_with("capture ") ? StrCat(timeline.window, ": ") : "";
   text += timeline.attached
-              ? StrCat(HumanTime(timeline.duration_ps), " sampled, ", HumanSeconds(CpuOfThreads(timeline)),
+              ? StrCat(HumanTime(timeline.duration_ps), " sampled, ", HumanSeconds(SumsOfThreads(timeline).cpu_s),
                        " of CPU by all threads", OfRank(timeline, " of rank "))
           : timeline.totals_ps > 0
               ? StrCat(HumanTime(timeline.totals_ps), " wall, shown are the last ", HumanTime(timeline.duration_ps))
@@ -202,7 +189,7 @@ Section HeadlineSection(const Timeline& timeline, size_t columns) {
     StrAppend(&text, ", ", HumanSeconds(timeline.user_cpu_seconds), " user + ",
               HumanSeconds(timeline.system_cpu_seconds), " system CPU",
               IsWholeRun(timeline) ? "" : " (of the whole run)");
-    const double of_threads = CpuOfThreads(timeline);
+    const double of_threads = SumsOfThreads(timeline).cpu_s;
     if (IsFarMore(of_threads, timeline.user_cpu_seconds + timeline.system_cpu_seconds)) {
       StrAppend(&text, " of what the command waited for, ", HumanSeconds(of_threads), " of all threads");
     }
@@ -454,7 +441,7 @@ Section CostSection(const Timeline& timeline, const SummaryOptions& options) {
   if (cost <= 0) return out;
   std::string text = StrCat("tbprof's own cost in the program", ranks > 1 ? StrCat(" (", ranks, " ranks)") : "",
                             ": about ", HumanSeconds(cost), " of CPU");
-  const double cpu = std::max(timeline.user_cpu_seconds + timeline.system_cpu_seconds, CpuOfThreads(timeline));
+  const double cpu = std::max(timeline.user_cpu_seconds + timeline.system_cpu_seconds, SumsOfThreads(timeline).cpu_s);
   const bool known = timeline.user_cpu_seconds >= 0 && timeline.system_cpu_seconds >= 0 && IsWholeRun(timeline);
   if (known && cpu > cost) {
     StrAppend(&text, " (", HumanPercent(cost / cpu), " of the command's)");

@@ -16,6 +16,7 @@
 #include "writer/outputs/summary_python.h"
 #include "writer/outputs/summary_steps.h"
 #include "writer/outputs/summary_verdict.h"
+#include "writer/outputs/usage_sums.h"
 #include "writer/timeline/python_place.h"
 #include "writer/timeline/summary_limits.h"
 
@@ -349,6 +350,8 @@ void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) 
   (*out)["totals_wall_s"] = KnownOrNull(timeline.totals_ps > 0, Seconds(timeline.totals_ps));
   (*out)["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
   (*out)["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
+  const double others_wait_s = static_cast<double>(timeline.cpu_of_others.run_delay_ps) / 1e12;
+  (*out)["cpu_wait_s"] = KnownOrNull(!timeline.usage.empty(), SumsOfThreads(timeline).wait_s + others_wait_s);
 }
 
 void AddFiles(const std::vector<PublishedFile>& files, Json* out) {

@@ -130,16 +130,22 @@ bool ByOptimizers::Repeats(size_t period, bool kinds) const {
   return pairs >= fewest && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
 }
 
+// Parts beside each other, and how many of them are alike.
+ByOptimizers::Neighbours ByOptimizers::CountNeighbours() const {
+  Neighbours found;
+  for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
+    if (!bursts_[i].known || !bursts_[i + 1].known) continue;
+    ++found.pairs;
+    if (Likeness(bursts_[i], bursts_[i + 1], /*kinds=*/false) >= kAlike) ++found.alike;
+  }
+  return found;
+}
+
 // Returns whether most parts are like the one before: then each may be a step, and a period a turn of a loop around
 // them.
 bool ByOptimizers::MostAreAlike() const {
-  size_t alike = 0, pairs = 0;
-  for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
-    if (!bursts_[i].known || !bursts_[i + 1].known) continue;
-    ++pairs;
-    if (Likeness(bursts_[i], bursts_[i + 1], /*kinds=*/false) >= kAlike) ++alike;
-  }
-  return pairs > 0 && alike * period_ >= pairs * (period_ - 2);
+  const Neighbours next = CountNeighbours();
+  return next.pairs > 0 && next.alike * period_ >= next.pairs * (period_ - 2);
 }
 
 // Returns whether every Nth part is longer or shorter than the others, for parts that have the same operations.
@@ -168,9 +174,13 @@ bool ByOptimizers::LengthsAlternate() const {
 void ByOptimizers::FindPeriod() {
   const bool known = !ranges_.work.empty();
   bool found = false;
+  const Neighbours next = CountNeighbours();
   for (const bool kinds : {false, true}) {
     for (size_t period = 1; period <= kMostParts && !found; ++period) {
       if (period > 1 && bursts_.size() < kFewestRepeats * period) break;
+      // In a period, at least two neighbours differ. Where fewer do (an evaluation in every tenth step), each part is a
+      // step, whatever repeats by chance among the parts that were recorded.
+      if (period > 1 && next.pairs > 0 && next.alike * period >= next.pairs * (period - 1)) continue;
       if (!Repeats(period, kinds)) continue;
       period_ = period;
       found = true;
@@ -178,7 +188,8 @@ void ByOptimizers::FindPeriod() {
     }
     if (found) break;
   }
-  if (!found) confidence_ = kGuess;
+  const bool are_alike = next.pairs > 0 && 2 * next.alike >= next.pairs;
+  if (!found) confidence_ = are_alike ? kAmbiguous : kGuess;
   const bool by_names = [&] {
     for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
       if (bursts_[i].optimizers != bursts_[i + 1].optimizers) return true;

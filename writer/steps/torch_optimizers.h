@@ -61,6 +61,10 @@ class ByOptimizers {
   void MakeBursts();
   static double Likeness(const Burst& a, const Burst& b, bool kinds);
   bool Repeats(size_t period, bool kinds) const;
+  struct Neighbours {
+    size_t alike = 0, pairs = 0;
+  };
+  Neighbours CountNeighbours() const;
   bool MostAreAlike() const;
   bool LengthsAlternate() const;
   void FindPeriod();

@@ -339,6 +339,39 @@ TEST(CompareTest, Compare_OtherProgramsHadTheCpus_CannotTell) {
   EXPECT_EQ(compare(0.6, 0.1).answer, Answer::kWorse) << "most of it is other time";
 }
 
+// The main thread waits for its workers, and these have no CPU.
+TEST(CompareTest, Compare_OtherProgramsHadTheCpusOfWorkers_CannotTell) {
+  const auto compare = [](double wait_s, double cpu_s) {
+    std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.8});
+    ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+      run->identity.cpus = 2;
+      run->wall_s = run->AllSteps() * run->median_step_s;
+      run->cpu_s = is_new ? cpu_s : 0.6 * *run->wall_s / 1.8;
+      run->cpus_used = *run->cpu_s / *run->wall_s;
+      run->cpu_wait_s = is_new ? wait_s * *run->wall_s : 0;
+    });
+    return CompareSides(sides);
+  };
+  const double same_cpu_s = 0.6 * *compare(0, 1).now.runs[0].wall_s / 1.8 / 1.8;
+  const Comparison busy = compare(1.2, same_cpu_s);
+  EXPECT_EQ(busy.answer, Answer::kCannotTell);
+  EXPECT_THAT(busy.reason, HasSubstr("other programs had them"));
+  EXPECT_EQ(compare(0.02, same_cpu_s).answer, Answer::kWorse) << "it sleeps, or waits for something else";
+  EXPECT_EQ(Find(busy, "cpu_time")->reason.find("other programs"), std::string::npos) << "the clock does not matter";
+}
+
+TEST(CompareTest, Compare_MoreCpuTime_IsAQuantityOfItsOwn) {
+  std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10});
+  ForEach(&sides, [&](RunNumbers* run, bool is_new) {
+    run->wall_s = 10;
+    run->cpu_s = (is_new ? 12 : 10) * run->median_step_s;
+  });
+  const Comparison comparison = CompareSides(sides);
+  EXPECT_EQ(Find(comparison, "cpu_time")->answer, Answer::kWorse);
+  EXPECT_EQ(ApplyFailRule(*ParseFailRule("cpu_time>+10%"), comparison).state, RuleResult::State::kFails);
+  EXPECT_NE(comparison.answer, Answer::kWorse) << "the step takes as long as before";
+}
+
 // The answer alone would not be sure; a rule takes the interval.
 TEST(CompareTest, Compare_OtherProgramsHadTheCpusOfNoisyRuns_NoRuleFails) {
   std::pair<Side, Side> sides = Sides({.run_sd = 0.08, .runs = 10, .change = 0.3});

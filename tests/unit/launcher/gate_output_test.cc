@@ -94,8 +94,8 @@ TEST(GateText, WaitsForARank_NameItAndItsLines) {
   EXPECT_THAT(Faults(comparison), testing::IsEmpty());
 }
 
-// What is not significant is not known to be chance either: with one run a side there is nothing to compare it with.
-TEST(GateText, OneRunASide_ShowsTheLargestLinesAsUnsure) {
+// What is not significant is not known to be chance either.
+TEST(GateText, FirstCause_IsShownAsUnsure) {
   for (const size_t runs : {1, 2}) {
     Comparison comparison = MakeWorse();
     comparison.base.runs.resize(runs);
@@ -103,7 +103,9 @@ TEST(GateText, OneRunASide_ShowsTheLargestLinesAsUnsure) {
     comparison.blame = {{AmountKind::kPythonLine, "data.py:17 fetch", 0.010, 0.0111, 0.84, false},
                         {AmountKind::kPythonLine, "data.py:90 other", 0.010, 0.0101, 0.08, false}};
     const std::string text = ComparisonAsText(comparison);
-    EXPECT_EQ(text.find("  ~  +1.10 ms") != std::string::npos, runs == 1) << text;
+    EXPECT_THAT(text, HasSubstr("  ~  +1.10 ms")) << text;
+    EXPECT_THAT(ComparisonAsMarkdown(comparison), HasSubstr("data.py:17 fetch"));
+    EXPECT_THAT(ComparisonAsAnnotations(comparison), HasSubstr("+1.10 ms data.py:17 fetch (not significant)"));
     EXPECT_THAT(text, Not(HasSubstr("data.py:90")));
   }
 }

@@ -115,6 +115,26 @@ TEST_F(TorchStepsTest, AccumulatedGradients_AreOneStep) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
+// Among the parts that were recorded, every second is alike by chance.
+TEST_F(TorchStepsTest, EvaluationInEveryTenthStep_IsNoPeriod) {
+  const auto step = [&](bool evaluates) {
+    Pass();
+    PassBack();
+    Optimizer();
+    for (int i = 0; evaluates && i < 40; ++i) Op("argmax");
+    Idle(20);
+  };
+  for (int block = 0; block < 6; ++block) {
+    for (int i = 0; i < 4; ++i) step(/*evaluates=*/block == 0 && i == 1);
+    const int64_t from = now;
+    for (int i = 0; i < 7; ++i) step(/*evaluates=*/block > 0 && i == 5);
+    LeaveOut(from);
+  }
+  const MarkedSteps found = Find();
+  EXPECT_EQ(found.steps.size(), 65u);
+  EXPECT_GE(found.confidence, 0.7);
+}
+
 TEST_F(TorchStepsTest, Evaluations_AreNoSteps) {
   for (int epoch = 0; epoch < 3; ++epoch) {
     Train(10);
