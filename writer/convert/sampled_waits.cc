@@ -209,7 +209,7 @@ class SampledWaits {
       added.push_back(*event);
     }
     std::vector<Event>& events = timeline_.threads[blocked.thread].events;
-    // Nobody hooks the calls of such a thread: those of a damaged spool might lie across these.
+    // Where calls were recorded, these are known exactly, and lie across the sampled ones.
     if (std::ranges::any_of(events, [](const Event& event) { return event.duration_ps > 0; })) return;
     events.insert(events.end(), added.begin(), added.end());
     std::ranges::stable_sort(events, [](const Event& a, const Event& b) {

@@ -101,7 +101,8 @@ class Builder {
     conservation_.Finish({request_.window == 0, HasBlocks(), allocation_sites_.samples()}, &timeline_);
     AddSteps();
     // Behind the steps, which need exact times.
-    if (session_.attached) timeline_.expected_bytes += AddSampledWaits(BytesLeft(), &types_, &timeline_);
+    if (session_.attached || !window_.whole_run)
+      timeline_.expected_bytes += AddSampledWaits(BytesLeft(), &types_, &timeline_);
     AddCpuDelayTrack(&timeline_);
     AddMemory();
     AddProfileWarnings({request_, window_, model_, ranks_, families_}, &*annotations_, &gpu_, &facts_, &timeline_);

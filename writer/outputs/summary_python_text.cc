@@ -213,7 +213,9 @@ Section PythonSection(const Timeline& timeline, size_t columns) {
       outside = sums.Of({of(SamplePhase::kIrregularSteps), of(SamplePhase::kOutside)});
     }
   }
-  Section out = {{StrCat("python      self  line (", OfRank(timeline, "rank ", ", "), "main thread, ",
+  const Thread& of = timeline.threads[thread->thread];
+  const std::string name = of.is_main || of.name.empty() ? "main thread" : StrCat("thread ", PrintableUtf8(of.name));
+  Section out = {{StrCat("python      self  line (", OfRank(timeline, "rank ", ", "), name, ", ",
                          in_steps ? "in regular steps: " : "", SamplesText(shown), ")"),
                   Style::kHeading, /*whole=*/false, /*needs_rows=*/true}};
   const NativeByLine native =

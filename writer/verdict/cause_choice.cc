@@ -318,8 +318,14 @@ class Chooser {
     const int64_t ps = Sum(sleeps);
     if (HasSteps() || ShareOf(ps) < kMostlySleeps) return;
     const Blocker blocker = BlockerOf(sleeps, BlockerScope::kPool);
-    if (!blocker.found || blocker.busy < kBusyInPolls || blocker.rows.front().doing != kRunning) return;
-    candidates_.push_back({Cause::kWorkers, StepPart::kLocks, ps, sleeps, /*moves=*/true, BlockerScope::kPool});
+    const bool works = blocker.found && blocker.busy >= kBusyInPolls && blocker.rows.front().doing == kRunning;
+    if (!works) {
+      Blocker at_locks = ThreadsAtLocks(timeline_, in_.tags, in_.classes, in_.span.thread, SpansOf(WaitsOf(sleeps)));
+      if (!at_locks.found) return;
+      at_locks_ = std::move(at_locks);
+    }
+    const Cause cause = works ? Cause::kWorkers : Cause::kLockConvoy;
+    candidates_.push_back({cause, StepPart::kLocks, ps, sleeps, /*moves=*/true, BlockerScope::kPool});
   }
 
   // A wait for any of several descriptors, and nothing that was read after it shows for which.

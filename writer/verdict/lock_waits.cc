@@ -41,8 +41,8 @@ std::vector<uint16_t> LocksAmong(const Timeline& timeline, const WaitClasses& cl
 
 Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const WaitClasses& classes, uint32_t thread,
                        const std::vector<TimeSpan>& spans) {
-  constexpr double kOften = 0.1, kMostly = 0.5;
-  double all = 0, at_locks = 0;  // of many threads
+  constexpr double kOften = 0.1, kMostly = 0.35;  // of two threads, each waits for less than half of its time
+  double all = 0, at_locks = 0;                   // of many threads
   int64_t most = 0;
   Blocker found;
   size_t threads = 0;

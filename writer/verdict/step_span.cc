@@ -383,6 +383,14 @@ std::vector<TimeSpan> WithoutImports(const PythonThread& python, const PythonTag
   return spans;
 }
 
+// Whether a capture has of a program of Python only that the interpreter ends.
+bool IsOnlyTheEnd(const Timeline& timeline, const PythonThread& python) {
+  const Process& process = timeline.processes[timeline.threads[python.thread].process];
+  const bool has_ended = process.exit_code >= 0 || process.exit_signal != 0;
+  return timeline.window.starts_with("capture ") && has_ended && !python.runs.empty() &&
+         std::ranges::all_of(python.runs, [](const PythonRun& run) { return run.stack == 0; });
+}
+
 StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t main) {
   StepSpan span;
   span.thread = main;
@@ -404,6 +412,11 @@ StepSpan SpanOfThread(const Timeline& timeline, const PythonTags& tags, uint32_t
   const bool of_interpreter = IsInterpreter(timeline.processes[thread.process]);
   span.spans = python == nullptr ? std::vector<TimeSpan>{whole} : WithoutImports(*python, tags, of_interpreter, whole);
   std::erase_if(span.spans, [](const TimeSpan& of) { return of.end_ps <= of.start_ps; });
+  if (of_interpreter && python != nullptr && IsOnlyTheEnd(timeline, *python)) {
+    span.spans.clear();
+    span.reason = "the interpreter was ending: no code of the program ran";
+    return span;
+  }
   if (span.spans.empty()) {
     // A script that also starts a short program of Python; not a wrapper (`timeout`), which waits for it all the time.
     if (const uint32_t command = CommandThread(timeline); command != kNoLine && command != span.thread) {

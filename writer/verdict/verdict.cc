@@ -2,6 +2,7 @@
 #include "writer/verdict/verdict.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -260,9 +261,26 @@ bool IsFree(Advice advice) {
          advice == Advice::kTinyOperations;
 }
 
+// Whether the Python code of another function of the program, which the library may call, takes longer than that of the
+// line.
+bool HasLargerFunction(const Timeline& timeline, const Account& account, const Where& line) {
+  const PythonTimeline& python = timeline.python;
+  std::map<std::pair<StringId, StringId>, int64_t> functions;  // by file and name
+  int64_t at_line = 0;
+  account.ForEach([&](const AccountRow& row) {
+    if (row.part != StepPart::kPython || row.frame == 0) return;
+    const PythonFunction& function = python.functions[python.stacks[row.frame].function];
+    const bool is_line = function.file == line.file && python.stacks[row.frame].line == line.line;
+    AddSaturating(is_line ? &at_line : &functions[{function.file, function.name}], row.ps);
+  });
+  return std::ranges::any_of(functions, [&](const auto& of) {
+    return of.second > at_line && of.first != std::pair(line.file, line.function);
+  });
+}
+
 // What the program's line calls in libraries, and what that changes in the advice.
-void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const ThreadTime& time,
-                    Verdict* verdict) {
+void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const StepSpan& span, const Account& account,
+                    const ThreadTime& time, Verdict* verdict) {
   constexpr double kLeast = 0.3, kMostlyLibrary = 0.8;
   if (verdict->where.empty() || verdict->where.front().role != WhereRole::kSpends) return;
   const Where& line = verdict->where.front();
@@ -287,7 +305,8 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   if (verdict->cause != Cause::kPython) return;
   const double of_libraries =
       is_one_line ? LibraryShare(timeline, tags, time, line) : LibraryShare(timeline, tags, time);
-  if (of_libraries >= kMostlyLibrary) verdict->advice = Advice::kLibraryPython;
+  if (of_libraries >= kMostlyLibrary && !HasLargerFunction(timeline, account, line))
+    verdict->advice = Advice::kLibraryPython;
 }
 
 // The function in place of a line that only starts the training, if it has at least half of the cause's part.
@@ -330,7 +349,7 @@ void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpa
     const bool is_free = verdict->advice == Advice::kNoLine || verdict->advice == Advice::kOfCause;
     if (verdict->cause == Cause::kPython && is_spread && is_free) verdict->advice = Advice::kOwnFunction;
   }
-  AddLibraryCode(timeline, tags, span, time, verdict);
+  AddLibraryCode(timeline, tags, span, account, time, verdict);
 }
 
 }  // namespace
@@ -353,8 +372,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
   if (verdict.total_ps < before_ps) {
     const std::string stopped =
         StrCat("stopped by a signal or a debugger for ", HumanTime(before_ps - verdict.total_ps));
-    if (span.spans.empty()) {
-      verdict.reason = StrCat("the main thread was ", stopped);
+    constexpr int64_t kLeastPart = 4;
+    if (verdict.total_ps < before_ps / kLeastPart) {
+      verdict.reason = StrCat("the main thread was ", stopped, " of ", HumanTime(before_ps));
       return verdict;
     }
     verdict.limits.push_back(StrCat(stopped, ", which is left out"));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
 #include "writer/verdict/account.h"
@@ -22,7 +23,7 @@ bool IsForWork(const PythonTags& tags, uint32_t stack) {
 // Whether a call ends within the spans, in order and disjoint.
 bool EndsWithin(const std::vector<TimeSpan>& spans, int64_t end_ps) {
   const auto span = std::ranges::lower_bound(spans, end_ps, {}, &TimeSpan::end_ps);
-  return span != spans.end() && span->start_ps <= end_ps;
+  return span != spans.end() && span->start_ps < end_ps;
 }
 
 }  // namespace
@@ -62,27 +63,35 @@ std::optional<Where> WorkForClients(const Timeline& timeline, const PythonTags& 
   constexpr double kLeastOfPlace = 0.25;
   Account account(tags);
   size_t threads = 0;
-  uint32_t first = thread;
+  uint32_t busiest = thread;
+  int64_t most = 0;
   for (const PythonThread& python : timeline.python.threads) {
     const uint32_t other = python.thread;
     if (other >= timeline.threads.size() || other == thread) continue;
     if (timeline.threads[other].process != timeline.threads[thread].process) continue;
     const ThreadTime time(timeline, classes, other, spans);
+    int64_t works = 0;
     for (const WaitSlice& wait : time.waits()) {
       const PythonTag tag = tags.TagOf(wait.stack);
       if (tag == PythonTag::kQueueGet || tag == PythonTag::kServe) continue;
       account.AddWait(StepPart::kRest, wait, wait.end_ps - wait.start_ps);
+      AddSaturating(&works, wait.end_ps - wait.start_ps);
     }
     for (const auto& [stack, running] : time.running()) {
-      if (tags.TagOf(stack) != PythonTag::kServe) account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+      if (tags.TagOf(stack) == PythonTag::kServe) continue;
+      account.AddRunning(StepPart::kRest, stack, running.on_cpu_ps);
+      AddSaturating(&works, running.on_cpu_ps);
     }
-    if (threads++ == 0) first = other;
+    if (works <= 0) continue;
+    ++threads;
+    if (works > most) busiest = other;
+    most = std::max(most, works);
   }
   const std::vector<AccountRow> rows = account.RowsOf([](const AccountRow&) { return true; });
   int64_t all_ps = 0;
   for (const AccountRow& row : rows) all_ps += row.ps;
   if (all_ps <= 0 || static_cast<double>(rows.front().ps) < kLeastOfPlace * static_cast<double>(all_ps)) return {};
-  std::optional<Where> where = PlaceOfRow(timeline, tags, WhereRole::kWaitedFor, first, rows.front(), all_ps);
+  std::optional<Where> where = PlaceOfRow(timeline, tags, WhereRole::kWaitedFor, busiest, rows.front(), all_ps);
   if (where.has_value()) where->alike = threads - 1;
   return where;
 }

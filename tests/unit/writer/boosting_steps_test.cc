@@ -122,26 +122,35 @@ TEST_F(BoostingStepsTest, Rounds_AreTheTimelinesSteps) {
 
 // A small model is fitted within a job that has other steps. Without those, its rounds are all that is known.
 TEST_F(BoostingStepsTest, FewRoundsBesideOtherSteps_AreNotTheSteps) {
-  for (const bool has_others : {true, false}) {
-    timeline.threads.assign(2, {});
-    timeline.threads[0].is_main = true;
-    timeline.steps.clear();
-    now = 0;
-    for (int i = 0; i < 20; ++i) Round();
-    timeline.types[3].family = EventFamily::kSleep;
-    for (int i = 0; i < 400; ++i, now += 100 * kMs) {
-      if (!has_others) continue;
-      Event event;
-      event.type = 3;
-      event.start_ps = now;
-      event.duration_ps = 20 * kMs;
-      timeline.threads[0].events.push_back(event);
-    }
-    timeline.duration_ps = now;
-    ChooseSteps({.process = 0, .marker = ""}, &timeline);
-    EXPECT_EQ(timeline.step_source, has_others ? StepSource::kInferred : StepSource::kFramework);
-    EXPECT_GE(timeline.steps.size(), has_others ? 300u : 20u);
+  constexpr int64_t kUs = kMs / 1000;
+  timeline.types.emplace_back("cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation);
+  const auto launch = [&](const std::string& kernel) {
+    std::vector<GpuEvent>& stream = timeline.gpu_streams[0].events;
+    GpuEvent& work = stream.emplace_back();
+    work.correlation = stream.size();
+    work.start_ps = now + 8 * kUs;
+    work.duration_ps = 40 * kUs;
+    work.name = timeline.strings.Intern(kernel);
+    timeline.threads[0].events.push_back(
+        {.start_ps = now, .duration_ps = 5 * kUs, .value = static_cast<int64_t>(work.correlation), .type = 4});
+    now += 12 * kUs;
+  };
+  for (int i = 0; i < 20; ++i) Round();
+  timeline.duration_ps = 10 * now;
+  ChooseSteps({.process = 0, .marker = ""}, &timeline);
+  EXPECT_EQ(timeline.step_source_text, "rounds of XGBoost");
+  timeline.steps.clear();
+  timeline.gpu_streams.emplace_back();
+  for (int step = 0; step < 2000; ++step) {
+    launch("copy of the batch");
+    for (int layer = 0; layer < 4; ++layer) launch("forward");
+    launch("multi_tensor_apply_kernel adam");
+    now += 900 * kUs;
   }
+  timeline.duration_ps = now;
+  ChooseSteps({.process = 0, .marker = ""}, &timeline);
+  EXPECT_EQ(timeline.step_source, StepSource::kInferred);
+  EXPECT_GE(timeline.steps.size(), 1900u);
 }
 
 }  // namespace
