@@ -28,6 +28,9 @@ struct CauseCandidate {
   std::optional<BlockerScope> scope = std::nullopt;  // who may be waited for; nothing: as the cause says
 };
 
+// Whether a GPU that computes nearly all the time may still be slowed by it.
+inline bool LimitsBusyGpu(Cause cause) { return cause == Cause::kStraggler || cause == Cause::kTinyKernels; }
+
 // Its threads wait for locks of each other: only this convoy has a scope.
 inline bool IsAtLocks(const CauseCandidate& one) { return one.cause == Cause::kLockConvoy && one.scope.has_value(); }
 

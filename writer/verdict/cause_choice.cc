@@ -87,8 +87,7 @@ class Chooser {
       const auto gil = std::ranges::find(candidates_, Cause::kGil, &CauseCandidate::cause);
       if (gil != candidates_.end() && ShareOf(gil->ps) >= kGilBeforePython) best = &*gil;
     }
-    const bool shows_gpu = best != nullptr && (best->cause == Cause::kStraggler || best->cause == Cause::kTinyKernels);
-    const bool is_gpu = gpu_is_limit_ && !shows_gpu;
+    const bool is_gpu = gpu_is_limit_ && (best == nullptr || !LimitsBusyGpu(best->cause));
     if (is_gpu) best = &*std::ranges::find(candidates_, Cause::kKernels, &CauseCandidate::cause);
     if (best == nullptr) best = OwnWork();
     if (best == nullptr || (!is_gpu && UnknownShareBeside(*best) > kMostUnknown)) return SetUnknown();
