@@ -133,6 +133,9 @@ TEST(Verdict, StoppedAllTheTime_IsUnknown) {
   const Verdict verdict = maker.Make();
   EXPECT_EQ(verdict.cause, Cause::kUnknown);
   EXPECT_THAT(verdict.reason, testing::HasSubstr("the main thread was stopped by a signal"));
+  maker.timeline.blocked[0].runs[0].last_ps = maker.timeline.duration_ps * 9 / 10;
+  EXPECT_THAT(maker.Make().reason, testing::HasSubstr("the main thread was stopped by a signal"))
+      << "the rest is too short to say what bounds the program";
 }
 
 // Which process holds it was not recorded.
