@@ -17,6 +17,22 @@ constexpr double kAlike = 0.8;
 constexpr size_t kFewestRepeats = 4;
 // Share of the mean distance of optimizers.
 constexpr double kShortestGap = 0.02;
+// A period counts if its parts are alike by chance with at most this probability.
+constexpr double kLeastChance = 0.005;
+
+// The probability of at least `least` of `trials` independent events, each of probability `chance`.
+double LeastBinomial(size_t least, size_t trials, double chance) {
+  if (chance <= 0) return least == 0 ? 1 : 0;
+  if (chance >= 1) return 1;
+  const auto n = static_cast<double>(trials);
+  double sum = 0;
+  for (size_t i = least; i <= trials; ++i) {
+    const auto k = static_cast<double>(i);
+    const double ways = std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
+    sum += std::exp(ways + k * std::log(chance) + (n - k) * std::log1p(-chance));
+  }
+  return std::min(sum, 1.0);
+}
 
 }  // namespace
 
@@ -117,34 +133,35 @@ double ByOptimizers::Likeness(const Burst& a, const Burst& b, bool kinds) {
   return all == 0 ? 1 : static_cast<double>(common) / static_cast<double>(all);
 }
 
-bool ByOptimizers::Repeats(size_t period, bool kinds) const {
+// Parts at this distance of which both are known, and how many of these pairs are alike.
+ByOptimizers::Pairs ByOptimizers::PairsAt(size_t distance, bool kinds) const {
+  Pairs found;
   // Starts at 1: the operations before the first burst may be incomplete.
-  size_t alike = 0, pairs = 0;
-  for (size_t i = 1; i + period < bursts_.size(); ++i) {
-    if (!bursts_[i].known || !bursts_[i + period].known) continue;
-    ++pairs;
-    if (Likeness(bursts_[i], bursts_[i + period], kinds) >= kAlike) ++alike;
-  }
-  // Of few parts, some are alike by chance.
-  const size_t fewest = period > 1 ? (kFewestRepeats - 1) * period - 1 : 1;
-  return pairs >= fewest && static_cast<double>(alike) >= kUsual * static_cast<double>(pairs);
-}
-
-// Parts beside each other, and how many of them are alike.
-ByOptimizers::Neighbours ByOptimizers::CountNeighbours() const {
-  Neighbours found;
-  for (size_t i = 1; i + 1 < bursts_.size(); ++i) {
-    if (!bursts_[i].known || !bursts_[i + 1].known) continue;
+  for (size_t i = 1; i + distance < bursts_.size(); ++i) {
+    if (!bursts_[i].known || !bursts_[i + distance].known) continue;
     ++found.pairs;
-    if (Likeness(bursts_[i], bursts_[i + 1], /*kinds=*/false) >= kAlike) ++found.alike;
+    if (Likeness(bursts_[i], bursts_[i + distance], kinds) >= kAlike) ++found.alike;
   }
   return found;
+}
+
+bool ByOptimizers::Repeats(size_t period, bool kinds) const {
+  const Pairs at = PairsAt(period, kinds);
+  // Of few parts, some are alike by chance.
+  const size_t fewest = period > 1 ? (kFewestRepeats - 1) * period - 1 : 1;
+  if (at.pairs < fewest || static_cast<double>(at.alike) < kUsual * static_cast<double>(at.pairs)) return false;
+  if (period == 1) return true;
+  // An evaluation in every tenth step makes few parts unlike their neighbours: among the parts that were recorded,
+  // those at some other distance are then alike by chance.
+  const Pairs next = PairsAt(1, kinds);
+  const double chance = next.pairs == 0 ? 0 : static_cast<double>(next.alike) / static_cast<double>(next.pairs);
+  return LeastBinomial(at.alike, at.pairs, chance) <= kLeastChance;
 }
 
 // Returns whether most parts are like the one before: then each may be a step, and a period a turn of a loop around
 // them.
 bool ByOptimizers::MostAreAlike() const {
-  const Neighbours next = CountNeighbours();
+  const Pairs next = PairsAt(1, /*kinds=*/false);
   return next.pairs > 0 && next.alike * period_ >= next.pairs * (period_ - 2);
 }
 
@@ -174,13 +191,10 @@ bool ByOptimizers::LengthsAlternate() const {
 void ByOptimizers::FindPeriod() {
   const bool known = !ranges_.work.empty();
   bool found = false;
-  const Neighbours next = CountNeighbours();
+  const Pairs next = PairsAt(1, /*kinds=*/false);
   for (const bool kinds : {false, true}) {
     for (size_t period = 1; period <= kMostParts && !found; ++period) {
       if (period > 1 && bursts_.size() < kFewestRepeats * period) break;
-      // In a period, at least two neighbours differ. Where fewer do (an evaluation in every tenth step), each part is a
-      // step, whatever repeats by chance among the parts that were recorded.
-      if (period > 1 && next.pairs > 0 && next.alike * period >= next.pairs * (period - 1)) continue;
       if (!Repeats(period, kinds)) continue;
       period_ = period;
       found = true;

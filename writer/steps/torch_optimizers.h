@@ -61,10 +61,10 @@ class ByOptimizers {
   void MakeBursts();
   static double Likeness(const Burst& a, const Burst& b, bool kinds);
   bool Repeats(size_t period, bool kinds) const;
-  struct Neighbours {
+  struct Pairs {
     size_t alike = 0, pairs = 0;
   };
-  Neighbours CountNeighbours() const;
+  Pairs PairsAt(size_t distance, bool kinds) const;
   bool MostAreAlike() const;
   bool LengthsAlternate() const;
   void FindPeriod();

@@ -123,7 +123,7 @@ TEST_F(BoostingStepsTest, Rounds_AreTheTimelinesSteps) {
 // A small model is fitted within a job that has other steps. Without those, its rounds are all that is known.
 TEST_F(BoostingStepsTest, FewRoundsBesideOtherSteps_AreNotTheSteps) {
   constexpr int64_t kUs = kMs / 1000;
-  timeline.types.emplace_back("cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation);
+  timeline.types.push_back({"cudaLaunchKernel", EventFamily::kGpu, ObjectKind::kNone, ValueKind::kCorrelation});
   const auto launch = [&](const std::string& kernel) {
     std::vector<GpuEvent>& stream = timeline.gpu_streams[0].events;
     GpuEvent& work = stream.emplace_back();
