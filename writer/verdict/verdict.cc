@@ -374,6 +374,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
         StrCat("stopped by a signal or a debugger for ", HumanTime(before_ps - verdict.total_ps));
     constexpr int64_t kLeastPart = 4;
     if (verdict.total_ps < before_ps / kLeastPart) {
+      verdict.total_ps = 0;
       verdict.reason = StrCat("the main thread was ", stopped, " of ", HumanTime(before_ps));
       return verdict;
     }
