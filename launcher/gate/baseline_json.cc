@@ -98,6 +98,7 @@ Json RunJson(const RunNumbers& run) {
               {"wall_s", OrNull(run.wall_s)},
               {"cpus_used", OrNull(run.cpus_used)},
               {"cpu_s", OrNull(run.cpu_s)},
+              {"cpus_allowed", OrNull(run.cpus_allowed)},
               {"cpu_wait_s", OrNull(run.cpu_wait_s)}};
   out["steps_s"] = std::move(steps);
   out["counts"] = std::move(counts);
@@ -249,6 +250,7 @@ std::string ReadRun(const Parsed& json, const std::string& place, RunNumbers* ru
   // Older baselines lack these.
   if (reader.Has("cpus_used")) run->cpus_used = reader.TakeNumber("cpus_used");
   if (reader.Has("cpu_s")) run->cpu_s = reader.TakeNumber("cpu_s");
+  if (reader.Has("cpus_allowed")) run->cpus_allowed = reader.TakeNumber("cpus_allowed");
   if (reader.Has("cpu_wait_s")) run->cpu_wait_s = reader.TakeNumber("cpu_wait_s");
   for (const Parsed& step : reader.TakeArray("steps_s", kMostBaselineSteps)) {
     run->steps_s.push_back(reader.NumberOf(step, "steps_s"));

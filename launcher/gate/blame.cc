@@ -401,7 +401,9 @@ void BlameTimes(Comparison* comparison) {
       comparison->one_process || (comparison->base.runs.size() > 1 && comparison->now.runs.size() > 1);
   const auto first =
       FirstCause(difference_s, base_step_s, DirectionOf(*comparison), has_errors, &comparison->blame).Find();
-  if (first != comparison->blame.end()) std::rotate(comparison->blame.begin(), first, std::next(first));
+  if (first == comparison->blame.end()) return;
+  comparison->has_first_cause = true;
+  std::rotate(comparison->blame.begin(), first, std::next(first));
 }
 
 void BlameAllocations(Comparison* comparison) {

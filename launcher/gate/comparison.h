@@ -95,6 +95,7 @@ struct Comparison {
   // Rows of kPart and `unexplained_s` add up to the difference of the step time; each other kind is another view of the
   // same difference.
   std::vector<BlameRow> blame;
+  bool has_first_cause = false;  // the first row explains the difference; else it is only the largest
   // Nothing: the step times, or their parts, are not compared.
   std::optional<double> difference_s, unexplained_s;
   // The rank for which the others wait in the new runs, if such waits explain much of the difference: `rank 1, mostly

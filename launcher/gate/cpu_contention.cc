@@ -58,7 +58,11 @@ struct Demand {
 std::optional<Demand> MeanDemand(const Side& side) {
   Demand sum;
   for (const RunNumbers& run : side.runs) {
-    if (run.cpu_s.value_or(0) <= 0 || !run.cpu_wait_s.has_value() || run.wall_s.value_or(0) <= 0) return {};
+    // In a container the machine has more CPUs than the job.
+    if (run.cpu_s.value_or(0) <= 0 || !run.cpu_wait_s.has_value() || run.wall_s.value_or(0) <= 0 ||
+        run.cpus_allowed.value_or(0) <= 0) {
+      return {};
+    }
     sum.cpu_s += *run.cpu_s;
     sum.wait_s += *run.cpu_wait_s;
     sum.wall_s += *run.wall_s;
@@ -108,7 +112,8 @@ std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   for (const RunNumbers& run : starving.runs) {
     if (!run.cpus_used.has_value() || run.identity.cpus <= 0) return "";
     used += *run.cpus_used;
-    cpus += static_cast<double>(run.identity.cpus);
+    const auto of_machine = static_cast<double>(run.identity.cpus);
+    cpus += run.cpus_allowed.value_or(0) > 0 ? std::min(*run.cpus_allowed, of_machine) : of_machine;
   }
   if (used >= kOwnCpus * cpus) return "";
   const auto runs = static_cast<double>(starving.runs.size());

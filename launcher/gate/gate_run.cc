@@ -74,7 +74,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
   // out is printed, too: its status is that of a run that is not worse.
   const bool is_unclear = comparison.answer == Answer::kCannotTell;
   for (size_t i = 0; i < lines.size(); ++i) {
-    const bool is_needed = fails || (is_unclear && i == 0);
+    const bool is_needed = (fails && !has_failed) || (is_unclear && i == 0);
     is_needed ? terminal->Error(lines[i]) : terminal->Print(lines[i]);
   }
   if (has_failed) terminal->Error("gate: not asked: the command failed, and tbprof ends as it did");

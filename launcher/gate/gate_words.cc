@@ -361,7 +361,7 @@ std::vector<const BlameRow*> BlameOf(const Comparison& comparison, AmountKind ki
 const BlameRow* FirstCauseOf(const Comparison& comparison) {
   constexpr double kLeastShareOfCause = 0.25;
   const QuantityResult* const step = StepTime(comparison);
-  if (step == nullptr || comparison.blame.empty()) return nullptr;
+  if (step == nullptr || comparison.blame.empty() || !comparison.has_first_cause) return nullptr;
   // The first row is the first cause (blame.cc).
   const BlameRow& row = comparison.blame.front();
   const bool is_detail = row.kind != AmountKind::kPart && row.kind != AmountKind::kAllocationSite;

@@ -145,6 +145,7 @@ RunNumbers NumbersOf(const Fields& root) {
                               wall = root.Number("wall_s");
   if (user.has_value() && system.has_value()) numbers.cpu_s = *user + *system;
   if (numbers.cpu_s.has_value() && wall.value_or(0) > 0) numbers.cpus_used = *numbers.cpu_s / *wall;
+  if (root.Has("cpus_allowed")) numbers.cpus_allowed = root.Number("cpus_allowed");
   if (root.Has("cpu_wait_s")) numbers.cpu_wait_s = root.Number("cpu_wait_s");
   numbers.wall_s = root.Has("totals_wall_s") ? root.Number("totals_wall_s") : root.Number("wall_s");
   ReadStraggler(root.Object("verdict"), &numbers);

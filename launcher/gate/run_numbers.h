@@ -103,9 +103,10 @@ struct RunNumbers {
   std::vector<Amount> amounts;
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
-  std::optional<double> cpus_used;   // CPU time of the command and its descendants, by its wall time
-  std::optional<double> cpu_s;       // that CPU time
-  std::optional<double> cpu_wait_s;  // time in which its threads could run and had no CPU, the sum over them
+  std::optional<double> cpus_used;     // CPU time of the command and its descendants, by its wall time
+  std::optional<double> cpu_s;         // that CPU time
+  std::optional<double> cpus_allowed;  // that it may use: affinity, quota
+  std::optional<double> cpu_wait_s;    // time in which its threads could run and had no CPU, the sum over them
   // The rank for which this one waits, and where that one is: `rank 1, mostly at train.py:10 tokenize`.
   std::optional<int64_t> waits_for_rank;
   std::string waits_for;

@@ -29,7 +29,7 @@ bool IsLibc(std::string_view path) {
 }  // namespace
 
 void BlockedThreads::ListThreads(Time now, const Rows& rows) {
-  if (now < next_listing_) return;
+  if (now < next_listing_ || (scope_ == Scope::kFirst && !threads_.empty())) return;
   next_listing_ = now + kListingInterval;
   for (auto& [tid, thread] : threads_) thread.seen = false;
   const std::vector<pid_t> tasks = TasksOf(pid_);
@@ -55,7 +55,7 @@ void BlockedThreads::ListThreads(Time now, const Rows& rows) {
       continue;
     }
     at->second.track.Finish(rows.blocked);
-    at->second.usage.Finish(rows.usage);
+    if (rows.usage != nullptr) at->second.usage.Finish(rows.usage);
     at = threads_.erase(at);
   }
 }
@@ -142,12 +142,35 @@ void BlockedThreads::Sample(Time now, uint64_t ticks, const IsGil& is_gil, const
     is_stopped_ = !threads_.empty() && IsStopped(threads_.begin()->second.syscall.get());
   }
   for (auto& [tid, thread] : threads_) {
+    if (thread.done || tid == rows.without_tid) continue;
     bool is_new = false;
     std::optional<Blocked> blocked = Look(tid, &thread, now, is_gil, &is_new);
+    // The first reading of the schedule is new in any case.
+    if (scope_ == Scope::kFirst && (!blocked || (is_new && thread.looks > 0))) {
+      End(&thread, rows);
+      continue;
+    }
+    ++thread.looks;
     if (blocked && is_stopped_) blocked = Blocked{.kind = BlockedIn::kStopped};
     thread.track.Take(blocked, thread.inner, ticks, rows.blocked, is_new);
-    if (thread.schedule) thread.usage.Take(*thread.schedule, thread.inner, ticks, now, rows.usage);
+    if (!thread.schedule || rows.usage == nullptr) continue;
+    if (thread.usage.WantsFaults(*thread.schedule, now, tid == pid_ ? kFaultsOfMain : kFaultsOfOthers)) {
+      thread.usage.SetFaults(ReadFaults(pid_, tid));
+    }
+    thread.usage.Take(*thread.schedule, thread.inner, ticks, now, rows.usage);
   }
+}
+
+void BlockedThreads::End(Thread* thread, const Rows& rows) {
+  thread->track.Finish(rows.blocked);
+  thread->schedstat.Reset();
+  thread->syscall.Reset();
+  thread->done = true;
+}
+
+bool BlockedThreads::IsDone() const {
+  return scope_ == Scope::kFirst && !threads_.empty() &&
+         std::ranges::all_of(threads_, [](const auto& entry) { return entry.second.done; });
 }
 
 void BlockedThreads::Cut(std::vector<BlockedCallRow>* rows) {
@@ -157,9 +180,11 @@ void BlockedThreads::Cut(std::vector<BlockedCallRow>* rows) {
 void BlockedThreads::Finish(const Rows& rows) {
   for (auto& [tid, thread] : threads_) {
     thread.track.Finish(rows.blocked);
-    thread.usage.Finish(rows.usage);
+    if (rows.usage != nullptr) thread.usage.Finish(rows.usage);
     thread.last.reset();
   }
+  // The next window begins anew.
+  if (scope_ == Scope::kFirst) threads_.clear();
 }
 
 }  // namespace tbprof

@@ -4,7 +4,7 @@
 // tbprof's library, whose calls no hook sees. A thread that is blocked does not change its stack: the kernel names its
 // stack pointer, and the return addresses are read from there. The thread is neither stopped nor changed.
 //
-//   BlockedThreads threads(pid);
+//   BlockedThreads threads(pid, BlockedThreads::Scope::kAll);
 //   threads.Sample(now, ticks, is_gil, {&blocked, &usage});     // at each tick
 //   threads.Finish({&blocked, &usage});                         // when sampling stops
 //
@@ -38,11 +38,15 @@ class BlockedThreads {
   using IsGil = std::function<bool(uint64_t futex)>;
   static constexpr size_t kMaxThreads = 512, kMaxOpen = 128;
 
-  explicit BlockedThreads(pid_t pid) : pid_(pid), read_(ProcessMemory(pid)), modules_(pid, &files_) {}
+  // kFirst: each thread until it runs, of those that exist when sampling begins.
+  enum class Scope : uint8_t { kAll, kFirst };
+  BlockedThreads(pid_t pid, Scope scope)
+      : pid_(pid), scope_(scope), read_(ProcessMemory(pid)), modules_(pid, &files_) {}
 
   struct Rows {
     std::vector<BlockedCallRow>* blocked;
-    std::vector<ThreadUsageRow>* usage;  // CPU time of each thread, also of one that never blocks
+    std::vector<ThreadUsageRow>* usage;  // CPU time of each thread, also of one that never blocks; null: not wanted
+    int32_t without_tid = 0;             // this thread is left out
   };
   // `is_gil`: whether a futex belongs to Python's global interpreter lock.
   void Sample(Time now, uint64_t ticks, const IsGil& is_gil, const Rows& rows);
@@ -50,6 +54,8 @@ class BlockedThreads {
   void Cut(std::vector<BlockedCallRow>* rows);
   // Emits the open rows: sampling stops.
   void Finish(const Rows& rows);
+  // kFirst: each thread has run.
+  bool IsDone() const;
 
  private:
   struct Thread {
@@ -60,9 +66,12 @@ class BlockedThreads {
     std::optional<Blocked> last;  // of the last sample; valid while the schedule does not change
     BlockedTrack track;
     UsageTrack usage;
+    uint32_t looks = 0;
+    bool done = false;  // kFirst: it ran
   };
 
   void ListThreads(Time now, const Rows& rows);
+  static void End(Thread* thread, const Rows& rows);
   // `is_new`: the thread ran since the last sample.
   std::optional<Blocked> Look(int32_t tid, Thread* thread, Time now, const IsGil& is_gil, bool* is_new);
   // Finds Blocked::site and function; 0: not known.
@@ -75,6 +84,7 @@ class BlockedThreads {
   bool IsInLibc(uint64_t address) const;
 
   const pid_t pid_;
+  const Scope scope_;
   const ReadMemory read_;
   ModuleFiles files_;
   TargetModules modules_;

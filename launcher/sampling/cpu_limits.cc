@@ -56,6 +56,13 @@ CpuMask MaskOf(pid_t thread) {
   return {};
 }
 
+std::vector<pid_t> FirstThreadsOf(pid_t pid) {
+  constexpr size_t kMostThreads = 64;
+  std::vector<pid_t> threads = TasksOf(pid);
+  if (threads.size() > kMostThreads) threads.resize(kMostThreads);
+  return threads;
+}
+
 }  // namespace
 
 int AllowedCpus(pid_t pid) {
@@ -63,15 +70,26 @@ int AllowedCpus(pid_t pid) {
   return mask.set == nullptr ? 0 : CPU_COUNT_S(mask.bytes, mask.set.get());
 }
 
-bool HaveSameCpus(pid_t pid) {
-  constexpr size_t kMostThreads = 64;
-  const CpuMask first = MaskOf(pid);
-  const std::vector<pid_t> threads = TasksOf(pid);
-  if (first.set == nullptr) return false;
-  return std::all_of(threads.begin(), threads.begin() + std::min(threads.size(), kMostThreads), [&](pid_t thread) {
-    const CpuMask other = MaskOf(thread);
-    if (other.set == nullptr) return true;  // it has ended
-    return other.bytes == first.bytes && CPU_EQUAL_S(first.bytes, first.set.get(), other.set.get()) != 0;
+int AllowedCpusOfThreads(pid_t pid) {
+  CpuMask all = MaskOf(pid);
+  if (all.set == nullptr) return 0;
+  for (const pid_t thread : FirstThreadsOf(pid)) {
+    const CpuMask its = MaskOf(thread);
+    if (its.set != nullptr && its.bytes == all.bytes) CPU_OR_S(all.bytes, all.set.get(), all.set.get(), its.set.get());
+  }
+  return CPU_COUNT_S(all.bytes, all.set.get());
+}
+
+bool MayAllUseTheCpusOfMain(pid_t pid) {
+  const CpuMask main = MaskOf(pid);
+  if (main.set == nullptr) return false;
+  const std::vector<pid_t> threads = FirstThreadsOf(pid);
+  return std::ranges::all_of(threads, [&](pid_t thread) {
+    CpuMask its = MaskOf(thread);
+    if (its.set == nullptr) return true;  // it has ended
+    if (its.bytes != main.bytes) return false;
+    CPU_AND_S(its.bytes, its.set.get(), its.set.get(), main.set.get());
+    return CPU_EQUAL_S(its.bytes, its.set.get(), main.set.get()) != 0;
   });
 }
 
@@ -144,11 +162,10 @@ bool CpuLimitsReader::Read(CpuLimitsFact* fact) {
   // The process may move to another cgroup while it runs.
   FindCgroup(ReadProcFile(StrCat("/proc/", pid_, "/cgroup"), &ignored));
   CountThrottled();
-  // Libraries bind threads to CPUs, the main thread as well (OMP_PROC_BIND): no CPU is taken from the process then.
-  const int cpus = AllowedCpus(pid_);
-  if (cpus > 0 && (fact_.cpus_allowed == 0 || cpus >= fact_.cpus_allowed || HaveSameCpus(pid_))) {
-    fact_.cpus_allowed = cpus;
-  }
+  // Libraries bind each of their threads to other CPUs, the main thread as well (OMP_PROC_BIND): no CPU is taken from
+  // the process then.
+  const int cpus = fact_.cpus_allowed == 0 ? AllowedCpusOfThreads(pid_) : AllowedCpus(pid_);
+  if (cpus > 0 && (cpus >= fact_.cpus_allowed || MayAllUseTheCpusOfMain(pid_))) fact_.cpus_allowed = cpus;
   return Report(fact);
 }
 

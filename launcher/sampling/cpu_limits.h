@@ -50,8 +50,10 @@ class CpuLimitsReader {
 
 // The number of CPUs in the affinity mask of a thread, or of the main thread of a process; 0: not known.
 int AllowedCpus(pid_t pid);
-// Whether the threads of the process may use the same CPUs.
-bool HaveSameCpus(pid_t pid);
+// The number of CPUs that any thread of the process may use; 0: not known.
+int AllowedCpusOfThreads(pid_t pid);
+// Whether each thread may use the CPUs of the main thread.
+bool MayAllUseTheCpusOfMain(pid_t pid);
 
 }  // namespace tbprof
 

@@ -28,7 +28,8 @@ constexpr milliseconds kEmitInterval(250);
 constexpr milliseconds kStatusInterval(1000);
 // Somebody may move a running job to other CPUs, or change its quota.
 constexpr milliseconds kLimitsInterval(2000);
-constexpr milliseconds kMostLimitsInterval(32'000);  // of one whose limits do not change
+constexpr milliseconds kMostLimitsInterval(8000);  // of one whose limits do not change
+constexpr milliseconds kBlockedInterval(50);       // between looks at threads that have not run in the window
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
@@ -55,7 +56,8 @@ ProcessSampler::ProcessSampler(const SampledProcess& process, const SamplerOptio
       resident_(process.pid),
       limits_(process.pid) {
   status_.process_serial = process.serial;
-  if (options.all_blocked) all_blocked_.emplace(process.pid);
+  if (options.all_blocked) all_blocked_.emplace(process.pid, BlockedThreads::Scope::kAll);
+  if (options.blocked_before) blocked_before_.emplace(process.pid, BlockedThreads::Scope::kFirst);
 }
 
 bool ProcessSampler::FindRuntime(Time now) {
@@ -128,6 +130,7 @@ void ProcessSampler::Sample(Time now, std::chrono::microseconds interval) {
   if (ended_) return;
   if (now >= resident_.next()) TakeResident(now, /*whole=*/false);
   if (all_blocked_) TakeAllBlocked(now);
+  if (blocked_before_ && now >= next_before_ && !blocked_before_->IsDone()) TakeBlockedBefore(now);
   if (refused_) return;
   status_.interval_us = static_cast<uint32_t>(interval.count());
   if (!limits_read_) EmitLimits(/*whole=*/true);
@@ -234,6 +237,17 @@ void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
     if (thread->is_stopped) blocked = Blocked{.kind = BlockedIn::kStopped};
   }
   thread->blocked.Take(blocked, thread->tid, ticks, &blocked_);
+}
+
+// The main thread of Python is looked at in each sample.
+void ProcessSampler::TakeBlockedBefore(Time now) {
+  next_before_ = now + kBlockedInterval;
+  if (!reader_ && !refused_) FindRuntime(now);
+  const auto is_gil = [this](uint64_t futex) { return gil_ && gil_->IsFutexOf(futex); };
+  blocked_before_->Sample(now, ReadTicks(clock_), is_gil, {&blocked_, nullptr, reader_ ? process_.pid : 0});
+  if (reader_ || (now < next_emit_ && blocked_.size() < kMaxPending)) return;
+  Emit();
+  next_emit_ = now + kEmitInterval;
 }
 
 void ProcessSampler::TakeAllBlocked(Time now) {
@@ -378,6 +392,7 @@ void ProcessSampler::Emit() {
     thread.blocked.Finish(&blocked_);
   }
   if (all_blocked_) all_blocked_->Cut(&blocked_);
+  if (blocked_before_) blocked_before_->Cut(&blocked_);
   if (reader_) EmitPythonCodes(emit_, process_, runtime_.minor, reader_->TakeNewCodes());
   EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
@@ -425,6 +440,7 @@ void ProcessSampler::Forget() {
   if (!ended_) TakeResident(std::chrono::steady_clock::now(), /*whole=*/true);
   for (auto& [address, thread] : threads_) FinishUsage(&thread);
   if (all_blocked_) all_blocked_->Finish({&blocked_, &usage_});
+  if (blocked_before_) blocked_before_->Finish({&blocked_, nullptr});
   Emit();
   if (limits_read_) EmitLimits(/*whole=*/!ended_);
   limits_read_ = false;

@@ -48,6 +48,7 @@ class ProcessSampler {
   // The time from which on Sample has work to do.
   Time Due(Time now) const {
     if (reader_ || all_blocked_) return now;
+    if (blocked_before_ && !blocked_before_->IsDone()) return std::min(next_before_, resident_.next());
     return refused_ ? resident_.next() : std::min(next_lookup_, resident_.next());
   }
   const SampledProcess& process() const { return process_; }
@@ -88,6 +89,7 @@ class ProcessSampler {
   bool IsSecondState(const Thread& thread, uint32_t node) const;
   void TakeBlocked(Thread* thread, uint64_t ticks);
   void TakeAllBlocked(Time now);
+  void TakeBlockedBefore(Time now);
   void TakeHolder(uint64_t state, const Thread& thread, uint32_t node, uint64_t ticks);
   void TakeUsage(const PythonReader::Thread& state, Thread* thread, uint64_t ticks, Time now);
   bool FindNode(const std::vector<PythonReader::Frame>& frames, uint32_t* node);
@@ -120,6 +122,8 @@ class ProcessSampler {
   std::vector<PythonSample> pending_, collecting_;  // `collecting_`: samples of garbage collection
   std::vector<ThreadUsageRow> usage_;
   std::vector<BlockedCallRow> blocked_;
+  std::optional<BlockedThreads> blocked_before_;
+  Time next_before_{};
   std::optional<BlockedThreads> all_blocked_;  // of all threads; none: only of the main thread, if it runs Python
   std::vector<GilHolderRow> holders_;
   ResidentReader resident_;

@@ -34,9 +34,11 @@ struct SamplerOptions {
   // A second. A thread that switches more often has no native samples: each switch takes 0.2 to 1 us more with them,
   // most on virtual machines.
   uint32_t max_switches = 20'000;
-  // Also of threads other than the main one: in which call they are blocked. Nothing else shows what they wait for
-  // without tbprof's library, and in calls that began before the window.
+  // Also of threads other than the main one: in which call they are blocked. Without tbprof's library nothing else
+  // shows what they wait for.
   bool all_blocked = false;
+  // The same, of each thread until it runs for the first time: no record exists of calls that began before the window.
+  bool blocked_before = false;
 };
 
 }  // namespace tbprof

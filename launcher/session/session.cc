@@ -94,9 +94,8 @@ absl::Status Session::MakeSpool() {
   };
   cores_ = std::make_unique<CrashCores>(clock_, ticks_per_ns_, emit, &notes_);
   if (config_.sample_rate != 0) {
-    // Of calls that began before a window was open no record exists.
-    const bool all_blocked = config_.attached || !config_.armed_at_start;
-    SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate, .all_blocked = all_blocked};
+    SamplerOptions options = {.clock = clock_, .rate = config_.sample_rate, .all_blocked = config_.attached};
+    options.blocked_before = !config_.attached && !config_.armed_at_start;
     if (config_.attached) options.max_cpu_share = kShareOfAttached;
     sampler_ = std::make_unique<StackSampler>(options, emit);
     native_sampler_ = std::make_unique<NativeSampler>(options, emit);

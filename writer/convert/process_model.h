@@ -50,6 +50,8 @@ class ProcessModel {
   // Whether the thread continues on the line of such a fork child's thread.
   bool IsContinued(const Identity& thread) const { return continued_.contains(thread); }
 
+  // Whether a thread of the program had `tid`.
+  bool HasThread(uint32_t process, int32_t tid) const { return threads_of_tid_.contains({process, tid}); }
   // The thread that had `tid` at `ticks`; a separate line if none is known. kNoLine: there are too many.
   uint32_t LineOfThread(uint32_t process, int32_t tid, uint64_t ticks);
   // A line that belongs to no thread, created if needed; kNoLine: there are too many.

@@ -208,18 +208,58 @@ class SampledWaits {
       bytes_ += kBytesOfEvent;
       added.push_back(*event);
     }
-    std::vector<Event>& events = timeline_.threads[blocked.thread].events;
-    // Where calls were recorded, these are known exactly, and lie across the sampled ones.
-    if (std::ranges::any_of(events, [](const Event& event) { return event.duration_ps > 0; })) return;
+    // Nobody hooks the calls of such a thread: those of a damaged spool might lie across these.
+    if (FirstCallOf(blocked.thread) == INT64_MAX) Insert(blocked.thread, added);
+  }
+
+  // The call in which the thread is when the window begins, up to the first that was recorded.
+  void AddFirst(const ThreadBlocked& blocked) {
+    constexpr int64_t kLatestPs = 200'000'000'000;
+    if (blocked.runs.empty() || blocked.runs.front().first_ps > kLatestPs) return;
+    BlockedRun run = blocked.runs.front();
+    for (size_t i = 1; i < blocked.runs.size() && Continues(blocked.runs[i], run, kPeriodPs); ++i) {
+      run.last_ps = blocked.runs[i].last_ps;
+    }
+    StacksOfThread stacks(timeline_.python.OfThread(blocked.thread));
+    const PythonRun* const python = stacks.At(run.last_ps);
+    const TimeSpan span = {0,
+                           std::min({run.last_ps + kPeriodPs / 2, timeline_.duration_ps, FirstCallOf(blocked.thread)})};
+    if (span.end_ps - span.start_ps < 2 * kPeriodPs || !IsOneCall(blocked.thread, run, span)) return;
+    const std::optional<Event> event = EventOf(run, span, python == nullptr ? 0 : python->stack);
+    if (!event.has_value()) return;
+    bytes_ += kBytesOfEvent;
+    Insert(blocked.thread, {*event});
+  }
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  // A thread that runs in between makes several calls. Those of a known function were sampled until it ran.
+  bool IsOneCall(uint32_t thread, const BlockedRun& run, const TimeSpan& span) const {
+    constexpr int64_t kMostCpuPart = 200;
+    const ThreadUsage* const usage = timeline_.UsageOfThread(thread);
+    if (usage == nullptr || usage->points.size() < 2) return run.site != 0 || run.function != 0;
+    const auto at = [&](int64_t time_ps) {
+      const auto point = std::ranges::lower_bound(usage->points, time_ps, {}, &UsagePoint::at_ps);
+      return (point == usage->points.end() ? std::prev(point) : point)->cpu_ps;
+    };
+    return at(span.end_ps) - at(span.start_ps) <= (span.end_ps - span.start_ps) / kMostCpuPart;
+  }
+
+  int64_t FirstCallOf(uint32_t thread) const {
+    const std::vector<Event>& events = timeline_.threads[thread].events;
+    const auto first = std::ranges::find_if(events, [](const Event& event) { return event.duration_ps > 0; });
+    return first == events.end() ? INT64_MAX : first->start_ps;
+  }
+
+  void Insert(uint32_t thread, const std::vector<Event>& added) {
+    std::vector<Event>& events = timeline_.threads[thread].events;
     events.insert(events.end(), added.begin(), added.end());
     std::ranges::stable_sort(events, [](const Event& a, const Event& b) {
       return a.start_ps != b.start_ps ? a.start_ps < b.start_ps : a.duration_ps > b.duration_ps;
     });
   }
 
-  uint64_t bytes() const { return bytes_; }
-
- private:
   // The launcher cuts long runs.
   static bool Continues(const BlockedRun& next, const BlockedRun& run, int64_t period_ps) {
     return next.goes_on && next.kind == run.kind && next.call == run.call && next.fd == run.fd &&
@@ -272,7 +312,9 @@ class SampledWaits {
 
 uint64_t AddSampledWaits(uint64_t most_bytes, EventTypes* types, Timeline* timeline) {
   SampledWaits waits(most_bytes, types, timeline);
-  for (const ThreadBlocked& blocked : timeline->blocked) waits.Add(blocked);
+  for (const ThreadBlocked& blocked : timeline->blocked) {
+    timeline->attached ? waits.Add(blocked) : waits.AddFirst(blocked);
+  }
   return waits.bytes();
 }
 

@@ -19,6 +19,7 @@
 namespace tbprof {
 
 // Returns the expected size of the events in the profile. Beyond `most_bytes` no further event is added.
+// Of a process with tbprof's library: the calls that began before the window alone.
 uint64_t AddSampledWaits(uint64_t most_bytes, EventTypes* types, Timeline* timeline);
 
 }  // namespace tbprof

@@ -42,6 +42,8 @@ void BlockedLines::TakeRow(const Identity& process, uint32_t owner, const Blocke
     return;
   }
   if (row.last_ticks < window_.open || row.first_ticks >= window_.close || count_ >= kMostBlockedRuns) return;
+  // Of a process with tbprof's library, its own threads are seen as well, and those that have recorded nothing.
+  if (!timeline_.attached && !model_.HasThread(owner, row.tid)) return;
   const uint32_t thread = model_.LineOfThread(owner, row.tid, row.first_ticks);
   if (thread == kNoLine) return;
   ++count_;

@@ -101,7 +101,7 @@ class Builder {
     conservation_.Finish({request_.window == 0, HasBlocks(), allocation_sites_.samples()}, &timeline_);
     AddSteps();
     // Behind the steps, which need exact times.
-    if (session_.attached || !window_.whole_run)
+    if (session_.attached || request_.window != 0)
       timeline_.expected_bytes += AddSampledWaits(BytesLeft(), &types_, &timeline_);
     AddCpuDelayTrack(&timeline_);
     AddMemory();

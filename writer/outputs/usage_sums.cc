@@ -19,7 +19,8 @@ UsageSums SumsOfThreads(const Timeline& timeline) {
     if (thread.is_main && process.replaced) replaced.insert(process.pid);
     const UsagePoint &first = usage.points.front(), &last = usage.points.back();
     AddSaturating(&cpu_ps, last.cpu_ps - (goes_on ? first.cpu_ps : 0));
-    AddSaturating(&wait_ps, last.run_delay_ps - (goes_on ? first.run_delay_ps : 0));
+    // Of a window, only what is in it. The first reading of a thread is at most 50 ms after its start.
+    AddSaturating(&wait_ps, last.run_delay_ps - first.run_delay_ps);
   }
   return {static_cast<double>(cpu_ps) / 1e12, static_cast<double>(wait_ps) / 1e12};
 }

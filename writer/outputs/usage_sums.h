@@ -12,7 +12,7 @@ namespace tbprof {
 
 struct UsageSums {
   double cpu_s = 0;
-  double wait_s = 0;  // the threads could run and had no CPU
+  double wait_s = 0;  // in the window, the threads could run and had no CPU
 };
 UsageSums SumsOfThreads(const Timeline& timeline);
 

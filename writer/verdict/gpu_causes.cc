@@ -95,7 +95,9 @@ GpuCauses FindGpuCauses(const CauseInputs& in, uint64_t steps, int64_t total_ps)
            return prepares || IsDoing(row, {WaitClass::kGpuLaunch, WaitClass::kGpuOther});
          }});
   }
-  causes.is_limit = static_cast<double>(in.gpu.computing_ps()) >= kBusyGpu * static_cast<double>(total_ps);
+  // Several GPUs may work in turn, and of a part of the work it is not known when it ran.
+  causes.is_limit = in.gpu.devices() == 1 && !in.gpu.is_cut() &&
+                    static_cast<double>(in.gpu.computing_ps()) >= kBusyGpu * static_cast<double>(total_ps);
   if (causes.is_limit) {
     causes.candidates.push_back({Cause::kKernels, StepPart::kKernels, in.gpu.computing_ps(),
                                  [](const AccountRow& row) { return row.part == StepPart::kKernels; }});

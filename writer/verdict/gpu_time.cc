@@ -28,6 +28,7 @@ void Divide(const std::vector<TimeSpan>& spans, int64_t start, int64_t end, In&&
 GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans) {
   for (const GpuStream& stream : timeline.gpu_streams) {
     if (stream.process != process) continue;
+    if (!stream.events.empty()) devices_.insert(stream.device);
     size_t at = 0;
     for (const GpuEvent& event : stream.events) {
       const int64_t end = event.start_ps + event.duration_ps;
@@ -82,7 +83,6 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
   kernels_ = static_cast<uint64_t>(part(device.kernels));
   kernel_ps_ = static_cast<int64_t>(part(device.kernel_ps - device.collective_ps));
   busy_ps_ = static_cast<int64_t>(part(device.busy_ps));
-  computing_ps_ = std::min(busy_ps_, kernel_ps_);
 }
 
 void GpuTime::Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const {

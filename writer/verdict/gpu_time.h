@@ -7,6 +7,7 @@
 #define TBPROF_WRITER_VERDICT_GPU_TIME_H_
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "writer/verdict/step_span.h"
@@ -22,6 +23,8 @@ class GpuTime {
   // Adds the GPU time in [start, end) to `parts`. Where activities overlap, kernels win over collectives, and
   // collectives over copies. Idle time is added to kLaunch.
   void Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const;
+  // Number of GPUs that did anything for the process.
+  size_t devices() const { return devices_.size(); }
   // Activities were left out of the timeline: where the GPU is idle is not known. With one GPU, kernels(), kernel_ps()
   // and busy_ps() are the spans' share of the totals.
   bool is_cut() const { return is_cut_; }
@@ -29,13 +32,14 @@ class GpuTime {
   uint64_t kernels() const { return kernels_; }
   int64_t kernel_ps() const { return kernel_ps_; }        // sum over kernels
   int64_t busy_ps() const { return busy_ps_; }            // union of all GPU activity
-  int64_t computing_ps() const { return computing_ps_; }  // union of kernels, without collectives
+  int64_t computing_ps() const { return computing_ps_; }  // union of kernels, without collectives; not if cut
   uint64_t pageable_copies() const { return pageable_copies_; }
   int64_t pageable_ps() const { return pageable_ps_; }
   uint64_t pageable_bytes() const { return pageable_bytes_; }
 
  private:
   std::vector<TimeSpan> computing_, collecting_, copying_, busy_;  // each in order, disjoint
+  std::set<uint32_t> devices_;
   uint64_t kernels_ = 0, pageable_copies_ = 0, pageable_bytes_ = 0;
   int64_t kernel_ps_ = 0, pageable_ps_ = 0, busy_ps_ = 0, computing_ps_ = 0;
   bool any_ = false, is_cut_ = false;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "writer/verdict/account.h"
+#include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 
@@ -45,7 +46,7 @@ Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const W
   double all = 0, at_locks = 0;                   // of many threads
   int64_t most = 0;
   Blocker found;
-  size_t threads = 0;
+  size_t threads = 0, others = 0;  // `others` compute
   for (uint32_t i = 0; i < timeline.threads.size(); ++i) {
     const Thread& other = timeline.threads[i];
     if (i == thread || other.process != timeline.threads[thread].process || other.is_line) continue;
@@ -61,7 +62,11 @@ Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const W
       locks += wait.end_ps - wait.start_ps;
       account.AddWait(StepPart::kLocks, wait, wait.end_ps - wait.start_ps);
     }
-    if (locks <= 0 || static_cast<double>(locks) < kOften * static_cast<double>(lives)) continue;
+    if (locks <= 0 || static_cast<double>(locks) < kOften * static_cast<double>(lives)) {
+      const auto cpu = static_cast<double>(UsageOf(timeline, i, spans).cpu_ps);
+      others += lives > 0 && cpu >= kOften * static_cast<double>(lives);
+      continue;
+    }
     ++threads;
     all += static_cast<double>(lives);
     at_locks += static_cast<double>(locks);
@@ -70,7 +75,7 @@ Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const W
     found.thread = i;
     found.rows = account.RowsOf([](const AccountRow&) { return true; });
   }
-  if (threads < 2 || at_locks < kMostly * all) return {};
+  if (threads < 2 || threads < others || at_locks < kMostly * all) return {};
   found.found = true;
   found.alike = threads;
   found.busy = at_locks / all;

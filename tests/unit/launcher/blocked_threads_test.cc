@@ -22,7 +22,7 @@ int32_t OwnTid() { return static_cast<int32_t>(syscall(SYS_gettid)); }
 // Samples this process until a row of the thread has what is wanted.
 BlockedCallRow SampleUntil(int32_t tid, const std::function<bool(const BlockedCallRow&)>& wanted,
                            const BlockedThreads::IsGil& is_gil) {
-  BlockedThreads threads(getpid());
+  BlockedThreads threads(getpid(), BlockedThreads::Scope::kAll);
   for (uint64_t ticks = 1;; ++ticks) {
     std::vector<BlockedCallRow> rows;
     std::vector<ThreadUsageRow> usage;
@@ -90,7 +90,7 @@ TEST(BlockedThreads, WaitOverSeveralSamples_IsOneRow) {
   // The reader blocks at some time; from then on each sample sees it.
   SampleUntil(
       tid, [](const BlockedCallRow& one) { return one.kind == BlockedIn::kPipe; }, IsNoGil);
-  BlockedThreads threads(getpid());
+  BlockedThreads threads(getpid(), BlockedThreads::Scope::kAll);
   std::vector<BlockedCallRow> rows;
   std::vector<ThreadUsageRow> usage;
   for (uint64_t ticks = 1; ticks <= 5; ++ticks) {

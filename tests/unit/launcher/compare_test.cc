@@ -344,7 +344,8 @@ TEST(CompareTest, Compare_OtherProgramsHadTheCpusOfWorkers_CannotTell) {
   const auto compare = [](double wait_s, double cpu_s) {
     std::pair<Side, Side> sides = Sides({.run_sd = 0.003, .runs = 10, .change = 0.8});
     ForEach(&sides, [&](RunNumbers* run, bool is_new) {
-      run->identity.cpus = 2;
+      run->identity.cpus = 64;
+      run->cpus_allowed = 2;
       run->wall_s = run->AllSteps() * run->median_step_s;
       run->cpu_s = is_new ? cpu_s : 0.6 * *run->wall_s / 1.8;
       run->cpus_used = *run->cpu_s / *run->wall_s;

@@ -104,16 +104,19 @@ TEST(CpuLimits, OwnAffinity_IsCounted) {
   }
   ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
   EXPECT_EQ(AllowedCpus(gettid()), 1);
-  EXPECT_TRUE(HaveSameCpus(getpid()));
+  EXPECT_TRUE(MayAllUseTheCpusOfMain(getpid()));
   if (CPU_COUNT(&before) > 1) {
     std::promise<void> is_set, end;
+    cpu_set_t rest = before;
+    CPU_XOR(&rest, &before, &one);
     std::thread other([&] {
-      sched_setaffinity(0, sizeof(before), &before);
+      sched_setaffinity(0, sizeof(rest), &rest);
       is_set.set_value();
       end.get_future().wait();
     });
     is_set.get_future().wait();
-    EXPECT_FALSE(HaveSameCpus(getpid())) << "a library bound the main thread, and no CPU was taken";
+    EXPECT_FALSE(MayAllUseTheCpusOfMain(getpid())) << "a library bound its threads, and no CPU was taken";
+    EXPECT_EQ(AllowedCpusOfThreads(getpid()), CPU_COUNT(&before));
     end.set_value();
     other.join();
   }

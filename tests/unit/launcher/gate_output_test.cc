@@ -102,6 +102,7 @@ TEST(GateText, FirstCause_IsShownAsUnsure) {
     comparison.now.runs.resize(runs);
     comparison.blame = {{AmountKind::kPythonLine, "data.py:17 fetch", 0.010, 0.0111, 0.84, false},
                         {AmountKind::kPythonLine, "data.py:90 other", 0.010, 0.0101, 0.08, false}};
+    comparison.has_first_cause = true;
     const std::string text = ComparisonAsText(comparison);
     EXPECT_THAT(text, HasSubstr("  ~  +1.10 ms")) << text;
     EXPECT_THAT(ComparisonAsMarkdown(comparison), HasSubstr("data.py:17 fetch"));
