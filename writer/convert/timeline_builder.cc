@@ -101,7 +101,8 @@ class Builder {
     conservation_.Finish({request_.window == 0, HasBlocks(), allocation_sites_.samples()}, &timeline_);
     AddSteps();
     // Behind the steps, which need exact times.
-    if (session_.attached || request_.window != 0)
+    // Where recording begins with the program, no call began before it.
+    if (session_.attached || (timeline_.window != "auto" && timeline_.window != "all"))
       timeline_.expected_bytes += AddSampledWaits(BytesLeft(), &types_, &timeline_);
     AddCpuDelayTrack(&timeline_);
     AddMemory();
