@@ -214,11 +214,14 @@ class SampledWaits {
 
   // The call in which the thread is when the window begins, up to the first that was recorded.
   void AddFirst(const ThreadBlocked& blocked) {
-    constexpr int64_t kLatestPs = 200'000'000'000;
+    // Threads that do not run are looked at less often.
+    constexpr int64_t kLatestPs = 200'000'000'000, kFarPs = 150'000'000'000;
     if (blocked.runs.empty() || blocked.runs.front().first_ps > kLatestPs) return;
     BlockedRun run = blocked.runs.front();
-    for (size_t i = 1; i < blocked.runs.size() && Continues(blocked.runs[i], run, kPeriodPs); ++i) {
-      run.last_ps = blocked.runs[i].last_ps;
+    for (size_t i = 1; i < blocked.runs.size(); ++i) {
+      const BlockedRun& next = blocked.runs[i];
+      if (!IsSameCall(next, run) || next.first_ps - run.last_ps > kFarPs) break;
+      run.last_ps = next.last_ps;
     }
     StacksOfThread stacks(timeline_.python.OfThread(blocked.thread));
     const PythonRun* const python = stacks.At(run.last_ps);
@@ -238,7 +241,8 @@ class SampledWaits {
   bool IsOneCall(uint32_t thread, const BlockedRun& run, const TimeSpan& span) const {
     constexpr int64_t kMostCpuPart = 200;
     const ThreadUsage* const usage = timeline_.UsageOfThread(thread);
-    if (usage == nullptr || usage->points.size() < 2) return run.site != 0 || run.function != 0;
+    if (usage == nullptr) return run.site != 0 || run.function != 0;
+    if (usage->points.size() < 2) return true;  // a row is written when it has run
     const auto at = [&](int64_t time_ps) {
       const auto point = std::ranges::lower_bound(usage->points, time_ps, {}, &UsagePoint::at_ps);
       return (point == usage->points.end() ? std::prev(point) : point)->cpu_ps;
@@ -262,9 +266,11 @@ class SampledWaits {
 
   // The launcher cuts long runs.
   static bool Continues(const BlockedRun& next, const BlockedRun& run, int64_t period_ps) {
-    return next.goes_on && next.kind == run.kind && next.call == run.call && next.fd == run.fd &&
-           next.futex == run.futex && next.site == run.site && next.function == run.function &&
-           next.first_ps - run.last_ps <= 2 * period_ps;
+    return next.goes_on && IsSameCall(next, run) && next.first_ps - run.last_ps <= 2 * period_ps;
+  }
+  static bool IsSameCall(const BlockedRun& next, const BlockedRun& run) {
+    return next.kind == run.kind && next.call == run.call && next.fd == run.fd && next.futex == run.futex &&
+           next.site == run.site && next.function == run.function;
   }
 
   // Nothing: no call that waits.
