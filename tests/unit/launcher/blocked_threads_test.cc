@@ -111,5 +111,27 @@ TEST(BlockedThreads, WaitOverSeveralSamples_IsOneRow) {
   close(ends[1]);
 }
 
+// A thread is looked at until it runs.
+TEST(BlockedThreads, FirstCallsOnly_EndWhenTheThreadRuns) {
+  MutexWithAWaiter blocked;
+  BlockedThreads threads(getpid(), BlockedThreads::Scope::kFirst);
+  std::vector<BlockedCallRow> rows;
+  const auto is_seen = [&] {
+    return std::ranges::any_of(rows, [&](const BlockedCallRow& row) { return row.tid == blocked.tid; });
+  };
+  uint64_t ticks = 0;
+  // Until it waits.
+  while (!is_seen()) {
+    threads.Sample(std::chrono::steady_clock::now(), ++ticks, IsNoGil, {&rows, nullptr});
+    threads.Finish({&rows, nullptr});
+  }
+  EXPECT_FALSE(threads.IsDone()) << "the next window begins anew";
+  threads.Sample(std::chrono::steady_clock::now(), ++ticks, IsNoGil, {&rows, nullptr, OwnTid()});
+  rows.clear();
+  threads.Finish({&rows, nullptr, OwnTid()});
+  EXPECT_TRUE(is_seen());
+  EXPECT_FALSE(std::ranges::any_of(rows, [](const BlockedCallRow& row) { return row.tid == OwnTid(); }));
+}
+
 }  // namespace
 }  // namespace tbprof

@@ -18,6 +18,7 @@ constexpr uint64_t kMost = 1 << 20;
 class SampledWaitsTest : public ::testing::Test {
  protected:
   SampledWaitsTest() : types_(&facts_, &timeline_) {
+    timeline_.attached = true;
     timeline_.duration_ps = 1000 * kMs;
     timeline_.threads.resize(1);
     timeline_.blocked.push_back({0, {}});
@@ -64,6 +65,40 @@ TEST_F(SampledWaitsTest, RunsThatTheLauncherCut_AreOneEvent) {
   Add(250, 300, BlockedIn::kPoll, SYS_epoll_wait).goes_on = true;
   Add(310, 340, BlockedIn::kPoll, SYS_epoll_wait);
   EXPECT_EQ(Events(), (Texts{"epoll_wait (sampled) 95+210", "epoll_wait (sampled) 305+40"}));
+}
+
+// With tbprof's library, calls that begin in the window are recorded.
+TEST_F(SampledWaitsTest, RecordedProcess_HasTheCallThatBeganBefore) {
+  timeline_.attached = false;
+  Add(1, 1, BlockedIn::kFutex, SYS_futex).function = timeline_.strings.Intern("__pthread_join");
+  Add(51, 600, BlockedIn::kFutex, SYS_futex).function = timeline_.strings.Intern("__pthread_join");
+  Add(700, 800, BlockedIn::kSleep, SYS_clock_nanosleep);
+  EXPECT_EQ(Events(), (Texts{"pthread_join (sampled) 0+605"}));
+}
+
+TEST_F(SampledWaitsTest, CallBeforeTheWindow_EndsAtTheFirstRecordedOne) {
+  timeline_.attached = false;
+  Event& write = timeline_.threads[0].events.emplace_back();
+  write.type = types_.Find("write", EventFamily::kIo, ObjectKind::kNone, ValueKind::kNone);
+  write.start_ps = 602 * kMs;
+  write.duration_ps = kMs;
+  Add(1, 600, BlockedIn::kFutex, SYS_futex).function = timeline_.strings.Intern("__pthread_join");
+  EXPECT_EQ(Events(), (Texts{"pthread_join (sampled) 0+602", "write 602+1"}));
+}
+
+TEST_F(SampledWaitsTest, ThreadThatRanMeanwhile_MadeSeveralCalls) {
+  timeline_.attached = false;
+  Add(1, 600, BlockedIn::kFutex, SYS_futex);
+  timeline_.usage = {{0, {{0, 0}, {300 * kMs, 30 * kMs}, {700 * kMs, 60 * kMs}}}};
+  EXPECT_EQ(Events(), Texts());
+  timeline_.usage = {{0, {{0, 0}, {300 * kMs, 0}, {700 * kMs, 0}}}};
+  EXPECT_EQ(Events(), (Texts{"futex (sampled) 0+605"}));
+}
+
+TEST_F(SampledWaitsTest, CallThatBeganInTheWindow_IsNotSampled) {
+  timeline_.attached = false;
+  Add(300, 900, BlockedIn::kSleep, SYS_clock_nanosleep).function = timeline_.strings.Intern("sleep");
+  EXPECT_EQ(Events(), Texts());
 }
 
 TEST_F(SampledWaitsTest, RunsThatFollowEachOtherSoon_DoNotOverlap) {
