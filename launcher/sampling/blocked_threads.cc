@@ -183,8 +183,10 @@ void BlockedThreads::Finish(const Rows& rows) {
     if (rows.usage != nullptr) thread.usage.Finish(rows.usage);
     thread.last.reset();
   }
+  if (scope_ != Scope::kFirst) return;
   // The next window begins anew.
-  if (scope_ == Scope::kFirst) threads_.clear();
+  threads_.clear();
+  next_listing_ = {};
 }
 
 }  // namespace tbprof
