@@ -118,7 +118,7 @@ std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   if (used >= kOwnCpus * cpus) return "";
   const auto runs = static_cast<double>(starving.runs.size());
   return StrCat("waits for a CPU are ", HumanPercent(std::min(share, 1.0)), " of the change, and the job used ",
-                absl::StrFormat("%.1f of %.0f CPUs", used / runs, cpus / runs), ": other programs had them");
+                absl::StrFormat("%.1f of %.3g CPUs", used / runs, cpus / runs), ": other programs had them");
 }
 
 }  // namespace tbprof

@@ -56,13 +56,6 @@ CpuMask MaskOf(pid_t thread) {
   return {};
 }
 
-std::vector<pid_t> FirstThreadsOf(pid_t pid) {
-  constexpr size_t kMostThreads = 64;
-  std::vector<pid_t> threads = TasksOf(pid);
-  if (threads.size() > kMostThreads) threads.resize(kMostThreads);
-  return threads;
-}
-
 }  // namespace
 
 int AllowedCpus(pid_t pid) {
@@ -71,26 +64,16 @@ int AllowedCpus(pid_t pid) {
 }
 
 int AllowedCpusOfThreads(pid_t pid) {
+  constexpr size_t kMostThreads = 64;
   CpuMask all = MaskOf(pid);
   if (all.set == nullptr) return 0;
-  for (const pid_t thread : FirstThreadsOf(pid)) {
+  std::vector<pid_t> threads = TasksOf(pid);
+  if (threads.size() > kMostThreads) threads.resize(kMostThreads);
+  for (const pid_t thread : threads) {
     const CpuMask its = MaskOf(thread);
     if (its.set != nullptr && its.bytes == all.bytes) CPU_OR_S(all.bytes, all.set.get(), all.set.get(), its.set.get());
   }
   return CPU_COUNT_S(all.bytes, all.set.get());
-}
-
-bool MayAllUseTheCpusOfMain(pid_t pid) {
-  const CpuMask main = MaskOf(pid);
-  if (main.set == nullptr) return false;
-  const std::vector<pid_t> threads = FirstThreadsOf(pid);
-  return std::ranges::all_of(threads, [&](pid_t thread) {
-    CpuMask its = MaskOf(thread);
-    if (its.set == nullptr) return true;  // it has ended
-    if (its.bytes != main.bytes) return false;
-    CPU_AND_S(its.bytes, its.set.get(), its.set.get(), main.set.get());
-    return CPU_EQUAL_S(its.bytes, its.set.get(), main.set.get()) != 0;
-  });
 }
 
 void CpuLimitsReader::FindCgroup(std::string_view membership) {
@@ -165,7 +148,7 @@ bool CpuLimitsReader::Read(CpuLimitsFact* fact) {
   // Libraries bind each of their threads to other CPUs, the main thread as well (OMP_PROC_BIND): no CPU is taken from
   // the process then.
   const int cpus = fact_.cpus_allowed == 0 ? AllowedCpusOfThreads(pid_) : AllowedCpus(pid_);
-  if (cpus > 0 && (cpus >= fact_.cpus_allowed || MayAllUseTheCpusOfMain(pid_))) fact_.cpus_allowed = cpus;
+  if (cpus > 0 && (cpus >= fact_.cpus_allowed || AllowedCpusOfThreads(pid_) == cpus)) fact_.cpus_allowed = cpus;
   return Report(fact);
 }
 

@@ -52,8 +52,6 @@ class CpuLimitsReader {
 int AllowedCpus(pid_t pid);
 // The number of CPUs that any thread of the process may use; 0: not known.
 int AllowedCpusOfThreads(pid_t pid);
-// Whether each thread may use the CPUs of the main thread.
-bool MayAllUseTheCpusOfMain(pid_t pid);
 
 }  // namespace tbprof
 

@@ -29,7 +29,8 @@ constexpr milliseconds kStatusInterval(1000);
 // Somebody may move a running job to other CPUs, or change its quota.
 constexpr milliseconds kLimitsInterval(2000);
 constexpr milliseconds kMostLimitsInterval(8000);  // of one whose limits do not change
-constexpr milliseconds kBlockedInterval(50);       // between looks at threads that have not run in the window
+// Between looks at threads that have not run in the window: at its start, and later.
+constexpr milliseconds kBlockedInterval(50), kMostBlockedInterval(200), kOftenBlocked(1000);
 constexpr milliseconds kMaxLookupDelay(5000);
 constexpr milliseconds kMaxNameDelay(30'000);
 constexpr milliseconds kRetryIdentity(50);
@@ -241,7 +242,8 @@ void ProcessSampler::TakeBlocked(Thread* thread, uint64_t ticks) {
 
 // The main thread of Python is looked at in each sample.
 void ProcessSampler::TakeBlockedBefore(Time now) {
-  next_before_ = now + kBlockedInterval;
+  if (next_before_ == Time{}) before_since_ = now;
+  next_before_ = now + (now - before_since_ < kOftenBlocked ? kBlockedInterval : kMostBlockedInterval);
   if (!reader_ && !refused_) FindRuntime(now);
   const auto is_gil = [this](uint64_t futex) { return gil_ && gil_->IsFutexOf(futex); };
   blocked_before_->Sample(now, ReadTicks(clock_), is_gil, {&blocked_, nullptr, reader_ ? process_.pid : 0});
@@ -392,7 +394,6 @@ void ProcessSampler::Emit() {
     thread.blocked.Finish(&blocked_);
   }
   if (all_blocked_) all_blocked_->Cut(&blocked_);
-  if (blocked_before_) blocked_before_->Cut(&blocked_);
   if (reader_) EmitPythonCodes(emit_, process_, runtime_.minor, reader_->TakeNewCodes());
   EmitRows<PythonStacksFact>(emit_, FrameType::kPythonStacks, process_, trie_.TakeNew());
   EmitRows<PythonSamplesFact>(emit_, FrameType::kPythonSamples, process_, std::exchange(pending_, {}));
@@ -441,6 +442,7 @@ void ProcessSampler::Forget() {
   for (auto& [address, thread] : threads_) FinishUsage(&thread);
   if (all_blocked_) all_blocked_->Finish({&blocked_, &usage_});
   if (blocked_before_) blocked_before_->Finish({&blocked_, nullptr});
+  next_before_ = {};
   Emit();
   if (limits_read_) EmitLimits(/*whole=*/!ended_);
   limits_read_ = false;

@@ -123,7 +123,7 @@ class ProcessSampler {
   std::vector<ThreadUsageRow> usage_;
   std::vector<BlockedCallRow> blocked_;
   std::optional<BlockedThreads> blocked_before_;
-  Time next_before_{};
+  Time next_before_{}, before_since_{};
   std::optional<BlockedThreads> all_blocked_;  // of all threads; none: only of the main thread, if it runs Python
   std::vector<GilHolderRow> holders_;
   ResidentReader resident_;

@@ -215,12 +215,14 @@ class SampledWaits {
   // The call in which the thread is when the window begins, up to the first that was recorded.
   void AddFirst(const ThreadBlocked& blocked) {
     // Threads that do not run are looked at less often.
-    constexpr int64_t kLatestPs = 200'000'000'000, kFarPs = 150'000'000'000;
+    constexpr int64_t kLatestPs = 1'000'000'000'000, kFarPs = 150'000'000'000;
     if (blocked.runs.empty() || blocked.runs.front().first_ps > kLatestPs) return;
+    Thread& thread = timeline_.threads[blocked.thread];
+    if (timeline_.processes[thread.process].start_ps > 0 || bytes_ + kBytesOfEvent > most_bytes_) return;
     BlockedRun run = blocked.runs.front();
     for (size_t i = 1; i < blocked.runs.size(); ++i) {
       const BlockedRun& next = blocked.runs[i];
-      if (!IsSameCall(next, run) || next.first_ps - run.last_ps > kFarPs) break;
+      if (!IsSameCall(next, run) || (!next.goes_on && next.first_ps - run.last_ps > kFarPs)) break;
       run.last_ps = next.last_ps;
     }
     StacksOfThread stacks(timeline_.python.OfThread(blocked.thread));
@@ -231,6 +233,7 @@ class SampledWaits {
     const std::optional<Event> event = EventOf(run, span, python == nullptr ? 0 : python->stack);
     if (!event.has_value()) return;
     bytes_ += kBytesOfEvent;
+    thread.start_ps = std::min<int64_t>(thread.start_ps, 0);  // it has no record before its first one
     Insert(blocked.thread, {*event});
   }
 

@@ -28,7 +28,6 @@ void Divide(const std::vector<TimeSpan>& spans, int64_t start, int64_t end, In&&
 GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans) {
   for (const GpuStream& stream : timeline.gpu_streams) {
     if (stream.process != process) continue;
-    if (!stream.events.empty()) devices_.insert(stream.device);
     size_t at = 0;
     for (const GpuEvent& event : stream.events) {
       const int64_t end = event.start_ps + event.duration_ps;
@@ -41,6 +40,7 @@ GpuTime::GpuTime(const Timeline& timeline, uint32_t process, const std::vector<T
         const bool collective = IsCollective(timeline.strings.Get(event.name));
         (collective ? collecting_ : computing_).push_back(span);
         if (common > 0 && !collective) {
+          devices_.insert(stream.device);
           ++kernels_;
           AddSaturating(&kernel_ps_, common);
         }

@@ -23,7 +23,7 @@ class GpuTime {
   // Adds the GPU time in [start, end) to `parts`. Where activities overlap, kernels win over collectives, and
   // collectives over copies. Idle time is added to kLaunch.
   void Add(int64_t start_ps, int64_t end_ps, std::array<int64_t, kStepParts>* parts) const;
-  // Number of GPUs that did anything for the process.
+  // Number of GPUs on which kernels ran.
   size_t devices() const { return devices_.size(); }
   // Activities were left out of the timeline: where the GPU is idle is not known. With one GPU, kernels(), kernel_ps()
   // and busy_ps() are the spans' share of the totals.

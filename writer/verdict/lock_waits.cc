@@ -75,10 +75,10 @@ Blocker ThreadsAtLocks(const Timeline& timeline, const PythonTags& tags, const W
     found.thread = i;
     found.rows = account.RowsOf([](const AccountRow&) { return true; });
   }
-  if (threads < 2 || threads < others || at_locks < kMostly * all) return {};
+  if (threads < 2 || threads < others || all <= 0 || at_locks < kMostly * all) return {};
   found.found = true;
   found.alike = threads;
-  found.busy = at_locks / all;
+  found.busy = std::min(at_locks / all, 1.0);
   found.at_locks = true;
   return found;
 }

@@ -113,24 +113,32 @@ TEST(BlockedThreads, WaitOverSeveralSamples_IsOneRow) {
 
 // A thread is looked at until it runs.
 TEST(BlockedThreads, FirstCallsOnly_EndWhenTheThreadRuns) {
-  MutexWithAWaiter blocked;
   BlockedThreads threads(getpid(), BlockedThreads::Scope::kFirst);
   std::vector<BlockedCallRow> rows;
-  const auto is_seen = [&] {
-    return std::ranges::any_of(rows, [&](const BlockedCallRow& row) { return row.tid == blocked.tid; });
-  };
   uint64_t ticks = 0;
-  // Until it waits.
-  while (!is_seen()) {
-    threads.Sample(std::chrono::steady_clock::now(), ++ticks, IsNoGil, {&rows, nullptr});
-    threads.Finish({&rows, nullptr});
+  const auto sample = [&] { threads.Sample(std::chrono::steady_clock::now(), ++ticks, IsNoGil, {&rows, nullptr}); };
+  int32_t waiter = 0;
+  {
+    MutexWithAWaiter blocked;
+    waiter = blocked.tid;
+    const auto waits = [&] {
+      return std::ranges::any_of(
+          rows, [&](const BlockedCallRow& row) { return row.tid == waiter && row.kind == BlockedIn::kFutex; });
+    };
+    // Each window begins anew, until one finds it in its call.
+    while (!waits()) {
+      sample();
+      threads.Finish({&rows, nullptr});
+    }
+    sample();
+    EXPECT_FALSE(threads.IsDone());
   }
-  EXPECT_FALSE(threads.IsDone()) << "the next window begins anew";
-  threads.Sample(std::chrono::steady_clock::now(), ++ticks, IsNoGil, {&rows, nullptr, OwnTid()});
+  sample();
+  EXPECT_TRUE(threads.IsDone()) << "the thread has ended, and this one runs";
   rows.clear();
-  threads.Finish({&rows, nullptr, OwnTid()});
-  EXPECT_TRUE(is_seen());
-  EXPECT_FALSE(std::ranges::any_of(rows, [](const BlockedCallRow& row) { return row.tid == OwnTid(); }));
+  sample();
+  threads.Finish({&rows, nullptr});
+  EXPECT_TRUE(rows.empty());
 }
 
 }  // namespace

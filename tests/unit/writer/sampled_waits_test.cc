@@ -21,6 +21,7 @@ class SampledWaitsTest : public ::testing::Test {
     timeline_.attached = true;
     timeline_.duration_ps = 1000 * kMs;
     timeline_.threads.resize(1);
+    timeline_.processes.resize(1);
     timeline_.blocked.push_back({0, {}});
   }
 
@@ -97,8 +98,25 @@ TEST_F(SampledWaitsTest, ThreadThatRanMeanwhile_MadeSeveralCalls) {
 
 TEST_F(SampledWaitsTest, CallThatBeganInTheWindow_IsNotSampled) {
   timeline_.attached = false;
-  Add(300, 900, BlockedIn::kSleep, SYS_clock_nanosleep).function = timeline_.strings.Intern("sleep");
+  timeline_.duration_ps = 5000 * kMs;
+  Add(1300, 1900, BlockedIn::kSleep, SYS_clock_nanosleep).function = timeline_.strings.Intern("sleep");
   EXPECT_EQ(Events(), Texts());
+}
+
+TEST_F(SampledWaitsTest, ProcessThatStartedInTheWindow_IsNotSampled) {
+  timeline_.attached = false;
+  timeline_.processes[0].start_ps = 50 * kMs;
+  Add(100, 900, BlockedIn::kSleep, SYS_clock_nanosleep).function = timeline_.strings.Intern("sleep");
+  EXPECT_EQ(Events(), Texts());
+}
+
+// It had recorded nothing before.
+TEST_F(SampledWaitsTest, ThreadOfACallThatBeganBefore_IsAsOld) {
+  timeline_.attached = false;
+  timeline_.threads[0].start_ps = 700 * kMs;
+  Add(1, 600, BlockedIn::kSleep, SYS_clock_nanosleep).function = timeline_.strings.Intern("sleep");
+  EXPECT_EQ(Events(), (Texts{"clock_nanosleep (sampled) 0+605"}));
+  EXPECT_EQ(timeline_.threads[0].start_ps, 0);
 }
 
 TEST_F(SampledWaitsTest, RunsThatFollowEachOtherSoon_DoNotOverlap) {
