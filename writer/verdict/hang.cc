@@ -63,7 +63,7 @@ std::vector<FailedProcess> FailedBefore(const Timeline& timeline, const TimeSpan
   }
   if (failed.size() <= kMostFailed) return failed;
   const auto is_crash = [](const FailedProcess& one) { return one.out_of_memory || IsCrash(one.exit_signal); };
-  std::ranges::stable_partition(failed, [&](const FailedProcess& one) { return !is_crash(one); });
+  std::stable_partition(failed.begin(), failed.end(), [&](const FailedProcess& one) { return !is_crash(one); });
   failed.erase(failed.begin(), failed.end() - kMostFailed);
   std::ranges::stable_sort(failed, {}, &FailedProcess::end_ps);
   return failed;
