@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/base/text.h"
 #include "launcher/gate/bootstrap.h"
 #include "launcher/gate/gate_output.h"
 #include "launcher/gate/moved_lines.h"

@@ -8,6 +8,7 @@
 #include "launcher/base/text.h"
 #include "launcher/base/version.h"
 #include "launcher/gate/gate_output.h"
+#include "writer/base/utf8.h"
 
 namespace tbprof {
 namespace {

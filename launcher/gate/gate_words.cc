@@ -9,6 +9,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/gate/gate_output.h"
 #include "writer/base/summary_format.h"
+#include "writer/base/utf8.h"
 #include "writer/timeline/timeline_verdict.h"
 
 namespace tbprof {
