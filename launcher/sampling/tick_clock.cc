@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/tick_clock.h"
 
-#include <fstream>
+#include <sstream>
 #include <string>
+
+#include "launcher/base/proc_files.h"
 
 namespace tbprof {
 namespace {
@@ -12,7 +14,9 @@ constexpr uint64_t kUpdateNs = 1'000'000'000;
 
 // `monotonic SECONDS NANOSECONDS`.
 int64_t OffsetOfTimeNamespace() {
-  std::ifstream file("/proc/self/timens_offsets");
+  // Closed on exec: this thread may read it while another one starts the command.
+  int ignored = 0;
+  std::istringstream file(ReadProcFile("/proc/self/timens_offsets", &ignored));
   std::string name;
   int64_t seconds = 0, nanoseconds = 0;
   while (file >> name >> seconds >> nanoseconds) {
