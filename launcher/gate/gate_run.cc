@@ -77,7 +77,7 @@ std::optional<bool> IsRunWorse(const Options& options, const std::string& run, T
     const bool is_needed = (fails && !has_failed) || (is_unclear && i == 0);
     is_needed ? terminal->Error(lines[i]) : terminal->Print(lines[i]);
   }
-  if (has_failed) terminal->Error("gate: not asked: the command failed, and tbprof ends as it did");
+  if (has_failed) terminal->Error("gate: not asked: the command failed, and tbprof returns its status");
   return fails;
 }
 

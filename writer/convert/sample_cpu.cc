@@ -77,7 +77,7 @@ class CpuOfRuns {
     }
   }
 
-  // In order of time. What the samples outside of waits cannot have used is that of the next such samples.
+  // In order of time. CPU time that is more than the samples outside of waits stand for goes to the next such samples.
   void Add(TimeSpan window, int64_t cpu_ps) {
     constexpr size_t kMostPending = 20;
     if (!HasRuns(window)) return;

@@ -233,14 +233,14 @@ class SampledWaits {
     const std::optional<Event> event = EventOf(run, span, python == nullptr ? 0 : python->stack);
     if (!event.has_value()) return;
     bytes_ += kBytesOfEvent;
-    thread.start_ps = std::min<int64_t>(thread.start_ps, 0);  // it has no record before its first one
+    thread.start_ps = std::min<int64_t>(thread.start_ps, 0);  // nothing was recorded of it before
     Insert(blocked.thread, {*event});
   }
 
   uint64_t bytes() const { return bytes_; }
 
  private:
-  // A thread that runs in between makes several calls. Those of a known function were sampled until it ran.
+  // A thread that runs in between makes several calls. A run with a function was sampled only until the thread ran.
   bool IsOneCall(uint32_t thread, const BlockedRun& run, const TimeSpan& span) const {
     constexpr int64_t kMostCpuPart = 200;
     const ThreadUsage* const usage = timeline_.UsageOfThread(thread);

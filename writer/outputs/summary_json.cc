@@ -19,6 +19,7 @@
 #include "writer/outputs/usage_sums.h"
 #include "writer/timeline/python_place.h"
 #include "writer/timeline/summary_limits.h"
+#include "writer/verdict/job_crowd.h"
 
 namespace tbprof {
 namespace {
@@ -350,10 +351,8 @@ void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) 
   (*out)["totals_wall_s"] = KnownOrNull(timeline.totals_ps > 0, Seconds(timeline.totals_ps));
   (*out)["user_cpu_s"] = KnownOrNull(timeline.user_cpu_seconds >= 0, timeline.user_cpu_seconds);
   (*out)["system_cpu_s"] = KnownOrNull(timeline.system_cpu_seconds >= 0, timeline.system_cpu_seconds);
-  const CpuLimits& limits = timeline.cpu_limits;
-  const double allowed =
-      limits.quota_cpus > 0 ? std::min<double>(limits.cpus_allowed, limits.quota_cpus) : limits.cpus_allowed;
-  (*out)["cpus_allowed"] = KnownOrNull(limits.cpus_allowed > 0, allowed);
+  const double cpus = CpusOf(timeline.cpu_limits);
+  (*out)["cpus_allowed"] = KnownOrNull(cpus > 0, cpus);
   const double others_wait_s = static_cast<double>(timeline.cpu_of_others.run_delay_ps) / 1e12;
   (*out)["cpu_wait_s"] = KnownOrNull(!timeline.usage.empty(), SumsOfThreads(timeline).wait_s + others_wait_s);
 }

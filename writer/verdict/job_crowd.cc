@@ -57,6 +57,11 @@ std::string UsedCpus(const JobCrowd& crowd) {
   return absl::StrFormat("the job used %s%.1f", crowd.is_partial ? "at least " : "", crowd.ran);
 }
 
+double CpusOf(const CpuLimits& limits) {
+  const auto allowed = static_cast<double>(limits.cpus_allowed);
+  return limits.quota_cpus > 0 ? std::min(allowed, limits.quota_cpus) : allowed;
+}
+
 std::string OfCpus(const CpuLimits& limits) {
   if (limits.cpus_allowed <= 0) return " CPUs";
   return StrCat(" of ", limits.cpus_allowed, " CPUs",

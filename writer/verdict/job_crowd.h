@@ -34,6 +34,8 @@ std::string UsedCpus(const JobCrowd& crowd);
 
 // ` of 4 CPUs`, ` of 1 CPUs (2 before)`; ` CPUs` if their number is not known.
 std::string OfCpus(const CpuLimits& limits);
+// The number of CPUs that the job may use, by its affinity and its quota; 0: not known.
+double CpusOf(const CpuLimits& limits);
 
 }  // namespace tbprof
 

@@ -383,7 +383,7 @@ std::vector<TimeSpan> WithoutImports(const PythonThread& python, const PythonTag
   return spans;
 }
 
-// Whether a capture has of a program of Python only that the interpreter ends.
+// Whether a capture shows no code of a Python program, only how its interpreter ends.
 bool IsOnlyTheEnd(const Timeline& timeline, const PythonThread& python) {
   const Process& process = timeline.processes[timeline.threads[python.thread].process];
   const bool has_ended = process.exit_code >= 0 || process.exit_signal != 0;

@@ -96,7 +96,7 @@ std::string CostOfObserving(const Timeline& timeline, uint32_t judged) {
   constexpr double kMuch = 0.05;
   const uint32_t process = timeline.threads[judged].process;
   const double observing_ps = timeline.processes[process].observing_seconds * 1e12;
-  // It is that of all that was recorded, of which the window may be a part.
+  // The cost is that of the whole run, and the window may be a part of it.
   if (observing_ps <= 0 || timeline.totals_ps > 0 || timeline.processes[process].torch.skipped > 0) return "";
   int64_t cpu_ps = 0;
   for (const ThreadUsage& usage : timeline.usage) {

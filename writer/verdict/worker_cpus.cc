@@ -65,9 +65,7 @@ Advice ByCpus(const Timeline& timeline, uint32_t process, const Verdict& verdict
 void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vector<TimeSpan>& spans,
                       Verdict* verdict) {
   if (!IsForWorkers(*verdict)) return;
-  const CpuLimits& limits = timeline.cpu_limits;
-  const double cpus = limits.quota_cpus > 0 ? std::min<double>(limits.cpus_allowed, limits.quota_cpus)
-                                            : static_cast<double>(limits.cpus_allowed);
+  const double cpus = CpusOf(timeline.cpu_limits);
   const JobCrowd crowd = CrowdOf(timeline, process, spans);
   const double ran = crowd.ran;
   const bool is_said = std::ranges::any_of(verdict->facts, [](const std::string& fact) {
