@@ -9,6 +9,7 @@
 
 #include "launcher/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/steps/step_markers.h"
 
 namespace tbprof {
 namespace {
@@ -152,6 +153,7 @@ std::string ToText(const ControlAsk& ask) {
                        {"host", capture.host},
                        {"repository_root", capture.repository_root},
                        {"asked_by", capture.asked_by},
+                       {"step_marker", capture.step_marker},
                        {"warnings", capture.warnings},
                        {"publish", capture.publish},
                        {"summary", capture.summary},
@@ -176,12 +178,14 @@ absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   capture.Take("host", &ask.capture.host);
   capture.Take("repository_root", &ask.capture.repository_root);
   capture.Take("asked_by", &ask.capture.asked_by);
+  capture.Take("step_marker", &ask.capture.step_marker);
   capture.Take("warnings", &ask.capture.warnings);
   capture.Take("publish", &ask.capture.publish);
   capture.Take("summary", &ask.capture.summary);
   capture.Take("shared", &ask.capture.shared);
   if (!reader.status().ok()) return reader.status();
   if (!capture.status().ok()) return capture.status();
+  if (absl::Status status = CheckStepMarker(ask.capture.step_marker); !status.ok()) return status;
   ask.capture.asked_by = TruncateUtf8(PrintableUtf8(ask.capture.asked_by), 200);
   for (std::string& warning : ask.capture.warnings) warning = TruncateUtf8(PrintableUtf8(warning), 500);
   return ask;

@@ -40,6 +40,7 @@ struct CaptureRequest {
   std::string host;             // name of the file; empty: this machine
   std::string repository_root;  // <logdir>/plugins/profile as the client sees it
   std::string asked_by;         // description of the client
+  std::string step_marker;      // --step-marker of the client; empty: that of the session
   std::vector<std::string> warnings;
   bool publish = false;  // into the run's own logdir; the answer then names it and has no files
   bool summary = false;  // the answer shall also have the window's summary.json; only tbprof's own clients ask for it

@@ -414,6 +414,7 @@ void CaptureManager::Describe(uint32_t window, ConversionRequest* request) {
   request->on_request = !capture->by_program;
   request->warnings.insert(request->warnings.end(), capture->request.warnings.begin(), capture->request.warnings.end());
   if (!capture->request.run.empty()) request->run = capture->request.run;
+  request->step_marker = capture->request.step_marker;
   if (capture->asker.monitor) {
     request->summary_only = true;
     return;

@@ -25,6 +25,7 @@
 #include "launcher/base/text.h"
 #include "launcher/capture/capture_targets.h"
 #include "launcher/capture/fetched_summary.h"
+#include "launcher/capture/interrupt_line.h"
 #include "launcher/capture/profiler_client.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/terminal.h"
@@ -87,6 +88,7 @@ class CaptureCommand {
     start_ = absl::Now() + lead;
     start_ns_ = ReadMonotonic() + Ns(lead);
     {
+      const InterruptLine line([this] { PrintInterrupted(); });
       Progress progress(&terminal_, "capturing");
       progress_ = &progress;
       CaptureLocally();
@@ -105,6 +107,14 @@ class CaptureCommand {
   }
 
   static uint64_t Ns(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
+
+  // A job under tbprof ends the window when its client is gone, and publishes the profile itself.
+  void PrintInterrupted() {
+    if (ReadMonotonic() < start_ns_) return terminal_.Print("interrupted before the window began: nothing is recorded");
+    const std::string where =
+        here_ ? "its own log directory" : StrCat(PrintableUtf8(logdir_), "; its terminal names the run");
+    terminal_.Print(StrCat("interrupted: the window ends now, and the job writes the profile to ", where));
+  }
 
   bool several() const { return targets_.all.size() > 1; }
 
@@ -156,6 +166,7 @@ class CaptureCommand {
       request.session_id = run_;
       // Empty: a path of this machine means nothing to the worker, and this command writes the files.
       request.repository_root = "";
+      request.step_marker = options_.step_marker;
       CaptureFromWorkers(
           request, &workers_,
           [this](const RemoteWorker& worker, const std::string& name, const PieceReader& pieces) {
@@ -268,6 +279,7 @@ class CaptureCommand {
       ask.capture.duration_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.capture_duration));
       ask.capture.start_unix_ns = static_cast<uint64_t>(absl::ToUnixNanos(start_));
       ask.capture.asked_by = StrCat("tbprof capture ", getpid());
+      ask.capture.step_marker = options_.step_marker;
       ask.capture.publish = !here_;
       ask.capture.summary = here_;
       ask.capture.shared = !here_ && several();

@@ -186,6 +186,9 @@ tensorflow::ProfileRequest RequestFor(const RemoteCapture& capture, const Remote
   options->set_enable_hlo_proto(true);
   options->set_start_timestamp_ns(static_cast<uint64_t>(absl::ToUnixNanos(start)));
   options->set_duration_ms(duration_ms);
+  if (!capture.step_marker.empty()) {
+    (*options->mutable_advanced_configuration())[kStepMarkerSetting].set_string_value(capture.step_marker);
+  }
   return request;
 }
 

@@ -39,6 +39,7 @@ struct RemoteCapture {
   int attempts = 1;
   std::string session_id;
   std::string repository_root;  // the client's path; empty: the caller writes the files
+  std::string step_marker;      // --step-marker; empty: that of the worker
 };
 
 struct RemoteWorker {

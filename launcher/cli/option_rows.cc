@@ -471,7 +471,7 @@ constexpr OptionRow kRows[] = {
     {"step-marker", "REGEX", "",
      "Annotations (NVTX), else kernels, whose names match are the steps, else a loop with that line of Python "
      "(train.py:42); by default annotations like `step 12`",
-     kForOutput | kForConfig, SetStepMarker, InProject::kAllowed},
+     kForOutput | kForConfig | kForCapture, SetStepMarker, InProject::kAllowed},
     {"spool-dir", "DIR", "", "Where raw records are kept until they are converted; by default, tbprof chooses",
      kForRun | kForAttach | kForConfig | kForDoctor, SetPath<&Options::spool_dir>},
     {"spool-limit", "SIZE", "",

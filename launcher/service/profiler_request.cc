@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "launcher/base/text.h"
 #include "writer/base/utf8.h"
+#include "writer/steps/step_markers.h"
 #include "writer/timeline/timeline.h"
 
 namespace tbprof {
@@ -112,6 +113,12 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
     }
     std::vector<std::string> unknown;
     for (const auto& [name, value] : options.advanced_configuration()) {
+      if (name == kStepMarkerSetting) {
+        capture.step_marker = value.string_value();
+        const absl::Status status = CheckStepMarker(capture.step_marker);
+        if (!status.ok()) return InvalidArgument(StrCat(name, " must be ", std::string(status.message())));
+        continue;
+      }
       if (std::find(std::begin(kKnownSettings), std::end(kKnownSettings), name) == std::end(kKnownSettings)) {
         unknown.push_back(name);
       }

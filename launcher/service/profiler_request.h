@@ -28,6 +28,8 @@ struct CallTimes {
 // The tool that tbprof's own client names in a request, to get summary.json with the profile. Other clients do not name
 // it, and get what they know; other servers ignore it.
 inline constexpr char kSummaryTool[] = "tbprof.summary.json";
+// The advanced option that sets the step marker of the window (--step-marker).
+inline constexpr char kStepMarkerSetting[] = "step_marker";
 // The name of the summary in the reply. Without data: it is left out, because the reply would be too long.
 inline constexpr char kSummaryFile[] = "summary.json";
 

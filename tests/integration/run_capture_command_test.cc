@@ -357,6 +357,41 @@ TEST(CaptureCommand, ClientThatDies_WindowIsPublishedByTheRun) {
   End(job);
 }
 
+TEST(CaptureCommand, Interrupted_RunPublishesWhatWasRecorded) {
+  const Job job = StartJob({"--window=none"});
+  TemporaryDirectory own;
+  RunOptions options;
+  options.directory = own.path();
+  for (const int signo : {SIGINT, SIGTERM}) {
+    const auto client =
+        Running::Start({Tbprof(), "capture", std::to_string(job.running->pid()), "--duration=10m"}, options);
+    ASSERT_TRUE(job.running->WaitForError(signo == SIGINT ? "capture 1: recording" : "capture 2: recording"));
+    client->Signal(signo);
+    const RunResult result = client->Wait();
+    EXPECT_TRUE(WIFSIGNALED(result.status) && WTERMSIG(result.status) == signo) << result.status;
+    EXPECT_THAT(result.AllPrinted(), HasSubstr("interrupted: the window ends now, and the job writes the profile to " +
+                                               job.running->logdir() + "; its terminal names the run"));
+    ASSERT_TRUE(job.running->WaitForError(signo == SIGINT ? "capture 1: verified" : "capture 2: verified"))
+        << job.running->Err();
+  }
+  End(job);
+}
+
+// A marker that matches nothing is reported in the profile: the session's own was empty.
+TEST(CaptureCommand, StepMarker_IsThatOfTheWindow) {
+  const Job job = StartJob({"--window=none", "--port=0"});
+  for (const std::string& worker : {std::to_string(job.running->pid()), job.address}) {
+    TemporaryDirectory own;
+    const RunResult capture =
+        RunTbprof({"capture", worker, "--duration=300ms", "--step-marker=no_such_step", "--logdir", own.path()});
+    ASSERT_EQ(capture.code(), 0) << capture.AllPrinted();
+    const std::vector<std::string> files = FilesBelow(own.path() + "/plugins", ".xplane.pb");
+    ASSERT_THAT(files, SizeIs(1));
+    EXPECT_TRUE(Profile::Parse(files[0])->HasWarning("--step-marker=no_such_step")) << worker;
+  }
+  End(job);
+}
+
 TEST(CaptureCommand, WrongArguments_AreOneErrorLine) {
   for (const auto& [words, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
            {{"capture", "::1:6009"}, "an IPv6 address goes in brackets"},
@@ -366,6 +401,7 @@ TEST(CaptureCommand, WrongArguments_AreOneErrorLine) {
            {{"capture", "127.0.0.1:1", "--duration=0"}, "1ms to 10m"},
            {{"capture", "127.0.0.1:1", "--duration=11m"}, "1ms to 10m"},
            {{"capture", "127.0.0.1:1", "--run=../x"}, "--run"},
+           {{"capture", "127.0.0.1:1", "--step-marker=("}, "a regular expression"},
            {{"status", "x"}, "takes no operand"},
            {{"merge", "/nowhere"}, "two run directories"}}) {
     const RunResult result = RunTbprof(words);

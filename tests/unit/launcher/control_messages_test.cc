@@ -22,6 +22,7 @@ CaptureRequest Full() {
   capture.host = "host";
   capture.repository_root = "/logs/\"quoted\"\n/plugins";
   capture.asked_by = "127.0.0.1:51234";
+  capture.step_marker = "train.py:42";
   capture.warnings = {"one", "two"};
   capture.publish = true;
   capture.summary = true;
@@ -52,6 +53,7 @@ TEST(ControlAsks, EachAsk_IsParsedBack) {
     EXPECT_EQ(ask->capture.host, "host");
     EXPECT_EQ(ask->capture.repository_root, "/logs/\"quoted\"\n/plugins");
     EXPECT_EQ(ask->capture.asked_by, "127.0.0.1:51234");
+    EXPECT_EQ(ask->capture.step_marker, "train.py:42");
     EXPECT_THAT(ask->capture.warnings, ElementsAre("one", "two"));
     EXPECT_TRUE(ask->capture.publish);
     EXPECT_TRUE(ask->capture.summary);
@@ -81,6 +83,15 @@ TEST(ControlAsks, ShownTexts_ArePrintableAndShort) {
   ASSERT_EQ(again->capture.warnings.size(), 1u);
   EXPECT_LE(again->capture.warnings[0].size(), 500u);
   EXPECT_EQ(again->capture.warnings[0].find('\n'), std::string::npos);
+}
+
+// The converter compiles it.
+TEST(ControlAsks, StepMarkerThatIsNoExpression_IsRefused) {
+  CaptureRequest capture = Full();
+  for (const std::string& marker : {std::string("train.py:(42"), std::string(10'000, 'a'), std::string(200, '(')}) {
+    capture.step_marker = marker;
+    EXPECT_FALSE(ParseAsk(ToText(ControlAsk{AskKind::kCapture, 1, capture})).ok()) << marker;
+  }
 }
 
 TEST(ControlAsks, WrongTypes_AreRefused) {

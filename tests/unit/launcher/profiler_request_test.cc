@@ -176,6 +176,17 @@ TEST(ProfilerRequest, FieldsWithoutEffect_AreWarnings) {
                           AllOf(HasSubstr("`alpha\\n\\x1b[31m`"), Not(HasSubstr("\n"))), HasSubstr("`zeta`")));
 }
 
+TEST(ProfilerRequest, StepMarker_IsTakenOrRefused) {
+  tensorflow::ProfileRequest request = Plain();
+  auto& setting = (*request.mutable_opts()->mutable_advanced_configuration())[kStepMarkerSetting];
+  setting.set_string_value("train.py:42");
+  const CaptureRequest capture = Good(request);
+  EXPECT_EQ(capture.step_marker, "train.py:42");
+  EXPECT_THAT(capture.warnings, testing::IsEmpty());
+  setting.set_string_value("train.py:(42");
+  EXPECT_THAT(Bad(request), HasSubstr("step_marker must be a regular expression"));
+}
+
 TEST(ProfilerRequest, ManyUnknownKeys_AreFewWarnings) {
   tensorflow::ProfileRequest request = Plain();
   auto* const settings = request.mutable_opts()->mutable_advanced_configuration();

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launcher/capture/interrupt_line.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "launcher/base/start_thread.h"
+
+namespace tbprof {
+namespace {
+
+constexpr int kEnding[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kWake = SIGUSR1;  // sent to the waiting thread alone
+
+}  // namespace
+
+InterruptLine::InterruptLine(std::function<void()> print) : print_(std::move(print)) {
+  sigemptyset(&signals_);
+  for (const int signo : kEnding) {
+    struct sigaction action;
+    if (sigaction(signo, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) sigaddset(&signals_, signo);
+  }
+  sigset_t blocked = signals_;
+  sigaddset(&blocked, kWake);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+  // Without the thread the process dies without a line.
+  if (!StartThread(&thread_, [this] { Wait(); }).ok()) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+InterruptLine::~InterruptLine() {
+  if (!thread_.joinable()) return;
+  ended_ = true;
+  pthread_kill(thread_.native_handle(), kWake);
+  thread_.join();
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void InterruptLine::Wait() {
+  sigset_t awaited = signals_;
+  sigaddset(&awaited, kWake);
+  for (int signo = 0; !ended_;) {
+    if (sigwait(&awaited, &signo) != 0 || signo == kWake) continue;
+    print_();
+    signal(signo, SIG_DFL);
+    raise(signo);
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, signo);
+    pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  }
+}
+
+}  // namespace tbprof
