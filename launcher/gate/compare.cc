@@ -15,6 +15,7 @@
 #include "launcher/gate/comparability.h"
 #include "launcher/gate/cpu_contention.h"
 #include "launcher/gate/window_error.h"
+#include "launcher/gate/window_shares.h"
 #include "writer/base/summary_format.h"
 #include "writer/timeline/timeline_verdict.h"
 
@@ -564,6 +565,9 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
   if (comparable.reason.empty() && comparable.no_times.empty()) {
     BlameTimes(&out);
     FindSlowRank(&out);
+  }
+  if (comparable.reason.empty() && !comparable.no_times.empty() && out.one_process) {
+    out.shares = ChangedShares(out.base, out.now);
   }
   if (out.no_totals.empty()) BlameAllocations(&out);
   return out;

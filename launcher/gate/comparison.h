@@ -49,6 +49,13 @@ struct BlameRow {
   bool base_listed = true, now_listed = true;
 };
 
+// A part, line or function that takes another share of the time in the new windows.
+struct ShareRow {
+  AmountKind kind = AmountKind::kPart;
+  std::string name;
+  double base = 0, now = 0;  // from 0 to 1: of the time of the windows; kFunction: of the thread's CPU time
+};
+
 // What the answer and the rules mean for the job.
 enum class GateState { kPasses, kFails, kCannotTell };
 
@@ -98,6 +105,8 @@ struct Comparison {
   bool has_first_cause = false;  // the first row explains the difference; else it is only the largest
   // Nothing: the step times, or their parts, are not compared.
   std::optional<double> difference_s, unexplained_s;
+  // Only of windows of one process whose step times are not compared, as where no steps are known.
+  std::vector<ShareRow> shares;
   // The rank for which the others wait in the new runs, if such waits explain much of the difference: `rank 1, mostly
   // at train.py:10 tokenize`; empty: none.
   std::string waits_for;

@@ -67,7 +67,8 @@ std::string AnswerMessage(const Comparison& comparison) {
   if (comparison.answer != Answer::kWorse && !fails) return text;
   const auto add = [&](const BlameRow& row) {
     StrAppend(&text, "\n", AmountKindTitle(row.kind), ": ", SignedValueText(UnitOf(row.kind), row.now - row.base), " ",
-              FitColumns(PrintableUtf8(ShownName(row)), kGateColumns), row.significant ? "" : " (not significant)");
+              FitColumns(PrintableUtf8(ShownName(row.kind, row.name)), kGateColumns),
+              row.significant ? "" : " (not significant)");
   };
   const BlameRow* const first_cause = FirstCauseOf(comparison);
   bool is_named = false;

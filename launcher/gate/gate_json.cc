@@ -117,6 +117,10 @@ std::string ComparisonAsJson(const Comparison& comparison) {
   out["unexplained_s"] = OrNull(comparison.unexplained_s);
   out["blame"] = ArrayOf(comparison.blame, kMostBlame, BlameJson);
   out["blame_left_out"] = LeftOut(comparison.blame.size(), kMostBlame);
+  out["shares"] = ArrayOf(comparison.shares, kMostBlame, [](const ShareRow& row) {
+    return Json{
+        {"kind", AmountKindName(row.kind)}, {"name", row.name}, {"base", OrNull(row.base)}, {"new", OrNull(row.now)}};
+  });
   out["waits_for"] = comparison.waits_for_rank.has_value() ? Json{{"rank", *comparison.waits_for_rank},
                                                                   {"text", OrNull(PrintableUtf8(comparison.waits_for))}}
                                                            : Json(nullptr);

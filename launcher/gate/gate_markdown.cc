@@ -10,6 +10,7 @@
 #include "launcher/base/text.h"
 #include "launcher/gate/gate_output.h"
 #include "launcher/report/markdown_page.h"
+#include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -79,15 +80,26 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
     const bool counts = row->significant || row == FirstCauseOf(comparison);
     if (part_of_step ? std::abs(row->share.value_or(0)) < kLeastShare : !counts) continue;
     const std::string share = ShareText(*row);
-    part.rows.push_back(StrCat("| ", SignedValueText(unit, row->now - row->base), " | ",
-                               row->base_listed ? ValueText(unit, row->base) : "-", " | ",
-                               row->now_listed ? ValueText(unit, row->now) : "-", " | ", share.empty() ? "-" : share,
-                               " | ", Code(ShownName(*row)), row->significant ? "" : " (not significant)", " |"));
+    part.rows.push_back(StrCat(
+        "| ", SignedValueText(unit, row->now - row->base), " | ", row->base_listed ? ValueText(unit, row->base) : "-",
+        " | ", row->now_listed ? ValueText(unit, row->now) : "-", " | ", share.empty() ? "-" : share, " | ",
+        Code(ShownName(row->kind, row->name)), row->significant ? "" : " (not significant)", " |"));
   }
   const double least_s = kLeastShare * std::abs(comparison.difference_s.value_or(0));
   if (part_of_step && !part.rows.empty() && std::abs(comparison.unexplained_s.value_or(0)) > least_s) {
     part.rows.push_back(StrCat("| ", SignedValueText(Unit::kSeconds, *comparison.unexplained_s),
                                " | - | - | - | not explained by any part |"));
+  }
+  return part;
+}
+
+Part SharesPart(const Comparison& comparison) {
+  Part part{
+      75, "Shares of the time that changed", "| change | base | new | kind | name |\n|--:|--:|--:|---|---|\n", {}};
+  for (const ShareRow& row : comparison.shares) {
+    part.rows.push_back(StrCat("| ", PointsText(row), " | ", HumanPercent(row.base), " | ", HumanPercent(row.now),
+                               " | ", row.kind == AmountKind::kPart ? "parts" : AmountKindTitle(row.kind), " | ",
+                               Code(ShownName(row.kind, row.name)), " |"));
   }
   return part;
 }
@@ -135,6 +147,7 @@ std::string ComparisonAsMarkdown(const Comparison& comparison, size_t max_bytes)
   if (const std::string next = NextLine(comparison); !next.empty()) StrAppend(&lead, "\n", Code(next), "\n");
   std::vector<Part> parts = {RulePart(comparison), QuantityPart(comparison)};
   for (const AmountKind kind : kAmountKinds) parts.push_back(BlamePart(comparison, kind));
+  parts.push_back(SharesPart(comparison));
   parts.push_back(WarningPart(comparison));
   parts.push_back(RunsPart(comparison));
   const std::string text = FitMarkdown(std::move(parts), kMostRows, max_bytes,

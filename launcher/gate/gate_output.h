@@ -60,12 +60,13 @@ std::string SignedPercent(double share);                 // `+4.1 %`, `-0.3 %`
 std::string SignedInterval(double low, double high);     // `-0.4 to +0.8 %`
 std::string ChangeText(const QuantityResult& quantity);  // `+4.1 % (+3.2 to +5.0 %)`, `from 0`; empty: not known
 std::string ShareText(const BlameRow& row);  // `85 %`; empty: the row is not in seconds, or there is no difference
-std::string_view RuleStateName(RuleResult::State state);       // `holds`, `fails`, `cannot_tell`
-std::string_view AmountKindTitle(AmountKind kind);             // `parts of the step`, `kernels`, ...
-std::string_view ShownName(const BlameRow& row);               // of a part its title; not made printable
-Unit UnitOf(AmountKind kind);                                  // unit of an amount per step
-const QuantityResult* StepTime(const Comparison& comparison);  // nullptr: no step time in the comparison
-bool IsChanged(const QuantityResult& quantity);                // better or worse, or a constant count changed at all
+std::string_view RuleStateName(RuleResult::State state);             // `holds`, `fails`, `cannot_tell`
+std::string_view AmountKindTitle(AmountKind kind);                   // `parts of the step`, `kernels`, ...
+std::string PointsText(const ShareRow& row);                         // `+36 points`: the change of a share
+std::string_view ShownName(AmountKind kind, std::string_view name);  // of a part its title; not made printable
+Unit UnitOf(AmountKind kind);                                        // unit of an amount per step
+const QuantityResult* StepTime(const Comparison& comparison);        // nullptr: no step time in the comparison
+bool IsChanged(const QuantityResult& quantity);  // better or worse, or a constant count changed at all
 std::vector<const QuantityResult*> ChangedQuantities(const Comparison& comparison);  // without the step time
 // The at most `most` rows of a kind that explain most; significant rows first.
 std::vector<const BlameRow*> BlameOf(const Comparison& comparison, AmountKind kind, size_t most);

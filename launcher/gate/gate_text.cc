@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "launcher/base/text.h"
 #include "launcher/base/wrapped_lines.h"
 #include "launcher/gate/gate_output.h"
+#include "writer/base/summary_format.h"
 #include "writer/base/utf8.h"
 
 namespace tbprof {
@@ -99,7 +101,7 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
                                     SignedValueText(unit, row->now - row->base),
                                     row->base_listed ? ValueText(unit, row->base) : "-",
                                     row->now_listed ? ValueText(unit, row->now) : "-", ShareText(*row)),
-                    ShownName(*row));
+                    ShownName(row->kind, row->name));
     }
   }
   if (first || !comparison.unexplained_s.has_value()) return;
@@ -107,6 +109,26 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
   if (std::abs(unexplained_s) < kLeastShownShare * std::abs(comparison.difference_s.value_or(0))) return;
   lines->Add(
       absl::StrFormat("   %10s %29s  not explained by any part", SignedValueText(Unit::kSeconds, unexplained_s), ""));
+}
+
+// Without step times: what takes another share of the time is where to look.
+void AddShares(const Comparison& comparison, Lines* lines) {
+  if (comparison.shares.empty()) return;
+  lines->Add("shares of the time that changed, in percent of each window:");
+  lines->Add("       change       base        new");
+  std::optional<AmountKind> kind;
+  size_t shown = 0;
+  for (const ShareRow& row : comparison.shares) {
+    if (kind != row.kind) {
+      shown = 0;
+      if (row.kind != AmountKind::kPart) lines->Add(StrCat("    ", AmountKindTitle(row.kind)));
+    }
+    kind = row.kind;
+    if (++shown > kShownOfAKind) continue;
+    lines->AddRow(
+        absl::StrFormat("   %10s %10s %10s  ", PointsText(row), HumanPercent(row.base), HumanPercent(row.now)),
+        ShownName(row.kind, row.name));
+  }
 }
 
 void AddQuantities(const Comparison& comparison, Lines* lines) {
@@ -146,6 +168,7 @@ std::string ComparisonAsText(const Comparison& comparison) {
   lines.AddWrapped(AnswerLine(comparison));
   if (const std::string gate = GateLine(comparison); !gate.empty()) lines.AddWrapped(gate);
   AddBlame(comparison, &lines);
+  AddShares(comparison, &lines);
   if (const std::string slow = SlowRankText(comparison); !slow.empty()) lines.AddWrapped(slow);
   AddQuantities(comparison, &lines);
   AddRules(comparison, &lines);

@@ -215,7 +215,7 @@ std::string_view GateStateName(GateState state) {
 
 std::string NextLine(const Comparison& comparison) {
   const QuantityResult* step = StepTime(comparison);
-  if (comparison.answer == Answer::kCannotTell) {
+  if (comparison.answer == Answer::kCannotTell && comparison.shares.empty()) {
     if (step == nullptr || step->more_runs.value_or(0) == 0) return "";
     const uint64_t pairs =
         std::max(comparison.base.runs.size(), comparison.now.runs.size()) + std::min<uint64_t>(*step->more_runs, 1e9);
@@ -224,7 +224,8 @@ std::string NextLine(const Comparison& comparison) {
       return StrCat("next: a quieter machine; on this one ", pairs, " runs of each side would be needed");
     return StrCat("next: ", pairs, " runs of each side: tbprof ab --pairs=", pairs, " --base 'CMD A' --new 'CMD B'");
   }
-  if (comparison.answer != Answer::kWorse || comparison.now.runs.empty()) return "";
+  if (comparison.answer != Answer::kWorse && comparison.shares.empty()) return "";
+  if (comparison.now.runs.empty()) return "";
   const auto& [path, logdir] = std::tie(comparison.now.runs.front().path, comparison.now.runs.front().logdir);
   if (path.empty()) return "";
   return StrCat("next: tbprof report ", ShellQuoted(path),
@@ -292,6 +293,10 @@ std::string_view RuleStateName(RuleResult::State state) {
   return "cannot_tell";
 }
 
+std::string PointsText(const ShareRow& row) {
+  return absl::StrFormat("%+.0f points", 100 * (Finite(row.now) - Finite(row.base)));
+}
+
 std::string_view AmountKindTitle(AmountKind kind) {
   switch (kind) {
     case AmountKind::kPart:
@@ -316,9 +321,9 @@ std::string_view AmountKindTitle(AmountKind kind) {
   return "allocated bytes, estimated from samples";
 }
 
-std::string_view ShownName(const BlameRow& row) {
-  const std::optional<StepPart> part = row.kind == AmountKind::kPart ? StepPartNamed(row.name) : std::nullopt;
-  return part.has_value() ? StepPartTitle(*part) : std::string_view(row.name);
+std::string_view ShownName(AmountKind kind, std::string_view name) {
+  const std::optional<StepPart> part = kind == AmountKind::kPart ? StepPartNamed(std::string(name)) : std::nullopt;
+  return part.has_value() ? StepPartTitle(*part) : name;
 }
 
 Unit UnitOf(AmountKind kind) { return kind == AmountKind::kAllocationSite ? Unit::kBytes : Unit::kSeconds; }

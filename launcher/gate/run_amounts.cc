@@ -146,6 +146,7 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
     const bool is_main = i == main;
     AddLinesOf(groups[i], *numbers, "top_lines", is_main ? "self_s" : "self_on_cpu_s", is_main ? &own : &others);
   }
+  numbers->python_samples = 0;
   for (const Fields& phase : CountedOf(groups[main], *numbers)) {
     numbers->python_samples += static_cast<double>(phase.Count("samples").value_or(0));
   }
@@ -154,6 +155,40 @@ void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kOwnLine, of_program.seconds, steps, numbers, of_program.samples);
   Add(AmountKind::kPythonLine, own.seconds, steps, numbers, own.samples);
   Add(AmountKind::kOtherLine, others.seconds, steps, numbers, others.samples);
+}
+
+void AddShares(AmountKind kind, const Sums& seconds, double of_s, RunNumbers* numbers) {
+  for (const auto& [name, sum] : seconds) {
+    if (!name.empty() && of_s > 0) numbers->shares.push_back({kind, name, sum / of_s});
+  }
+}
+
+// Of the whole window, whatever steps it has.
+void ReadShares(const Fields& root, RunNumbers* numbers) {
+  for (const Fields& part : root.Object("verdict").Object("split").Objects("parts")) {
+    AddShares(AmountKind::kPart, {{part.Text("part"), part.Seconds("share")}}, 1, numbers);
+  }
+  const std::vector<Fields> python = root.Object("python").Objects("groups");
+  if (const size_t main = MainGroup(python); main < python.size()) {
+    const Fields& group = python[main];
+    numbers->python_samples = static_cast<double>(group.Count("samples").value_or(0));
+    for (const auto& [kind, list] :
+         {std::pair(AmountKind::kOwnLine, "top_own_lines"), std::pair(AmountKind::kPythonLine, "top_lines")}) {
+      Sums seconds;
+      for (const Fields& line : group.Objects(list)) seconds[LineName(line)] += line.Seconds("self_s");
+      AddShares(kind, seconds, group.Seconds("wall_s"), numbers);
+    }
+  }
+  const std::vector<Fields> native = root.Object("native").Objects("groups");
+  if (const size_t main = MainGroup(native); main < native.size()) {
+    const Fields& group = native[main];
+    numbers->native_samples = static_cast<double>(group.Count("samples").value_or(0));
+    Sums seconds;
+    for (const Fields& row : group.Objects("top_self")) {
+      seconds[ShortSymbol(row.Text("function"))] += row.Seconds("self_cpu_s");
+    }
+    AddShares(AmountKind::kFunction, seconds, group.Seconds("cpu_s"), numbers);
+  }
 }
 
 void AddAllocations(const Fields& root, double steps, RunNumbers* numbers) {
@@ -197,6 +232,7 @@ void ReadCounts(const Fields& root, RunNumbers* numbers) {
 void ReadAmounts(const Fields& root, RunNumbers* numbers) {
   AddParts(root, numbers);
   AddOperations(root, numbers);
+  if (IsWindow(numbers->identity)) ReadShares(root, numbers);
   if (numbers->steps == 0 && !numbers->IsWholeRun()) return;
   const double regular = numbers->IsWholeRun() ? 1 : static_cast<double>(numbers->steps);
   AddPythonLines(root, regular, numbers);

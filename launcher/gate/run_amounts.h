@@ -12,7 +12,7 @@
 
 namespace tbprof {
 
-// Sets `counts`, `no_counts`, `amounts` and `split_step_s`. Needs `numbers->steps`.
+// Sets `counts`, `no_counts`, `amounts` and `split_step_s`, and of a window `shares`. Needs `numbers->steps`.
 void ReadCounts(const Fields& root, RunNumbers* numbers);
 void ReadAmounts(const Fields& root, RunNumbers* numbers);
 

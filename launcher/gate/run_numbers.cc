@@ -245,6 +245,7 @@ WindowKind KindOfWindow(const RunIdentity& identity) {
   const std::string& window = identity.window;
   if (window == "auto" || window == "all") return WindowKind::kWhole;
   if (window.starts_with("capture ")) return WindowKind::kCapture;
+  if (window.starts_with("attached ")) return WindowKind::kTime;
   // `last=30s`, `10s+5s`; the name of a range (`nvtx:a+b`) may have a plus sign.
   const bool of_time = window.find('+') != std::string::npos && window.find(':') == std::string::npos;
   return of_time || window.starts_with("last=") ? WindowKind::kTime : WindowKind::kOther;

@@ -97,7 +97,11 @@ struct RunNumbers {
   double median_step_s = 0, mean_step_s = 0;  // of all regular steps
   // The sum of all kPart amounts: `mean_step_s`, or more if the time between steps is split as well. 0: no split.
   double split_step_s = 0;
-  double python_samples = 0;  // of the thread of the steps, in the steps
+  double python_samples = 0;  // of the thread of the steps, in the steps; without steps, in the window
+  double native_samples = 0;  // likewise; only of windows
+  // Of a window: parts, lines and functions of the thread of the steps, with their share of the window's time, from 0
+  // to 1, in `per_step`; functions have their share of that thread's CPU time.
+  std::vector<Amount> shares;
   std::vector<Count> counts;
   std::string no_counts;  // why counts are not exact: one line; empty: exact
   std::vector<Amount> amounts;

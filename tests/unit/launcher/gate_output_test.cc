@@ -241,6 +241,22 @@ TEST(GateJson, EachComparison_MatchesTheSchema) {
 }
 
 // 0 would be a number.
+// Windows whose steps are not known.
+TEST(GateJson, Shares_AreInEachOutput) {
+  Comparison comparison;
+  comparison.one_process = true;
+  comparison.reason = "before: its steps are not known";
+  comparison.now.runs.emplace_back().path = "after";
+  comparison.shares = {{AmountKind::kPart, "python", 0.43, 0.8}, {AmountKind::kOwnLine, "job.py:4 parse", 0.34, 0.7}};
+  EXPECT_THAT(Faults(comparison), ElementsAre());
+  const std::string text = ComparisonAsText(comparison);
+  EXPECT_THAT(text, HasSubstr("  +37 points       43 %       80 %  Python\n"));
+  EXPECT_THAT(text, HasSubstr("  +36 points       34 %       70 %  job.py:4 parse\n"));
+  EXPECT_THAT(text, HasSubstr("next: tbprof report after"));
+  EXPECT_EQ(nlohmann::json::parse(ComparisonAsJson(comparison))["shares"][1]["new"], 0.7);
+  EXPECT_THAT(ComparisonAsMarkdown(comparison), HasSubstr("| +37 points | 43 % | 80 % | parts | `Python` |"));
+}
+
 TEST(GateJson, NotKnown_IsNull) {
   const auto json = [](const Comparison& comparison) { return nlohmann::json::parse(ComparisonAsJson(comparison)); };
   const nlohmann::json empty = json(Comparison());

@@ -127,6 +127,30 @@ TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotKnown_HasNoSource) {
   EXPECT_EQ(ReadRunNumbers(Write("summary.json", summary), std::nullopt)->identity.steps_source, "");
 }
 
+TEST_F(RunNumbersTest, ReadRunNumbers_WindowWithoutSteps_HasShares) {
+  Json summary = MakeRun();
+  summary["steps"]["known"] = false;
+  summary["steps"]["count"] = nullptr;
+  Json& group = summary["python"]["groups"][1];
+  group["top_lines"] = group["phases"][0]["top_lines"];
+  group["phases"] = nullptr;
+  const auto read = [&] { return *ReadRunNumbers(Write("summary.json", summary), std::nullopt); };
+  summary["window"] = "auto";
+  EXPECT_TRUE(read().shares.empty());
+  summary["window"] = "capture 1";
+  const RunNumbers run = read();
+  const auto share = [&](AmountKind kind, std::string_view name) {
+    RunNumbers of = run;
+    of.amounts = of.shares;
+    return AmountOf(of, kind, name).value_or(-1);
+  };
+  EXPECT_EQ(run.python_samples, 600);
+  EXPECT_EQ(run.native_samples, 300);
+  EXPECT_NEAR(share(AmountKind::kPart, "input"), 0.62, 1e-12);
+  EXPECT_NEAR(share(AmountKind::kPythonLine, "train.py:41 main"), 0.5, 1e-12) << "of the thread's time";
+  EXPECT_NEAR(share(AmountKind::kFunction, "sgemm_kernel"), 2.0 / 3, 1e-12) << "of its CPU time";
+}
+
 TEST_F(RunNumbersTest, ReadRunNumbers_TwoThousandSteps_KeepsAll) {
   const absl::StatusOr<RunNumbers> run = ReadRunNumbers(Write("summary.json", MakeRun(2500)), std::nullopt);
   ASSERT_TRUE(run.ok());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -230,6 +231,63 @@ TEST(WindowCompareTest, Compare_WaitsForACpuAreTheChange_Warns) {
   EXPECT_THAT(comparison.warnings[0], HasSubstr("waits for a CPU are "));
 }
 
+// A window without steps whose time is in these lines.
+RunNumbers WithoutSteps(const std::vector<Amount>& shares, double samples, int64_t place) {
+  RunNumbers run;
+  run.path = "w" + std::to_string(place);
+  run.start_unix_ns = place;
+  run.no_times = "its steps are not known";
+  run.wall_s = samples / 100;
+  run.shares = shares;
+  run.python_samples = samples;
+  return Window(run);
+}
+
+TEST(WindowCompareTest, Compare_WindowsWithoutSteps_NamesWhatTakesAnotherShare) {
+  const auto window = [](double parse, double samples, int64_t place) {
+    return WithoutSteps({{AmountKind::kPart, "python", parse + 0.02},
+                         {AmountKind::kOwnLine, "job.py:4 parse", parse},
+                         {AmountKind::kOwnLine, "job.py:7 digest", 0.9 - parse},
+                         {AmountKind::kPythonLine, "job.py:4 parse", parse},
+                         {AmountKind::kPythonLine, "lib.py:9 read", 0.9 - parse}},
+                        samples, place);
+  };
+  const Comparison comparison = CompareTwo(window(0.3, 1000, 1), window(0.7, 1000, 2));
+  EXPECT_EQ(comparison.answer, Answer::kCannotTell);
+  EXPECT_THAT(comparison.reason, HasSubstr("its steps are not known"));
+  ASSERT_EQ(comparison.shares.size(), 4u);
+  EXPECT_EQ(comparison.shares[0].kind, AmountKind::kPart);
+  EXPECT_EQ(comparison.shares[1].name, "job.py:4 parse");
+  EXPECT_NEAR(comparison.shares[1].base, 0.3, 1e-12);
+  EXPECT_NEAR(comparison.shares[1].now, 0.7, 1e-12);
+  EXPECT_EQ(comparison.shares[3].name, "lib.py:9 read") << "a line is not repeated as a kind of its own";
+  // Few samples, and a small difference.
+  EXPECT_THAT(CompareTwo(window(0.3, 40, 1), window(0.7, 40, 2)).shares, IsEmpty());
+  EXPECT_THAT(CompareTwo(window(0.3, 9000, 1), window(0.34, 9000, 2)).shares, IsEmpty());
+  RunNumbers other = window(0.7, 1000, 2);
+  other.identity.pid = 8;
+  EXPECT_THAT(CompareTwo(window(0.3, 1000, 1), other).shares, IsEmpty()) << "another process";
+}
+
+// Lines have as many samples as chance gives them, in runs of ten.
+TEST(WindowCompareTest, Compare_EqualWindowsWithoutSteps_HaveNoRows) {
+  std::mt19937 random(5);
+  const auto window = [&](int64_t place) {
+    constexpr int kSamples = 300, kLines = 4;
+    std::array<double, kLines> counts{};
+    for (int i = 0; i < kSamples / 10; ++i) counts[random() % kLines] += 10;
+    std::vector<Amount> shares;
+    for (int i = 0; i < kLines; ++i) {
+      shares.push_back({AmountKind::kOwnLine, "a.py:" + std::to_string(i), counts[static_cast<size_t>(i)] / kSamples});
+    }
+    return WithoutSteps(shares, kSamples, place);
+  };
+  int rows = 0;
+  for (int64_t i = 0; i < 200; ++i)
+    rows += static_cast<int>(CompareTwo(window(2 * i + 1), window(2 * i + 2)).shares.size());
+  EXPECT_LE(rows, 8) << "of 800";
+}
+
 TEST(WindowErrorTest, WanderingError_FewValues_IsUnknown) {
   EXPECT_EQ(WanderingError({1, 2, 3}, 1).degrees, 0);
   EXPECT_EQ(WanderingErrorOfMean({1, 2, 3}).degrees, 0);
@@ -258,7 +316,7 @@ TEST(WindowErrorTest, IsWindow_NamesOfWindows) {
     identity.window = window;
     return IsWindow(identity);
   };
-  for (const char* window : {"capture 1", "last=30s", "60s+5s"}) EXPECT_TRUE(is_window(window)) << window;
+  for (const char* window : {"capture 1", "last=30s", "60s+5s", "attached all"}) EXPECT_TRUE(is_window(window)) << window;
   for (const char* window : {"", "auto", "all", "steps=10:20", "nvtx:a+b"}) EXPECT_FALSE(is_window(window)) << window;
 }
 
