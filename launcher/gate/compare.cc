@@ -566,9 +566,7 @@ Comparison Compare(Side base, Side now, const CompareOptions& options) {
     BlameTimes(&out);
     FindSlowRank(&out);
   }
-  if (comparable.reason.empty() && !comparable.no_times.empty() && out.one_process) {
-    out.shares = ChangedShares(out.base, out.now);
-  }
+  if (comparable.reason.empty() && !comparable.no_times.empty()) out.shares = ChangedShares(out.base, out.now);
   if (out.no_totals.empty()) BlameAllocations(&out);
   return out;
 }

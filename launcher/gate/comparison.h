@@ -105,7 +105,7 @@ struct Comparison {
   bool has_first_cause = false;  // the first row explains the difference; else it is only the largest
   // Nothing: the step times, or their parts, are not compared.
   std::optional<double> difference_s, unexplained_s;
-  // Only of windows of one process whose step times are not compared, as where no steps are known.
+  // Only of windows whose step times are not compared, as where no steps are known.
   std::vector<ShareRow> shares;
   // The rank for which the others wait in the new runs, if such waits explain much of the difference: `rank 1, mostly
   // at train.py:10 tokenize`; empty: none.

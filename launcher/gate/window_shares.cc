@@ -64,8 +64,7 @@ std::vector<ShareRow> RowsOf(const Side& base, const Side& now, AmountKind kind)
     const double points = std::abs(pair.second - pair.first);
     if (points >= std::max(kLeastPoints, kErrors * error)) rows.push_back({kind, name, pair.first, pair.second});
   }
-  std::ranges::stable_sort(rows, std::ranges::greater(),
-                           [](const ShareRow& row) { return std::abs(row.now - row.base); });
+  std::ranges::stable_sort(rows, std::ranges::greater(), [](const ShareRow& row) { return row.now - row.base; });
   return rows;
 }
 

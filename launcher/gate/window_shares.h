@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares how two windows of one process spend their time, where no steps are known by which it could be divided.
+// Compares how two windows of a program spend their time, where no steps are known by which it could be divided.
 //
 //   const std::vector<ShareRow> rows = ChangedShares(base, now);
 //
@@ -15,7 +15,7 @@
 namespace tbprof {
 
 // Parts, lines and functions whose share of the window's time differs by 5 points or more, and by more than the number
-// of samples can explain: by kind, the largest difference of a kind first. Empty if a window has no such numbers.
+// of samples can explain: by kind, what grew most first. Empty if a window has no such numbers, and for whole runs.
 std::vector<ShareRow> ChangedShares(const Side& base, const Side& now);
 
 }  // namespace tbprof

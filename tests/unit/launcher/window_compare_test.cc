@@ -237,6 +237,7 @@ RunNumbers WithoutSteps(const std::vector<Amount>& shares, double samples, int64
   run.path = "w" + std::to_string(place);
   run.start_unix_ns = place;
   run.no_times = "its steps are not known";
+  run.identity.command = "python job.py";
   run.wall_s = samples / 100;
   run.shares = shares;
   run.python_samples = samples;
@@ -266,7 +267,9 @@ TEST(WindowCompareTest, Compare_WindowsWithoutSteps_NamesWhatTakesAnotherShare) 
   EXPECT_THAT(CompareTwo(window(0.3, 9000, 1), window(0.34, 9000, 2)).shares, IsEmpty());
   RunNumbers other = window(0.7, 1000, 2);
   other.identity.pid = 8;
-  EXPECT_THAT(CompareTwo(window(0.3, 1000, 1), other).shares, IsEmpty()) << "another process";
+  EXPECT_EQ(CompareTwo(window(0.3, 1000, 1), other).shares.size(), 4u) << "another process of the program";
+  other.identity.command = "python other.py";
+  EXPECT_THAT(CompareTwo(window(0.3, 1000, 1), other).shares, IsEmpty()) << "another program";
 }
 
 // Lines have as many samples as chance gives them, in runs of ten.
