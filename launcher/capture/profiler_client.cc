@@ -156,7 +156,11 @@ class Answer {
     });
     if (broken) return Malformed();
     if (!status.ok()) return status;
-    if (name != kSummaryFile) worker_.bytes += static_cast<uint64_t>(before);
+    if (name == kSummaryFile) {
+      worker_.has_summary = true;
+    } else {
+      worker_.bytes += static_cast<uint64_t>(before);
+    }
     if (left > 0 && !input_.Skip(left)) return Malformed();
     return absl::OkStatus();
   }
@@ -377,10 +381,13 @@ void CaptureFromWorkers(const RemoteCapture& request, std::vector<RemoteWorker>*
         mine->late = std::max(called - start, absl::ZeroDuration());
         if (status.ok()) {
           mine->status = Answer(&answer, mine, take).Take();
-          mine->wrote_itself = mine->status.ok() && mine->bytes == 0 && !mine->empty;
-          if (mine->status.ok() && mine->empty && mine->bytes == 0) {
+          const bool has_none = mine->status.ok() && mine->bytes == 0;
+          if (has_none && mine->empty) {
             mine->status = absl::NotFoundError("the service reports that nothing was recorded");
+          } else if (has_none && mine->has_summary) {
+            mine->status = absl::DataLossError("it sent a summary without its profile");
           }
+          mine->wrote_itself = has_none && mine->status.ok();
         } else {
           mine->status = ToAbsl(status);
         }

@@ -54,6 +54,7 @@ struct RemoteWorker {
   absl::Duration took;
   absl::Duration late;        // how long after the agreed start the last call was made
   bool empty = false;         // it reports that nothing was recorded
+  bool has_summary = false;   // it sent a summary
   bool wrote_itself = false;  // success without data: it wrote into a directory of its own machine
 };
 
