@@ -281,8 +281,9 @@ PythonTags::PythonTags(const Timeline& timeline) {
     const PythonTag tag = known ? of_function[stack.function] : PythonTag::kNone;
     // What is below the beginning of a worker is its parent's.
     const bool begins_worker = known && worker[stack.function];
-    const PythonTag outer = stack.parent < i && !begins_worker ? tags_[stack.parent] : PythonTag::kNone;
-    const uint32_t below = stack.parent < i ? own_[stack.parent] : 0;
+    const bool has_caller = stack.parent < i && !begins_worker;
+    const PythonTag outer = has_caller ? tags_[stack.parent] : PythonTag::kNone;
+    const uint32_t below = has_caller ? own_[stack.parent] : 0;
     // A function of a text that a library made is part of the line that called it. The text of `python -c`, and what
     // the program itself executes, are its own.
     const bool executed = stack.parent == below && known && is_module[stack.function];
@@ -302,10 +303,10 @@ PythonTags::PythonTags(const Timeline& timeline) {
                         (outer == PythonTag::kServe && (is_own_[i] || calls_library));
     tags_[i] = outer != PythonTag::kNone && !leaves ? outer : tag;
     lines_[i] = first.try_emplace({stack.function, stack.line}, i).first->second;
-    parents_[i] = stack.parent < i ? stack.parent : 0;
+    parents_[i] = has_caller ? stack.parent : 0;
     const bool begins = known && bootstrap[stack.function] && below != 0 && text[python.stacks[below].function];
     of_worker_[i] = (known && worker[stack.function]) || (stack.parent < i && of_worker_[stack.parent]);
-    const bool is_called = stack.parent < i && of_server_[stack.parent];
+    const bool is_called = has_caller && of_server_[stack.parent];
     of_server_[i] = tag == PythonTag::kServe || (is_called && tag != PythonTag::kImport);
     own_[i] = is_own_[i] || begins || below == 0 || !is_own_[below] ? i : below;
   }
