@@ -389,6 +389,7 @@ void CaptureManager::EndAll() {
       }
       captures_.Remove(capture.number);
     } else if (capture.state == Capture::State::kOpen) {
+      capture.ended_by_command = true;
       EndEarly(&capture, "the command ended before the window was over");
     }
   }
@@ -412,6 +413,7 @@ void CaptureManager::Describe(uint32_t window, ConversionRequest* request) {
   request->run_exclusive = true;
   if (capture == nullptr) return;
   request->on_request = !capture->by_program;
+  request->command_ended = capture->ended_by_command;
   request->warnings.insert(request->warnings.end(), capture->request.warnings.begin(), capture->request.warnings.end());
   if (!capture->request.run.empty()) request->run = capture->request.run;
   request->step_marker = capture->request.step_marker;

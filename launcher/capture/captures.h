@@ -55,6 +55,7 @@ struct Capture {
   uint64_t opens_ns = 0, closes_ns = 0;  // CLOCK_MONOTONIC
   uint64_t gives_up_ns = UINT64_MAX;     // when the client stops waiting
   bool by_program = false;               // begun by a trigger, not requested by a client
+  bool ended_by_command = false;         // the command's end closed the window
   uint64_t records_before = 0;           // the session's record count at its opening
   // For a profile that is sent to the client; null: it is written to the logdir.
   std::shared_ptr<PrivateDirectory> directory;

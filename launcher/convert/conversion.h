@@ -63,6 +63,7 @@ struct ConversionRequest {
   // For a run whose command has ended: tbprof's time before the command, and the monotonic time of the command's end;
   // 0: not set.
   uint64_t before_command_ns = 0, command_end_ns = 0;
+  bool command_ended = false;  // the command's end closed the window; the spool has no exit status yet
   bool color = false;
   int width = 100;
   bool full_summary = false;  // all tables instead of the end block

@@ -35,6 +35,7 @@ void VisitFields(Request& request, const Text& field, const Bytes& bytes) {
   field("summary_wanted", request.summary_wanted);
   field("before_command_ns", request.before_command_ns);
   field("command_end_ns", request.command_end_ns);
+  field("command_ended", request.command_ended);
   field("first_step", request.first_step);
   field("last_step", request.last_step);
   field("color", request.color);

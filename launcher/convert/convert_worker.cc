@@ -258,6 +258,7 @@ class Job {
     building_.step_marker = request_.step_marker;
     building_.warnings = request_.warnings;
     building_.recovered = request_.recovered;
+    building_.command_ended = request_.command_ended;
     building_.agreed_start_unix_ns = request_.agreed_start_unix_ns;
     building_.examine = [environment = CurrentEnvironment()](const std::string& path) {
       return ExamineFile(path, environment);

@@ -335,6 +335,7 @@ TEST(CaptureCommand, SecondCapture_ErrorNamesTheFirst) {
   // The command's end closes the first, with its data.
   const RunResult result = End(job);
   EXPECT_EQ(result.code(), 5);
+  EXPECT_THAT(result.AllPrinted(), HasSubstr(" wall; ended, which closed the window"));
   EXPECT_THAT(FilesBelow(job.running->logdir() + "/plugins", ".xplane.pb"), SizeIs(1));
 }
 

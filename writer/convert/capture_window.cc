@@ -35,6 +35,7 @@ class WindowFinder {
     }
     AddSlowDisk(drained);
     timeline_.window = request_.window == 0 ? session_.window : WindowName(request_.window);
+    timeline_.command_ended = request_.command_ended;
     if (facts_.ended) {
       timeline_.exit_code = facts_.end.exit_code;
       timeline_.exit_signal = facts_.end.exit_signal;

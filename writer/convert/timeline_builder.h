@@ -37,6 +37,7 @@ struct TimelineRequest {
   int rank = kAnyRank;
   std::vector<std::string> warnings;  // from the launcher, not in the spool
   bool recovered = false;             // the launcher is gone: adds a warning
+  bool command_ended = false;         // the end of the command closed the window
   ExamineProgram examine = nullptr;   // reads facts from a program's file
 };
 

@@ -468,9 +468,10 @@ struct Timeline {
   bool counts_allocator = true;  // false: allocator calls are not traced
   bool complete = true;          // false: the launcher died, `recover` made this
 
-  // How the command ended; exit_code -1 and exit_signal 0 = still running when the capture was made.
+  // How the command ended; exit_code -1 and exit_signal 0: it ran on when the capture was made, or `command_ended`.
   int exit_code = -1;
   int exit_signal = 0;
+  bool command_ended = false;
 
   StringTable strings;
   // Number of recorded processes and threads. Entries that exec has replaced are not counted again.
