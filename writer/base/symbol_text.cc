@@ -65,6 +65,18 @@ std::string ShortSymbol(std::string_view name) {
   return out.empty() ? std::string(name) : out;
 }
 
+std::string ShortSite(std::string_view site) {
+  const size_t open = site.rfind(" (");
+  if (open == std::string_view::npos || open == 0 || !site.ends_with(')')) return ShortSymbol(site);
+  const std::string_view place = site.substr(open + 2, site.size() - open - 3);
+  const size_t colon = place.rfind(':');
+  const bool has_line = colon != std::string_view::npos && colon > 0 && colon + 1 < place.size() &&
+                        place.find_first_not_of("0123456789", colon + 1) == std::string_view::npos &&
+                        place.find_first_of(" (,<") == std::string_view::npos;
+  if (!has_line) return ShortSymbol(site);
+  return std::string(place).append(" ").append(ShortSymbol(site.substr(0, open)));
+}
+
 bool IsOfLanguageLibrary(std::string_view function) {
   const std::string name = ShortSymbol(function);
   return StartsWithAny(name, {"std::", "__", "core::", "alloc::", "<core::", "<alloc::", "<std::", "runtime."});

@@ -13,6 +13,9 @@ namespace tbprof {
 // names, such as `[libgomp.so.1]`, stay unchanged. `name` may be truncated anywhere.
 std::string ShortSymbol(std::string_view name);
 
+// `train.cc:39 Queue::get` of a call site with its line, as `Queue::get() (train.cc:39)`; else as ShortSymbol.
+std::string ShortSite(std::string_view site);
+
 // Code of a language's own library: `std::vector::push_back`, `__gthread_mutex_lock`, Rust's `core::...`. It is in the
 // executable, too, if it is inlined, a template, or linked statically.
 bool IsOfLanguageLibrary(std::string_view function);

@@ -72,7 +72,7 @@ std::string LoopPlace(const Timeline& timeline) {
 
 std::string PlaceOf(const Timeline& timeline, const Where& where) {
   const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
-  if (file.empty()) return PrintableUtf8(ShortSymbol(function));
+  if (file.empty()) return PrintableUtf8(ShortSite(function));
   return PrintableUtf8(StrCat(ShownFile(file), where.line > 0 ? StrCat(":", where.line) : "",
                               function.empty() ? "" : " ", ShortFunction(function)));
 }

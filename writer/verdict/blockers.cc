@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
+#include "writer/verdict/cpu_split.h"
 
 namespace tbprof {
 namespace {
@@ -48,6 +49,10 @@ bool IsIdle(const PythonTags& tags, const WaitClasses& classes, const WaitSlice&
     case WaitClass::kBarrier:
     case WaitClass::kPool:
       return true;
+    case WaitClass::kPipe:
+    case WaitClass::kSocket:
+      // A loader's worker waits for the next task.
+      return wait.is_poll && tags.TagOf(wait.stack) == PythonTag::kLoader && !tags.HasOwnFrame(wait.stack);
     case WaitClass::kPoll: {
       // With a timeout, a library polls for the answer to its request, also in the program's code that a loader calls.
       const PythonTag tag = tags.TagOf(wait.stack);
@@ -61,8 +66,6 @@ bool IsIdle(const PythonTags& tags, const WaitClasses& classes, const WaitSlice&
     case WaitClass::kFileRead:
     case WaitClass::kFileSync:
     case WaitClass::kTerminal:
-    case WaitClass::kPipe:
-    case WaitClass::kSocket:
     case WaitClass::kChild:
     case WaitClass::kGpuLaunch:
     case WaitClass::kGpuWait:
@@ -198,7 +201,7 @@ struct Group {
 
 struct Candidate {
   double score = 0, busy = 0;
-  double for_gil = 0;  // part of `busy`
+  double for_gil = 0, queued = 0;  // parts of `busy`
   // Shares of the waits in which it is on a CPU, reads, or waits in an event loop for what others send.
   double works = 0, reads = 0, polls = 0;
   std::vector<AccountRow> rows;
@@ -212,6 +215,7 @@ Blocker BlockerOf(uint32_t thread, bool other_process, const Candidate& candidat
   blocker.other_process = other_process;
   blocker.busy = blocker.busiest = std::min(candidate.busy, 1.0);
   blocker.for_gil = std::min(candidate.for_gil, blocker.busy);
+  blocker.queued = std::min(candidate.queued, blocker.busy);
   blocker.rows = candidate.rows;
   return blocker;
 }
@@ -233,6 +237,40 @@ std::set<uint32_t> FramesThatRun(const PythonThread& python, const PythonTags& t
   return frames;
 }
 
+// A thread that could run and has no CPU is held up by other programs, and not by what it does: it counts as at work.
+// Returns the CPU time with that time, divided by the CPU time.
+double WithQueue(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& gaps, int64_t cpu_ps) {
+  if (cpu_ps <= 0) return 1;
+  const int64_t delay_ps = UsageOf(timeline, thread, gaps).run_delay_ps;
+  const int64_t off_cpu_ps = std::max<int64_t>(LengthOf(gaps) - cpu_ps, 0);
+  return 1 + static_cast<double>(std::clamp<int64_t>(delay_ps, 0, off_cpu_ps)) / static_cast<double>(cpu_ps);
+}
+
+// The times of the gaps in which a thread had a CPU or waited for one, by the kernel's counts: when it did between two
+// readings is not known.
+std::vector<TimeSpan> RunnableTimes(const ThreadUsage& usage, const std::vector<TimeSpan>& gaps) {
+  std::vector<TimeSpan> work;
+  size_t at = 0;
+  for (size_t i = 1; i < usage.points.size(); ++i) {
+    const UsagePoint &from = usage.points[i - 1], &to = usage.points[i];
+    const int64_t busy_ps = to.cpu_ps - from.cpu_ps + std::max<int64_t>(to.run_delay_ps - from.run_delay_ps, 0);
+    if (busy_ps <= 0 || to.at_ps <= from.at_ps) continue;
+    const size_t first = work.size();
+    int64_t common_ps = 0;
+    ForCommon(gaps, &at, from.at_ps, to.at_ps, [&](int64_t start, int64_t end) {
+      work.push_back({start, end});
+      common_ps += end - start;
+    });
+    const double share =
+        std::min(1.0, static_cast<double>(busy_ps) / static_cast<double>(std::max<int64_t>(common_ps, 1)));
+    for (size_t j = first; j < work.size(); ++j) {
+      work[j].end_ps =
+          work[j].start_ps + static_cast<int64_t>(share * static_cast<double>(work[j].end_ps - work[j].start_ps));
+    }
+  }
+  return work;
+}
+
 // The times of the gaps in which the thread works.
 std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& tags, const NativePlaces& natives,
                                    uint32_t thread, const std::vector<TimeSpan>& gaps, BlockerScope scope) {
@@ -250,6 +288,9 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
         add(run.from_ps, run.to_ps);
       }
     }
+  } else if (const ThreadUsage* const usage = timeline.UsageOfThread(thread);
+             natives.Has(thread) && usage != nullptr && usage->points.size() > 1) {
+    return RunnableTimes(*usage, gaps);
   } else if (natives.Has(thread)) {
     // Periods differ: that of a point may begin before the point before it.
     int64_t behind = INT64_MIN;
@@ -288,21 +329,31 @@ Candidate Judge(const Timeline& timeline, const PythonTags& tags, const WaitClas
     if (slice.is_poll) polling += slice.end_ps - slice.start_ps;
     if (slice.kind == WaitClass::kPipe || slice.kind == WaitClass::kFileRead) reading += slice.end_ps - slice.start_ps;
   }
+  const std::vector<NativePlace> places = natives.In(thread, time.gaps());
+  int64_t cpu = 0;
+  for (const auto& [stack, running] : time.running()) cpu += running.cpu_ps;
+  for (const NativePlace& place : places) cpu += place.ps;
+  const double with_queue = WithQueue(timeline, thread, time.gaps(), cpu);
   for (const auto& [stack, running] : time.running()) {
     // At a line at which it often runs, a thread of a pool that has no CPU, or gets its pages, is at work nevertheless.
     const int64_t wall = running.on_cpu_ps + running.off_cpu_ps;
     const bool at_work_throughout = scope == BlockerScope::kPool && running.on_cpu_ps >= wall / 4;
-    const int64_t at_work = at_work_throughout ? wall : running.cpu_ps;
+    const int64_t at_work =
+        at_work_throughout ? wall
+                           : std::min(wall, static_cast<int64_t>(with_queue * static_cast<double>(running.cpu_ps)));
     account.AddRunning(StepPart::kRest, stack, at_work);
     working += at_work;
   }
-  for (const NativePlace& place : natives.In(thread, time.gaps())) {
-    account.AddRunning(StepPart::kRest, 0, place.ps, kRunning, place.function);
-    working += place.ps;
+  for (const NativePlace& place : places) {
+    const auto at_work = static_cast<int64_t>(with_queue * static_cast<double>(place.ps));
+    account.AddRunning(StepPart::kRest, 0, at_work, kRunning, place.function);
+    working += at_work;
   }
+  const double queued = std::max(0.0, (with_queue - 1) * static_cast<double>(cpu));
   if (total <= 0) return candidate;
   candidate.busy = static_cast<double>(waiting + for_gil + working) / static_cast<double>(total);
   candidate.for_gil = static_cast<double>(for_gil) / static_cast<double>(total);
+  candidate.queued = queued / static_cast<double>(total);
   candidate.works = static_cast<double>(working) / static_cast<double>(total);
   candidate.reads = static_cast<double>(reading) / static_cast<double>(total);
   candidate.polls = static_cast<double>(polling) / static_cast<double>(total);
@@ -349,7 +400,7 @@ Blocker BusiestGroup(std::map<Work, Group>* groups, int64_t total_ps) {
     if (busy < kLeastBusy || busy <= best.busy) continue;
     best = group.busiest;
     best.busy = std::min(busy, 1.0);
-    best.for_gil = 0;  // not in `busy`
+    best.for_gil = best.queued = 0;  // not in `busy`
     best.alike = best.other_process ? group.processes.size() : group.at_work;
     best.together = true;
   }
@@ -504,13 +555,14 @@ std::string FactOfBlocker(const Blocker& blocker) {
     return absl::StrFormat("these %d %s, one after the other, work, sleep or read for %s of the wait", blocker.alike,
                            blocker.other_process ? "processes" : "threads", HumanPercent(blocker.busy));
   }
-  constexpr double kLeastForGil = 0.05;
+  constexpr double kLeastForGil = 0.05, kLeastQueued = 0.1;
   const bool wants_gil = blocker.for_gil >= kLeastForGil;
-  return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s%s",
-                         blocker.other_process ? "process" : "thread",
-                         HumanPercent(blocker.busy - (wants_gil ? blocker.for_gil : 0)),
-                         wants_gil ? StrCat(" and waits for the GIL for ", HumanPercent(blocker.for_gil)) : "",
-                         more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
+  return absl::StrFormat(
+      "that %s works, sleeps or reads for %s of the wait%s%s%s", blocker.other_process ? "process" : "thread",
+      HumanPercent(blocker.busy - (wants_gil ? blocker.for_gil : 0)),
+      blocker.queued >= kLeastQueued ? StrCat(" (", HumanPercent(blocker.queued), " without a CPU)") : "",
+      wants_gil ? StrCat(" and waits for the GIL for ", HumanPercent(blocker.for_gil)) : "",
+      more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
 }
 
 }  // namespace tbprof

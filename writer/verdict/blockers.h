@@ -38,6 +38,7 @@ struct Blocker {
   bool other_process = false;
   double busy = 0;               // share of the time of the waits, waits for the GIL included
   double for_gil = 0;            // part of it: it waits for the GIL
+  double queued = 0;             // part of it: it could run and has no CPU
   double busiest = 0;            // of one thread: `busy`, if that is of several
   bool in_turn = false;          // of `alike` threads, no two lived at the same time; `busy` is of all
   size_t alike = 1;              // number of threads that do the same

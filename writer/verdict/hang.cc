@@ -250,7 +250,7 @@ std::string PlaceOf(const Timeline& timeline, const PythonTags& tags, const Long
     return StrCat(is_library ? StrCat(PythonFrameText(timeline, stacks[own]), " > ") : "",
                   PythonFrameText(timeline, stacks[call.stack]));
   }
-  return call.event == nullptr ? "" : PrintableUtf8(ShortSymbol(timeline.strings.Get(call.event->call_site)));
+  return call.event == nullptr ? "" : PrintableUtf8(ShortSite(timeline.strings.Get(call.event->call_site)));
 }
 
 struct Group {

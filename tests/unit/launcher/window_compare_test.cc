@@ -319,7 +319,8 @@ TEST(WindowErrorTest, IsWindow_NamesOfWindows) {
     identity.window = window;
     return IsWindow(identity);
   };
-  for (const char* window : {"capture 1", "last=30s", "60s+5s", "attached all"}) EXPECT_TRUE(is_window(window)) << window;
+  for (const char* window : {"capture 1", "last=30s", "60s+5s", "attached all"})
+    EXPECT_TRUE(is_window(window)) << window;
   for (const char* window : {"", "auto", "all", "steps=10:20", "nvtx:a+b"}) EXPECT_FALSE(is_window(window)) << window;
 }
 
