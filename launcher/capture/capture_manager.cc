@@ -356,9 +356,7 @@ void CaptureManager::CaptureLast(CaptureRequest request) {
 }
 
 void CaptureManager::BeginTriggered(uint64_t ticks) {
-  CaptureRequest request;
-  request.asked_by = "the program";
-  Capture* const capture = captures_.Add(std::move(request));
+  Capture* const capture = captures_.Add({.asked_by = "the program"});
   capture->by_program = true;
   triggered_ = capture->number;
   triggered_ticks_ = ticks;
@@ -562,8 +560,7 @@ void CaptureManager::Fail(uint32_t client, uint64_t id, const absl::Status& stat
 }
 
 SessionStatus CaptureManager::Status() const {
-  constexpr size_t kMostPids = 256;
-  constexpr size_t kMostWords = 32;
+  constexpr size_t kMostPids = 256, kMostWords = 32;
   SessionStatus status;
   status.pid = getpid();
   status.run = ValidUtf8(run_.run_name());

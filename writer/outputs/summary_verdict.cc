@@ -178,7 +178,10 @@ nlohmann::ordered_json VerdictJson(const Timeline& timeline) {
             {"limits", std::move(limits)}}}};
 }
 
-std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
+namespace {
+
+// What limited the program while it ran.
+std::string CauseSentence(const Timeline& timeline, VerdictDetails details) {
   const Verdict& verdict = timeline.verdict;
   if (verdict.cause == Cause::kUnknown) {
     return StrCat(kNoCause, PrintableUtf8(verdict.reason));
@@ -197,6 +200,20 @@ std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
     StrAppend(&text, is_all ? ", at " : ", mostly at ", PlaceOf(timeline, *where));
   }
   return text;
+}
+
+}  // namespace
+
+std::string VerdictSentence(const Timeline& timeline, VerdictDetails details) {
+  const Verdict& verdict = timeline.verdict;
+  const std::string cause = CauseSentence(timeline, details);
+  if (verdict.hangs.empty()) return cause;
+  if (verdict.hung_ps > 0) {
+    const bool is_of_steps = verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining;
+    return StrCat("at the end nothing ran for ", HumanTime(verdict.hung_ps),
+                  is_of_steps ? "; before: " : "; in all: ", cause);
+  }
+  return StrCat("nothing runs, each thread waits", verdict.cause == Cause::kUnknown ? "" : StrCat("; ", cause));
 }
 
 std::string VerdictBlocker(const Timeline& timeline) {

@@ -118,6 +118,7 @@ struct Verdict {
   std::vector<Where> places;       // where most is spent, apart from waits for other processes; longest first
   std::vector<std::string> facts;  // numbers on which the cause is based, as text
   std::vector<std::string> hangs;  // where its threads wait, as text, if it did nothing else
+  int64_t hung_ps = 0;             // how long it did nothing else at the end; 0: all the time, or `hangs` is empty
 
   LoopLines loop;       // of kLoop
   uint32_t thread = 0;  // of the steps: index into Timeline::threads

@@ -112,6 +112,14 @@ bool MostlyBlocksEventLoop(const Timeline& timeline, const std::vector<WaitSlice
   return all > 0 && blocks >= all / 2;
 }
 
+// Whether the Python of a process that this one has started was sampled.
+bool HasSampledChild(const Timeline& timeline, uint32_t process) {
+  return std::ranges::any_of(timeline.python.threads, [&](const PythonThread& thread) {
+    return timeline.processes[timeline.threads[thread.thread].process].parent == static_cast<int>(process) &&
+           !thread.runs.empty();
+  });
+}
+
 // By the call that takes most of the time.
 Advice OfCall(const Timeline& timeline, const AdviceInputs& inputs) {
   if (inputs.rows.empty() || inputs.rows.front().doing < 0) return Advice::kOfCause;
@@ -163,7 +171,9 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       const bool any =
           std::ranges::any_of(inputs.rows, [](const AccountRow& r) { return r.tag == PythonTag::kLoader; });
       if (any && LoadsItself(timeline, inputs.rows)) return Advice::kNoWorkers;
-      if (any) return inputs.workers_start ? Advice::kStartedAgain : Advice::kOfCause;
+      if (any && inputs.workers_start) return Advice::kStartedAgain;
+      if (any)
+        return !inputs.has_blocker && HasSampledChild(timeline, inputs.process) ? Advice::kHandsOver : Advice::kOfCause;
       return inputs.has_blocker ? Advice::kOwnProcesses : Advice::kOwnUnseen;
     }
     case Cause::kLogging:

@@ -243,6 +243,7 @@ BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span) {
   const ByFunction functions = FunctionsOf(timeline, span);
   const uint32_t most = FunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
   const uint32_t own = OwnFunctionBetween(timeline, functions, between_ps, whole_ps - between_ps);
+  found.has_function = most != UINT32_MAX || own != UINT32_MAX;
   if (own != UINT32_MAX) found.own = PlaceBetween(timeline, span.thread, functions, own);
   const auto in = [&](uint32_t number) {
     const PythonFunction& function = timeline.python.functions[number];

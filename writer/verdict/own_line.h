@@ -25,7 +25,8 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
 // The function that runs between the steps, and not in them.
 struct BetweenSteps {
   std::string fact;  // `58 % of this time is between the steps: of it 91 % in evaluate (train.py:30)`; empty: none
-  std::optional<Where> own;  // the program's own function there, and its line if one takes nearly all; without a share
+  bool has_function = false;  // `fact` names one
+  std::optional<Where> own;   // the program's own function there, and its line if one takes nearly all; without a share
 };
 BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span);
 

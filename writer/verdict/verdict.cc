@@ -213,6 +213,7 @@ void AddHang(const Timeline& timeline, const PythonTags& tags, const WaitClasses
   if (hang.texts.empty()) return;
   verdict->remedy = hang.is_all ? Advice::kHangs : Advice::kHungAtEnd;
   if (!hang.is_all) {
+    verdict->hung_ps = LengthOf({hang.span});
     verdict->facts.insert(verdict->facts.begin(),
                           StrCat("at the end it did nothing but wait for ", HumanTime(LengthOf({hang.span}))));
   }
@@ -338,7 +339,8 @@ void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpa
     verdict->facts.insert(verdict->facts.begin(), std::move(found.fact));
     const double share = static_cast<double>(LengthOf(span.between)) / static_cast<double>(LengthOf(span.spans));
     const bool is_work = verdict->cause == Cause::kOperations || verdict->cause == Cause::kPython;
-    if (share >= kMuchBetween && is_work && IsFree(verdict->advice)) {
+    // Without a function that runs there alone, steps that were inferred may leave out turns of the same loop.
+    if (share >= kMuchBetween && is_work && found.has_function && IsFree(verdict->advice)) {
       verdict->advice = Advice::kBetweenSteps;
       if (found.own.has_value()) ShowFirst(timeline, account, *std::move(found.own), verdict);
       return;
@@ -425,6 +427,9 @@ Verdict MakeVerdict(const Timeline& timeline) {
   AddCpusOfWorkers(timeline, process, span.spans, &verdict);
   AddGrowth(timeline, &verdict);
   AddLongSteps(timeline, tags, &verdict);
+  if (verdict.cause == Cause::kOperations && verdict.advice == Advice::kOfCause && natives.IsNative(span.thread)) {
+    verdict.advice = Advice::kNativeCode;
+  }
   AddHang(timeline, tags, classes, span.thread, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones
