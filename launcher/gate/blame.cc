@@ -246,10 +246,11 @@ bool CanBeMostOf(std::string_view part, AmountKind kind) {
     return std::ranges::find(kinds, kind) != kinds.end();
   };
   if (part == "python") return any({kPythonLine, kOwnLine});
-  if (part == "operations" || part == "launch") return any({kOperation, kPythonLine, kOwnLine, kFunction});
+  if (part == "operations" || part == "launch")
+    return any({kOperation, kPythonLine, kOwnLine, kFunction, kOwnFunction});
   if (part == "kernels" || part == "collectives" || part == "copies") return any({kKernel, kPythonLine, kOwnLine});
-  if (part == "rest") return any({kPythonLine, kOwnLine, kWait, kOperation, kFunction});
-  if (IsWaitForOthers(part)) return any({kWait, kPythonLine, kOwnLine, kOtherLine});
+  if (part == "rest") return any({kPythonLine, kOwnLine, kWait, kOperation, kFunction, kOwnFunction});
+  if (IsWaitForOthers(part)) return any({kWait, kPythonLine, kOwnLine, kOtherLine, kOwnFunction});
   return (part == "disk" || part == "network" || part == "child" || part == "sleep") &&
          any({kWait, kPythonLine, kOwnLine});
 }
@@ -281,7 +282,7 @@ class FirstCause {
     // wait than the wait.
     for (const AmountKind kind :
          {AmountKind::kKernel, AmountKind::kOperation, AmountKind::kOtherLine, AmountKind::kWait,
-          AmountKind::kPythonLine, AmountKind::kOwnLine, AmountKind::kFunction}) {
+          AmountKind::kPythonLine, AmountKind::kOwnLine, AmountKind::kOwnFunction, AmountKind::kFunction}) {
       RowIterator found = rows_.end();
       double score = kAlike * best;
       for (RowIterator row = rows_.begin(); row != rows_.end(); ++row) {
@@ -305,7 +306,8 @@ class FirstCause {
     const std::string_view part = part_ == rows_.end() ? "" : std::string_view(part_->name);
     if (row.kind == AmountKind::kOtherLine && !IsWaitForOthers(part)) return 0;
     // Several worker threads may each get slower by as much as the step.
-    if (row.kind != AmountKind::kOtherLine && Toward(row) > kMostOfWhole * whole_) return 0;
+    const bool of_threads = row.kind == AmountKind::kOtherLine || row.kind == AmountKind::kOwnFunction;
+    if (!of_threads && Toward(row) > kMostOfWhole * whole_) return 0;
     const double sure = Toward(row) - row.error;
     if (sure < kLeastOfWhole * whole_) return 0;
     const double ratio = sure / std::max(row.base + row.now, 1e-12);

@@ -21,6 +21,7 @@
 #include "launcher/gate/ab_plan.h"
 #include "launcher/gate/ab_run.h"
 #include "launcher/gate/compare.h"
+#include "launcher/gate/cpu_contention.h"
 #include "launcher/gate/gate_end.h"
 #include "launcher/gate/gate_output.h"
 #include "writer/base/utf8.h"
@@ -153,8 +154,12 @@ class Ab {
     // The run stopped between two looks: this look takes the shares of the looks that are left.
     if (!latest_) latest_ = Compare(base_, new_, OptionsOf(ShareLeft(looks_, taken_)));
     Comparison& comparison = *latest_;
-    const std::string contaminated = WhyContaminated(base_load_, new_load_);
-    if (!contaminated.empty()) WithdrawTimes(contaminated, &comparison);
+    const Contamination found = FindContamination(base_load_, new_load_);
+    if (!found.why.empty() && found.by_programs && !found.differs && IsClearUnderLoad(comparison)) {
+      comparison.warnings.push_back(StrCat(found.why, ": the change is much larger than what that explains"));
+    } else if (!found.why.empty()) {
+      WithdrawTimes(found.why, &comparison, /*keeps_cpu_time=*/found.by_programs);
+    }
     if (!stop_reason_.empty()) {
       comparison.warnings.insert(comparison.warnings.begin(),
                                  StrCat("stopped after ", base_.runs.size(), " pairs: ", stop_reason_));

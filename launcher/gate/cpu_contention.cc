@@ -98,6 +98,15 @@ std::string StarvationOfWindows(const Sides& sides, const Comparison& comparison
                 " of the change: other programs or other threads of the job had the CPUs");
 }
 
+bool IsClearUnderLoad(const Comparison& comparison) {
+  constexpr double kLeastChange = 0.25;
+  if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return false;
+  const QuantityResult& step = comparison.quantities.front();
+  const bool is_large =
+      step.low.value_or(0) >= kLeastChange || step.high.value_or(0) <= -kLeastChange / (1 + kLeastChange);
+  return is_large && MeanDemand(comparison.base).has_value() && MeanDemand(comparison.now).has_value();
+}
+
 std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {
   const QuantityResult& step = comparison.quantities.front();
   // A rule takes the interval, although the answer may not be sure.

@@ -45,6 +45,7 @@ constexpr std::pair<std::string_view, AmountKind> kKinds[] = {
     {"own_line", AmountKind::kOwnLine},
     {"other_line", AmountKind::kOtherLine},
     {"function", AmountKind::kFunction},
+    {"own_function", AmountKind::kOwnFunction},
     {"allocation", AmountKind::kAllocationSite},
 };
 

@@ -52,7 +52,7 @@ class Lines {
 // True: the mean of all steps changes otherwise than the typical step, for instance by pauses.
 bool IsOtherDifference(const Comparison& comparison) {
   const QuantityResult* step = StepTime(comparison);
-  if (comparison.whole_runs || step == nullptr || !step->base.has_value() || !step->now.has_value()) return false;
+  if (step == nullptr || !step->base.has_value() || !step->now.has_value()) return false;
   const double typical_s = *step->now - *step->base, mean_s = comparison.difference_s.value_or(0);
   return std::abs(typical_s - mean_s) > kOtherDifference * std::max(std::abs(typical_s), std::abs(mean_s));
 }
@@ -64,7 +64,8 @@ void AddBlameHeading(const Comparison& comparison, Lines* lines) {
                           " (~: not significant; kinds are views of the same difference)")
                  : "changes in a step, whose time is not compared:");
   if (comparison.difference_s.has_value() && IsOtherDifference(comparison)) {
-    lines->Add("     in the mean of all steps, with pauses; the typical step changes as above");
+    lines->Add(comparison.whole_runs ? "     in the mean of the runs; some of them are far from the others"
+                                     : "     in the mean of all steps, with pauses; the typical step changes as above");
   }
   lines->Add("       change       base        new   of it");
 }
@@ -72,8 +73,9 @@ void AddBlameHeading(const Comparison& comparison, Lines* lines) {
 // With one run a side no row is significant: its largest lines are shown as unsure, like the parts.
 bool IsLargeLine(const Comparison& comparison, const BlameRow& row) {
   constexpr double kLeastShareOfLine = 0.25;
-  const bool has_errors = comparison.one_process || comparison.base.runs.size() > 1 || comparison.now.runs.size() > 1;
-  const bool is_line = row.kind == AmountKind::kPythonLine || row.kind == AmountKind::kOtherLine;
+  const bool has_errors = comparison.one_process || (comparison.base.runs.size() > 1 && comparison.now.runs.size() > 1);
+  const bool is_line = row.kind == AmountKind::kPythonLine || row.kind == AmountKind::kOtherLine ||
+                       row.kind == AmountKind::kOwnFunction || row.kind == AmountKind::kFunction;
   const QuantityResult* const step = StepTime(comparison);
   const bool changes = step != nullptr && std::abs(step->change.value_or(0)) > comparison.margin;
   return !has_errors && is_line && changes && std::abs(row.share.value_or(0)) >= kLeastShareOfLine;

@@ -313,6 +313,8 @@ std::string_view AmountKindTitle(AmountKind kind) {
       return "lines of the program, with what they call";
     case AmountKind::kOtherLine:
       return "lines of Python in other threads and processes";
+    case AmountKind::kOwnFunction:
+      return "functions of the program, with what they call, in all threads";
     case AmountKind::kFunction:
       return "native functions";
     case AmountKind::kAllocationSite:

@@ -42,9 +42,14 @@ struct RunLoad {
 };
 RunLoad LoadBetween(const LoadReading& before, const LoadReading& after);
 
-// Why the answer cannot be trusted, in one line; empty: it can. Runs of both sides alternate, so that a constant load
-// only adds noise; a load beside one side only does not.
-std::string WhyContaminated(absl::Span<const RunLoad> base, absl::Span<const RunLoad> now);
+struct Contamination {
+  std::string why;           // one line; empty: the answer can be trusted
+  bool by_programs = false;  // other programs had the CPUs: CPU time is comparable
+  bool differs = false;      // one side had more of it than the other
+};
+// Whether the answer can be trusted. Runs of both sides alternate, so that a constant load only adds noise; a load
+// beside one side only does not.
+Contamination FindContamination(absl::Span<const RunLoad> base, absl::Span<const RunLoad> now);
 
 }  // namespace tbprof
 

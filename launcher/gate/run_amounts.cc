@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "launcher/base/text.h"
@@ -135,6 +136,29 @@ void AddFunctions(const Fields& root, double steps, RunNumbers* numbers) {
   Add(AmountKind::kFunction, functions.seconds, steps, numbers, functions.samples);
 }
 
+// Of a program without Python: what its own functions take, whatever libraries they call, in all of its threads.
+void AddOwnFunctions(const Fields& root, double steps, RunNumbers* numbers) {
+  if (MainGroup(root.Object("python").Objects("groups")) < root.Object("python").Objects("groups").size()) return;
+  std::set<std::string> executables;
+  for (const Fields& process : root.Objects("processes")) {
+    executables.insert(std::string(BaseName(process.Text("executable"))));
+  }
+  Lines functions;
+  for (const Fields& group : root.Object("native").Objects("groups")) {
+    for (const Fields& counted : CountedOf(group, *numbers)) {
+      for (const Fields& row : counted.Objects("top_total")) {
+        const std::string name = ShortSymbol(row.Text("function"));
+        const bool is_own = executables.contains(row.Text("module")) && !name.starts_with('[') && name != "_start" &&
+                            !IsOfLanguageLibrary(name);
+        if (!is_own) continue;
+        functions.seconds[name] += row.Seconds("total_cpu_s");
+        functions.samples[name] += static_cast<double>(row.Count("total_samples").value_or(0));
+      }
+    }
+  }
+  Add(AmountKind::kOwnFunction, functions.seconds, steps, numbers, functions.samples);
+}
+
 // Adds the lines of the main thread, and those of all other threads together.
 void AddPythonLines(const Fields& root, double steps, RunNumbers* numbers) {
   const std::vector<Fields> groups = root.Object("python").Objects("groups");
@@ -237,6 +261,7 @@ void ReadAmounts(const Fields& root, RunNumbers* numbers) {
   const double regular = numbers->IsWholeRun() ? 1 : static_cast<double>(numbers->steps);
   AddPythonLines(root, regular, numbers);
   AddFunctions(root, regular, numbers);
+  AddOwnFunctions(root, regular, numbers);
   if (HasStepsOfAPart(root)) return;
   // Irregular steps have a share of the totals as well, and a busy machine has more of them.
   const double all = numbers->IsWholeRun() ? 1 : numbers->AllSteps();

@@ -228,6 +228,8 @@ std::string_view AmountKindName(AmountKind kind) {
       return "own_line";
     case AmountKind::kOtherLine:
       return "other_line";
+    case AmountKind::kOwnFunction:
+      return "own_function";
     case AmountKind::kFunction:
       return "function";
     case AmountKind::kAllocationSite:
@@ -238,7 +240,7 @@ std::string_view AmountKindName(AmountKind kind) {
 
 bool IsSampled(AmountKind kind) {
   return kind == AmountKind::kPythonLine || kind == AmountKind::kOwnLine || kind == AmountKind::kOtherLine ||
-         kind == AmountKind::kFunction || kind == AmountKind::kAllocationSite;
+         kind == AmountKind::kFunction || kind == AmountKind::kOwnFunction || kind == AmountKind::kAllocationSite;
 }
 
 WindowKind KindOfWindow(const RunIdentity& identity) {
@@ -272,9 +274,8 @@ bool IsListFull(const RunNumbers& run, AmountKind kind) {
   const bool of_lines = IsSampled(kind) && kind != AmountKind::kAllocationSite;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
   // Functions of one name are added up.
-  const size_t most = kind == AmountKind::kFunction ? kSummaryLinesOfPhase / 2
-                      : of_lines                    ? kSummaryLinesOfPhase
-                                                    : kSummaryRows;
+  const bool are_functions = kind == AmountKind::kFunction || kind == AmountKind::kOwnFunction;
+  const size_t most = are_functions ? kSummaryLinesOfPhase / 2 : of_lines ? kSummaryLinesOfPhase : kSummaryRows;
   return rows >= most;
 }
 

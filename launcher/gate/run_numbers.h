@@ -30,12 +30,13 @@ enum class AmountKind {
   kOwnLine,         // line of the program's own in that thread, with what it calls outside: s per step
   kOtherLine,       // line of Python in another thread or process, such as a loader: s per step
   kFunction,        // native function in the thread of the steps: s of CPU time per step
+  kOwnFunction,     // function of a program without Python, with what it calls, in all threads: likewise
   kAllocationSite,  // bytes per step, estimated from samples
 };
 inline constexpr AmountKind kAmountKinds[] = {
-    AmountKind::kPart,      AmountKind::kOperation, AmountKind::kKernel,
-    AmountKind::kWait,      AmountKind::kOwnLine,   AmountKind::kPythonLine,
-    AmountKind::kOtherLine, AmountKind::kFunction,  AmountKind::kAllocationSite};
+    AmountKind::kPart,     AmountKind::kOperation,     AmountKind::kKernel,    AmountKind::kWait,
+    AmountKind::kOwnLine,  AmountKind::kPythonLine,    AmountKind::kOtherLine, AmountKind::kOwnFunction,
+    AmountKind::kFunction, AmountKind::kAllocationSite};
 std::string_view AmountKindName(AmountKind kind);
 bool IsSampled(AmountKind kind);  // estimated from samples
 

@@ -68,7 +68,7 @@ struct GroupPart {
 };
 
 // The phase of a group in the regular steps if it has enough samples, else the whole group. Of a main thread that is
-// more often in irregular steps (evaluations, rollouts) than in regular ones, these, too.
+// in irregular steps (evaluations, rollouts) for a quarter of the time in both, these, too.
 std::vector<GroupPart> ShownParts(const Fields& group, bool main) {
   std::vector<GroupPart> parts;
   uint64_t in_steps = 0;
@@ -79,7 +79,7 @@ std::vector<GroupPart> ShownParts(const Fields& group, bool main) {
     if (name == "steps") {
       in_steps = samples;
       parts.push_back({RowsOf::kSteps, phase});
-    } else if (name == "irregular_steps" && main && in_steps > 0 && samples > in_steps) {
+    } else if (name == "irregular_steps" && main && in_steps > 0 && samples * 3 >= in_steps) {
       parts.push_back({RowsOf::kIrregularSteps, phase});
     }
   }

@@ -41,6 +41,8 @@ void AddHeading(std::string_view text, Table* table) { AddWrapped(text, 2, &tabl
 Table LeadTable(const Report& report) {
   Table table;
   for (const std::string& line : LeadLines(report)) AddWrapped(line, kMostLinesOfLead, &table.lines);
+  for (const std::string& fact : report.verdict.facts)
+    AddWrapped(StrCat("evidence: ", fact), kMostLinesOfLead, &table.lines);
   AddWrapped(WindowLine(report), kMostLinesOfLead, &table.lines);
   AddLine(
       StrCat(SourceKindName(report.kind), ": ", report.path,

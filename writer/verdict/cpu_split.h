@@ -34,6 +34,9 @@ int64_t CpuOfProcess(const Timeline& timeline, uint32_t process);
 // Whether the kernel samples the native stacks of the process.
 bool IsNativeSampled(const Timeline& timeline, uint32_t process);
 
+// Whether these samples were paused for a time, because a thread switched too often.
+bool IsPaused(const Timeline& timeline, uint32_t process);
+
 // Modules of native code: the Python interpreter, and libraries whose time belongs to the caller (libc and the like).
 bool IsInterpreter(std::string_view module);
 bool IsHelper(std::string_view module);

@@ -163,7 +163,8 @@ void AddGrowth(const Timeline& timeline, Verdict* verdict) {
   const bool lasts = change.kind == ChangeKind::kDrift || (change.kind == ChangeKind::kJump && !is_python);
   const bool is_of_others = change.part == StepPart::kGil || change.part == StepPart::kCollectives;
   const bool has_place = !is_of_others && (change.line.file != 0 || change.line.function != 0);
-  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations;
+  const bool is_free = verdict->advice == Advice::kOfCause || verdict->advice == Advice::kTinyOperations ||
+                       verdict->advice == Advice::kNativeCode;
   if (lasts && has_place && change.IsSlower() && !faults) {
     verdict->remedy = change.kind == ChangeKind::kDrift ? Advice::kGrows : Advice::kGetsSlower;
   } else if ((is_free || faults) && !is_python &&
@@ -254,6 +255,31 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
     verdict->facts.push_back(
         StrCat("OpenMP's threads wait for each other in ", HumanPercent(habits.spins), " of the CPU time: they spin"));
   }
+}
+
+// Of a program without Python, which may be no training at all; and whether it spends its CPU time in system calls of
+// which no hook knows: stdio's, which the C library makes itself, and its own.
+void AddNativeCode(const Timeline& timeline, const NativePlaces& natives, uint32_t thread, const ThreadTime& time,
+                   const UsageInSpans& usage, Verdict* verdict) {
+  constexpr double kMuch = 0.4;
+  constexpr int64_t kPagePs = 500'000;
+  if (verdict->cause != Cause::kOperations || !natives.IsNative(thread)) return;
+  const bool is_free = verdict->advice == Advice::kOfCause;
+  if (is_free) verdict->advice = Advice::kNativeCode;
+  const bool is_known = usage.known && usage.cpu_ps > 0 && natives.Has(thread);
+  if (!is_known || IsPaused(timeline, timeline.threads[thread].process)) return;
+  double in_user = 0;
+  for (const NativePlace& place : natives.In(thread, time.gaps())) in_user += static_cast<double>(place.ps);
+  // Pages are given back as well.
+  const double faults = 2 * usage.minor_faults * static_cast<double>(std::max(timeline.machine.page_ps, kPagePs));
+  const auto cpu = static_cast<double>(usage.cpu_ps);
+  const double in_calls = cpu - in_user - faults;
+  if (in_calls < kMuch * cpu) return;
+  verdict->facts.insert(
+      verdict->facts.begin(),
+      StrCat(HumanPercent(in_calls / cpu),
+             " of its CPU time is in system calls that are not recorded (stdio's reads and writes, or its own)"));
+  if (is_free) verdict->advice = Advice::kInKernel;
 }
 
 // Whether what the program's own lines show may replace the advice.
@@ -423,13 +449,11 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   AddTimeouts(time, &verdict);
   AddHabits(timeline, span, quick, &verdict);
+  AddNativeCode(timeline, natives, span.thread, time, usage, &verdict);
   AddOwnLines(timeline, tags, span, account, time, &verdict);
   AddCpusOfWorkers(timeline, process, span.spans, &verdict);
   AddGrowth(timeline, &verdict);
   AddLongSteps(timeline, tags, &verdict);
-  if (verdict.cause == Cause::kOperations && verdict.advice == Advice::kOfCause && natives.IsNative(span.thread)) {
-    verdict.advice = Advice::kNativeCode;
-  }
   AddHang(timeline, tags, classes, span.thread, &verdict);
   if (const std::string about = OtherProcess(timeline, timeline.threads[span.thread]); !about.empty()) {
     verdict.facts.insert(verdict.facts.begin(), about);  // a narrow terminal cuts the last ones

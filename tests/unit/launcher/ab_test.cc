@@ -78,29 +78,29 @@ std::vector<RunLoad> Loads(std::initializer_list<double> others) {
 }
 
 TEST(MachineLoad, LoadThatGoesWithOneSide_TakesTheAnswerBack) {
-  EXPECT_EQ(WhyContaminated(Loads({0.1, 0.2, 0.15, 0.1}), Loads({0.2, 0.1, 0.1, 0.15})), "");
-  EXPECT_THAT(WhyContaminated(Loads({0.02, 0.03, 0.02, 0.01}), Loads({0.2, 0.25, 0.22, 0.2})),
+  EXPECT_EQ(FindContamination(Loads({0.1, 0.2, 0.15, 0.1}), Loads({0.2, 0.1, 0.1, 0.15})).why, "");
+  EXPECT_THAT(FindContamination(Loads({0.02, 0.03, 0.02, 0.01}), Loads({0.2, 0.25, 0.22, 0.2})).why,
               HasSubstr("other programs used 2 % of the CPUs beside the base and 22 % beside the new side"));
-  EXPECT_THAT(WhyContaminated(Loads({0.5, 0.5, 0.45}), Loads({0.5, 0.4, 0.5})), HasSubstr("other programs"));
-  EXPECT_EQ(WhyContaminated(Loads({0.0}), Loads({0.3})), "") << "one run a side is no evidence";
+  EXPECT_THAT(FindContamination(Loads({0.5, 0.5, 0.45}), Loads({0.5, 0.4, 0.5})).why, HasSubstr("other programs"));
+  EXPECT_EQ(FindContamination(Loads({0.0}), Loads({0.3})).why, "") << "one run a side is no evidence";
 }
 
 TEST(MachineLoad, StealAndHeat_AreNamed) {
   std::vector<RunLoad> cool(4), stolen(4), hot(4);
   for (RunLoad& load : stolen) load.steal = 0.2;
-  EXPECT_THAT(WhyContaminated(stolen, stolen), HasSubstr("hypervisor"));
+  EXPECT_THAT(FindContamination(stolen, stolen).why, HasSubstr("hypervisor"));
   for (size_t i = 0; i < hot.size(); ++i) hot[i].throttles = 40 + i;
-  EXPECT_THAT(WhyContaminated(cool, hot), HasSubstr("heat"));
-  EXPECT_EQ(WhyContaminated(hot, hot), "");
+  EXPECT_THAT(FindContamination(cool, hot).why, HasSubstr("heat"));
+  EXPECT_EQ(FindContamination(hot, hot).why, "");
 }
 
 TEST(MachineLoad, WhatElseIsOnTheGpus_IsNamed) {
   std::vector<RunLoad> alone(4), shared(4), slowed(4);
   for (RunLoad& load : shared) load.gpu_processes = 2;
-  EXPECT_THAT(WhyContaminated(alone, shared), HasSubstr("on the GPUs: 0.0 a run of the base and 2.0"));
-  EXPECT_EQ(WhyContaminated(shared, shared), "");
+  EXPECT_THAT(FindContamination(alone, shared).why, HasSubstr("on the GPUs: 0.0 a run of the base and 2.0"));
+  EXPECT_EQ(FindContamination(shared, shared).why, "");
   for (RunLoad& load : slowed) load.gpu_slowed_s = 1.5;
-  EXPECT_THAT(WhyContaminated(slowed, alone), HasSubstr("slowed down: 1.5 a run of the base"));
+  EXPECT_THAT(FindContamination(slowed, alone).why, HasSubstr("slowed down: 1.5 a run of the base"));
 }
 
 class Gpus : public ::testing::Test {

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "launcher/gate/blame.h"
+#include "launcher/gate/cpu_contention.h"
 #include "launcher/gate/fail_on.h"
 #include "launcher/gate/gate_end.h"
 #include "launcher/gate/gate_output.h"
@@ -446,6 +447,24 @@ TEST(CompareTest, Compare_NoStepsOnBothSides_ComparesTheWholeRuns) {
   // One with steps among them: what is compared with what, is not known.
   sides.first.runs[0].steps = 20;
   EXPECT_EQ(CompareSides(sides).answer, Answer::kCannotTell);
+}
+
+// Under load: other programs cannot explain a change that is large and has no waits for a CPU.
+TEST(CompareTest, IsClearUnderLoad_LargeChangeWithKnownWaits_Is) {
+  const auto is_clear = [](double slower, bool waits_known) {
+    std::pair<Side, Side> sides = Sides({.run_sd = 0.01, .runs = 5, .change = slower});
+    ForEach(&sides, [&](RunNumbers* run, bool) {
+      run->cpu_s = 10;
+      run->wall_s = 11;
+      run->cpus_allowed = 2;
+      if (waits_known) run->cpu_wait_s = 0.1;
+    });
+    return IsClearUnderLoad(CompareSides(sides));
+  };
+  EXPECT_TRUE(is_clear(1.0, true));
+  EXPECT_FALSE(is_clear(1.0, false)) << "waits for a CPU are not known";
+  EXPECT_FALSE(is_clear(0.1, true)) << "caches and clock rates depend on load, too";
+  EXPECT_FALSE(is_clear(0, true));
 }
 
 // Where a loop's steps begin and end is found from records: the number of steps may differ by chance.

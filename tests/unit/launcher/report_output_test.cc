@@ -88,9 +88,9 @@ TEST(ReportText, Lead_IsThatOfTheEndBlock) {
   EXPECT_THAT(ReportAsJson(hung), HasSubstr("hangs: main thread, in sem_wait at data.py:8 put"));
 }
 
-// Of a reinforcement learning program: what takes the time is in no regular step.
-TEST(ReportOutput, MoreSamplesInIrregularSteps_HaveTheirLines) {
-  for (const int samples : {400, 600}) {
+// Of a reinforcement learning program, or of evaluations: much of the time is in no regular step.
+TEST(ReportOutput, ManySamplesInIrregularSteps_HaveTheirLines) {
+  for (const int samples : {100, 400, 600}) {
     nlohmann::json summary = MakeSummary();
     nlohmann::json& phases = summary["python"]["groups"][1]["phases"];
     nlohmann::json irregular = phases[0];
@@ -103,10 +103,9 @@ TEST(ReportOutput, MoreSamplesInIrregularSteps_HaveTheirLines) {
     ASSERT_TRUE(report.ok()) << report.status();
     const std::string text = ReportAsText(*report);
     EXPECT_THAT(text, HasSubstr("main thread, in steps: 500 samples"));
-    EXPECT_EQ(text.find("main thread, in irregular steps: 600 samples") != std::string::npos, samples == 600) << text;
-    EXPECT_EQ(text.find("train.py:77 main") != std::string::npos, samples == 600);
-    const nlohmann::json python = nlohmann::json::parse(ReportAsJson(*report))["python"];
-    EXPECT_EQ(python[0]["window"], samples == 600 ? "irregular_steps" : "steps");
+    const std::string heading = "main thread, in irregular steps: " + std::to_string(samples) + " samples";
+    EXPECT_EQ(text.find(heading) != std::string::npos, samples >= 400) << text;
+    EXPECT_EQ(text.find("train.py:77 main") != std::string::npos, samples >= 400);
   }
 }
 

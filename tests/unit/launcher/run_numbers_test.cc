@@ -127,6 +127,36 @@ TEST_F(RunNumbersTest, ReadRunNumbers_StepsNotKnown_HasNoSource) {
   EXPECT_EQ(ReadRunNumbers(Write("summary.json", summary), std::nullopt)->identity.steps_source, "");
 }
 
+// What a function of the program takes counts with the library's functions that it calls, in all threads.
+TEST_F(RunNumbersTest, ReadRunNumbers_WithoutPython_HasTheProgramsFunctions) {
+  Json summary = MakeRun();
+  summary["steps"]["known"] = false;
+  summary["steps"]["count"] = nullptr;
+  summary["steps"]["irregular"] = nullptr;
+  summary["window"] = "auto";
+  Json& main = summary["native"]["groups"][0];
+  const auto row = [](const char* function, const char* module, double total_s) {
+    return Json{{"function", function}, {"module", module},    {"self_samples", 0},
+                {"self_cpu_s", 0.0},    {"total_samples", 10}, {"total_cpu_s", total_s}};
+  };
+  main["top_total"] = {row("_start", "train", 3), row("main", "train", 3), row("metric(int)", "train", 2),
+                       row("pow", "libm.so.6", 2), row("std::sort<int>(int*)", "train", 1)};
+  Json others = main;
+  others["main"] = false;
+  others["top_total"] = {row("metric(int)", "train", 1)};
+  summary["native"]["groups"].push_back(others);
+  summary["processes"][0]["executable"] = "/opt/train";
+  const auto read = [&] { return *ReadRunNumbers(Write("summary.json", summary), std::nullopt); };
+  EXPECT_FALSE(AmountOf(read(), AmountKind::kOwnFunction, "metric")) << "a program with Python has lines";
+  summary["python"]["groups"] = Json::array();
+  const RunNumbers run = read();
+  EXPECT_NEAR(AmountOf(run, AmountKind::kOwnFunction, "metric").value_or(0), 3, 1e-12);
+  EXPECT_TRUE(AmountOf(run, AmountKind::kOwnFunction, "main"));
+  for (const char* other : {"_start", "pow", "std::sort"}) {
+    EXPECT_FALSE(AmountOf(run, AmountKind::kOwnFunction, other)) << other;
+  }
+}
+
 TEST_F(RunNumbersTest, ReadRunNumbers_WindowWithoutSteps_HasShares) {
   Json summary = MakeRun();
   summary["steps"]["known"] = false;
