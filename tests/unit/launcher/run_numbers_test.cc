@@ -143,7 +143,7 @@ TEST_F(RunNumbersTest, ReadRunNumbers_WithoutPython_HasTheProgramsFunctions) {
                        row("pow", "libm.so.6", 2), row("std::sort<int>(int*)", "train", 1)};
   Json others = main;
   others["main"] = false;
-  others["top_total"] = {row("metric(int)", "train", 1)};
+  others["top_total"] = Json::array({row("metric(int)", "train", 1)});
   summary["native"]["groups"].push_back(others);
   summary["processes"][0]["executable"] = "/opt/train";
   const auto read = [&] { return *ReadRunNumbers(Write("summary.json", summary), std::nullopt); };

@@ -65,7 +65,9 @@ TEST(VerdictBetween, OwnPartOfWhatALibraryRunsThere_IsNamedToo) {
 TEST(VerdictBetween, FunctionThatRunsInStepsToo_IsNotNamed) {
   VerdictMaker maker;
   MakeEvaluation(&maker, maker.in_main, maker.in_main);
-  EXPECT_EQ(maker.Make().facts.front(), "57 % of this time is between the steps");
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.facts.front(), "57 % of this time is between the steps");
+  EXPECT_NE(verdict.advice, Advice::kBetweenSteps) << "turns of the loop that are no steps look the same";
 }
 
 // The first step compiles: that is not how the program spends its time.
@@ -222,6 +224,26 @@ TEST_F(LoaderVerdict, WorkersThatReplaceOneAnother_AddUp) {
   WaitInEachStep([&](int64_t at) { maker_.Run(workers[at < kHalf ? 0 : 1], at, 80 * kMs, load, maker_.library); });
   EXPECT_THAT(maker_.Make().facts,
               testing::Contains(HasSubstr("these 2 processes, one after the other, work, sleep or read for 100 %")));
+}
+
+// They wait for their next task: the batches are on their way.
+TEST_F(LoaderVerdict, IdleWorkers_AreNoBlockers) {
+  const uint32_t worker = maker_.Thread("", true, maker_.Process(101, 0));
+  const uint32_t begin =
+      maker_.Stack(maker_.in_main, "/usr/lib/python3.12/multiprocessing/process.py", "BaseProcess._bootstrap", 314);
+  const uint32_t loop =
+      maker_.Stack(begin, "/env/lib/python3.12/site-packages/torch/utils/data/_utils/worker.py", "_worker_loop", 320);
+  const auto poll = static_cast<uint16_t>(maker_.timeline.types.size() - 1);
+  WaitInEachStep([&](int64_t at) {
+    maker_.Wait(worker, poll, at, 79 * kMs, loop);
+    maker_.timeline.threads[worker].events.back().value = 1;
+    maker_.Wait(worker, kPread, at + 79 * kMs, kMs, loop);
+    maker_.Run(worker, at + 80 * kMs, kMs, loop, maker_.library);
+  });
+  const Verdict verdict = maker_.Make();
+  EXPECT_EQ(verdict.cause, Cause::kSlowLoader);
+  EXPECT_EQ(verdict.advice, Advice::kHandsOver);
+  EXPECT_EQ(verdict.where.back().role, WhereRole::kSpends);
 }
 
 TEST_F(LoaderVerdict, WorkersAtTheSameTime_DoNotAddUp) {

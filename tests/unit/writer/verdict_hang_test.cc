@@ -2,6 +2,7 @@
 // Where the threads of a process wait in which nothing runs.
 #include "writer/verdict/hang.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/writer/verdict_maker.h"
+#include "writer/outputs/summary_verdict.h"
 
 namespace tbprof {
 namespace {
@@ -61,6 +63,19 @@ TEST_F(HangTest, EachThreadHasItsLine_TheMainThreadFirst) {
   ASSERT_EQ(texts.size(), 2u);
   EXPECT_EQ(texts[0], "main thread, in sem_wait (sampled) at train.py:10 main > threading.py:1119 Thread.join");
   EXPECT_EQ(texts[1], "thread ingest, in sem_wait (sampled) at train.py:12 ingest");
+}
+
+TEST_F(HangTest, VerdictBeginsWithIt) {
+  WaitAll(maker_.main, maker_.in_main);
+  maker_.timeline.verdict = MakeVerdict(maker_.timeline);
+  EXPECT_THAT(VerdictSentence(maker_.timeline), testing::StartsWith("nothing runs, each thread waits"));
+}
+
+TEST_F(HangTest, VerdictOfARunThatHangsAtItsEnd_BeginsWithIt) {
+  MakeRun();
+  WaitToTheEnd(maker_.main, kCondition, maker_.in_main);
+  maker_.timeline.verdict = MakeVerdict(maker_.timeline);
+  EXPECT_THAT(VerdictSentence(maker_.timeline), testing::StartsWith("at the end nothing ran for "));
 }
 
 TEST_F(HangTest, ThreadsAtOnePlace_AreOneText) {

@@ -95,6 +95,14 @@ class NativeVerdict : public testing::Test {
       }
     }
   }
+  // It runs for 30 % of the time, and for tenths of it it could run and has no CPU.
+  void AddStarvedWorker(int tenths) {
+    const uint32_t worker = AddThread(0, "worker");
+    for (int64_t at = 0; at < 10'000; at += 1000) Run(worker, at * kMs, 300 * kMs, train_);
+    std::vector<UsagePoint>& points = timeline_.usage[worker].points;
+    points.push_back({timeline_.duration_ps, points.back().cpu_ps});
+    for (UsagePoint& point : points) point.run_delay_ps = point.at_ps / 10 * tenths;
+  }
   void Make() { timeline_.verdict = MakeVerdict(timeline_); }
   std::string Sentence() const { return VerdictSentence(timeline_); }
 
@@ -149,6 +157,42 @@ TEST_F(NativeVerdict, SleepsWhileItsThreadsCompute_AreAWaitForThem) {
   Make();
   EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
   EXPECT_THAT(VerdictBlocker(timeline_), HasSubstr("thread worker, running at train"));
+}
+
+// On a shared machine: what could run and has no CPU is at work.
+TEST_F(NativeVerdict, WorkerThatLacksACpu_IsWaitedFor) {
+  Wait(main_, kCondition, 0, 10'000 * kMs);
+  AddStarvedWorker(7);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
+  EXPECT_THAT(VerdictBlocker(timeline_), HasSubstr("thread worker, running at train"));
+  EXPECT_THAT(timeline_.verdict.facts, testing::Contains(HasSubstr("for 100 % of the wait (70 % without a CPU)")));
+}
+
+TEST_F(NativeVerdict, SleepsWhileAWorkerLacksACpu_AreAWaitForIt) {
+  for (int64_t at = 0; at < 10'000; at += 100) Wait(main_, kSleep, at * kMs, 100 * kMs, 0);
+  AddStarvedWorker(7);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kWorkers) << Sentence();
+}
+
+TEST_F(NativeVerdict, SleepsBesideAWorkerThatIsIdle_AreSleeps) {
+  for (int64_t at = 0; at < 10'000; at += 100) Wait(main_, kSleep, at * kMs, 100 * kMs, 0);
+  AddStarvedWorker(0);
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kSleep) << Sentence();
+}
+
+// Of stdio's calls none is recorded.
+TEST_F(NativeVerdict, TimeInTheKernel_IsInTheEvidence) {
+  Run(main_, 0, 3'000 * kMs, train_);
+  timeline_.usage[main_].points.push_back({timeline_.duration_ps, 10'000 * kMs});
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations) << Sentence();
+  EXPECT_EQ(timeline_.verdict.advice, Advice::kInKernel);
+  ASSERT_FALSE(timeline_.verdict.facts.empty());
+  EXPECT_THAT(timeline_.verdict.facts.front(),
+              HasSubstr("70 % of its CPU time is in system calls that are not recorded"));
 }
 
 TEST_F(NativeVerdict, SleepsBesideAThreadThatDoesLittle_AreSleeps) {
