@@ -185,7 +185,9 @@ absl::StatusOr<ControlAsk> ParseAsk(std::string_view text) {
   capture.Take("shared", &ask.capture.shared);
   if (!reader.status().ok()) return reader.status();
   if (!capture.status().ok()) return capture.status();
-  if (absl::Status status = CheckStepMarker(ask.capture.step_marker); !status.ok()) return status;
+  if (const absl::Status status = CheckStepMarker(ask.capture.step_marker); !status.ok()) {
+    return absl::InvalidArgumentError(StrCat("step_marker must be ", std::string(status.message())));
+  }
   ask.capture.asked_by = TruncateUtf8(PrintableUtf8(ask.capture.asked_by), 200);
   for (std::string& warning : ask.capture.warnings) warning = TruncateUtf8(PrintableUtf8(warning), 500);
   return ask;

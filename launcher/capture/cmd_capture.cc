@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -108,12 +109,13 @@ class CaptureCommand {
 
   static uint64_t Ns(absl::Duration duration) { return static_cast<uint64_t>(absl::ToInt64Nanoseconds(duration)); }
 
-  // A job under tbprof ends the window when its client is gone, and publishes the profile itself.
+  // A job under tbprof ends an open window when its client is gone, and publishes the profile itself.
   void PrintInterrupted() {
     if (ReadMonotonic() < start_ns_) return terminal_.Print("interrupted before the window began: nothing is recorded");
-    const std::string where =
-        here_ ? "its own log directory" : StrCat(PrintableUtf8(logdir_), "; its terminal names the run");
-    terminal_.Print(StrCat("interrupted: the window ends now, and the job writes the profile to ", where));
+    if (workers_.empty() && open_windows_ == 0) return terminal_.Print("interrupted: no window is open");
+    terminal_.Print(StrCat(
+        "interrupted: a job under tbprof ends the window now, and writes the profile to ",
+        here_ || several() ? "its own log directory" : StrCat(PrintableUtf8(logdir_), "; its terminal names the run")));
   }
 
   bool several() const { return targets_.all.size() > 1; }
@@ -252,6 +254,7 @@ class CaptureCommand {
     uint64_t asked_ns = 0;
     int attempts = 0;
     std::string socket;
+    bool is_open = false;            // its window
     uint64_t again_ns = UINT64_MAX;  // when the next attempt starts; UINT64_MAX: none
   };
 
@@ -333,12 +336,14 @@ class CaptureCommand {
       }
       switch (answer->state) {
         case AnswerState::kOpen:
+          if (!std::exchange(local.is_open, true)) ++open_windows_;
           local.until_ns = ReadMonotonic() +
                            Ns(std::max(absl::FromUnixNanos(static_cast<int64_t>(answer->closes_unix_ns)) - absl::Now(),
                                        absl::ZeroDuration()) +
                               kLocalPatience);
           break;
         case AnswerState::kWriting:
+          if (std::exchange(local.is_open, false)) --open_windows_;
           local.until_ns = ReadMonotonic() + Ns(kLocalPatience);
           if (progress_ != nullptr) progress_->Update(answer->done, answer->total);
           break;
@@ -573,6 +578,7 @@ class CaptureCommand {
   std::unique_ptr<TlsContext> tls_;  // --tls-ca
   Progress* progress_ = nullptr;
   std::atomic<size_t> succeeded_ = 0;
+  std::atomic<size_t> open_windows_ = 0;                   // of sessions of this machine
   std::map<std::string, std::string> summaries_;           // by file stem: as the launchers sent them
   std::map<std::string, std::string> no_summary_;          // by file stem: why it was not written
   std::map<std::string, std::vector<std::string>> lines_;  // by file stem: of the summary

@@ -41,13 +41,13 @@ void InterruptLine::Wait() {
   sigaddset(&awaited, kWake);
   for (int signo = 0; !ended_;) {
     if (sigwait(&awaited, &signo) != 0 || signo == kWake) continue;
+    // A second signal ends the process at once, also while the line cannot be written.
+    for (const int ending : kEnding) {
+      if (sigismember(&signals_, ending) == 1) signal(ending, SIG_DFL);
+    }
+    pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
     print_();
-    signal(signo, SIG_DFL);
     raise(signo);
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, signo);
-    pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
   }
 }
 

@@ -155,10 +155,10 @@ class Ab {
     if (!latest_) latest_ = Compare(base_, new_, OptionsOf(ShareLeft(looks_, taken_)));
     Comparison& comparison = *latest_;
     const Contamination found = FindContamination(base_load_, new_load_);
-    if (!found.why.empty() && found.by_programs && !found.differs && IsClearUnderLoad(comparison)) {
+    if (found.is_even_load && IsClearUnderLoad(comparison)) {
       comparison.warnings.push_back(StrCat(found.why, ": the change is much larger than what that explains"));
     } else if (!found.why.empty()) {
-      WithdrawTimes(found.why, &comparison, /*keeps_cpu_time=*/found.by_programs);
+      WithdrawTimes(found.why, &comparison, /*keeps_cpu_time=*/found.is_even_load);
     }
     if (!stop_reason_.empty()) {
       comparison.warnings.insert(comparison.warnings.begin(),

@@ -104,7 +104,9 @@ bool IsClearUnderLoad(const Comparison& comparison) {
   const QuantityResult& step = comparison.quantities.front();
   const bool is_large =
       step.low.value_or(0) >= kLeastChange || step.high.value_or(0) <= -kLeastChange / (1 + kLeastChange);
-  return is_large && MeanDemand(comparison.base).has_value() && MeanDemand(comparison.now).has_value();
+  const Sides sides{comparison.base, comparison.now};
+  if (!is_large || !MeanDemand(sides.base).has_value() || !MeanDemand(sides.now).has_value()) return false;
+  return std::max(StarvedShare(sides, step), StarvedShareOfThreads(sides, step)) < kStarvedShare;
 }
 
 std::string WhyCpusDiffer(const Sides& sides, const Comparison& comparison) {

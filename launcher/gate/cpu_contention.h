@@ -20,7 +20,7 @@ bool IsStarved(const RunNumbers& run);
 std::string StarvationOfWindows(const Sides& sides, const Comparison& comparison);
 
 // Whether a change of the time is far larger than what load on the machine explains: by at least a quarter, and waits
-// for a CPU are known and explain little of it (WhyCpusDiffer). Needs the answer.
+// for a CPU are known and explain little of it. Needs the answer.
 bool IsClearUnderLoad(const Comparison& comparison);
 
 // Why a change of the step time means nothing for the program: other programs used the CPUs. Empty: they did not, or

@@ -121,6 +121,7 @@ std::string ComparisonAsJson(const Comparison& comparison) {
     return Json{
         {"kind", AmountKindName(row.kind)}, {"name", row.name}, {"base", OrNull(row.base)}, {"new", OrNull(row.now)}};
   });
+  out["shares_left_out"] = LeftOut(comparison.shares.size(), kMostBlame);
   out["waits_for"] = comparison.waits_for_rank.has_value() ? Json{{"rank", *comparison.waits_for_rank},
                                                                   {"text", OrNull(PrintableUtf8(comparison.waits_for))}}
                                                            : Json(nullptr);

@@ -104,14 +104,17 @@ RunLoad LoadBetween(const LoadReading& before, const LoadReading& after) {
 }
 
 Contamination FindContamination(absl::Span<const RunLoad> base, absl::Span<const RunLoad> now) {
+  Contamination found;
   for (const Kind& kind : kKinds) {
     const std::vector<double> a = FieldsOf(base, kind.field), b = FieldsOf(now, kind.field);
     const double mean_a = Mean(a), mean_b = Mean(b);
-    const bool differs = std::abs(mean_a - mean_b) > kMostBetween && WelchP(a, b, kSmallestLoad) < kByChance;
+    const bool is_even = std::abs(mean_a - mean_b) <= kMostBetween;
+    const bool differs = !is_even && WelchP(a, b, kSmallestLoad) < kByChance;
     if (!differs && std::max(mean_a, mean_b) <= kind.most) continue;
-    return {absl::StrFormat("%s %.0f %% of the CPUs beside the base and %.0f %% beside the new side", kind.text,
-                            100 * mean_a, 100 * mean_b),
-            kind.field == &RunLoad::others, differs};
+    found.is_even_load = found.why.empty() && is_even && kind.field == &RunLoad::others;
+    if (!found.why.empty()) continue;
+    found.why = absl::StrFormat("%s %.0f %% of the CPUs beside the base and %.0f %% beside the new side", kind.text,
+                                100 * mean_a, 100 * mean_b);
   }
   const auto differ = [&](auto field, double smallest, const char* text) -> std::string {
     const std::vector<double> a = FieldsOf(base, field), b = FieldsOf(now, field);
@@ -121,7 +124,9 @@ Contamination FindContamination(absl::Span<const RunLoad> base, absl::Span<const
   std::string why = differ(&RunLoad::throttles, 1, "times that CPUs were slowed down for their heat");
   if (why.empty()) why = differ(&RunLoad::gpu_processes, 0.5, "processes of others on the GPUs");
   if (why.empty()) why = differ(&RunLoad::gpu_slowed_s, kSmallestSlowed, "seconds that GPUs were slowed down");
-  return {why, false, true};
+  if (!why.empty()) found.is_even_load = false;
+  if (found.why.empty()) found.why = why;
+  return found;
 }
 
 }  // namespace tbprof

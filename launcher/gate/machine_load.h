@@ -43,9 +43,10 @@ struct RunLoad {
 RunLoad LoadBetween(const LoadReading& before, const LoadReading& after);
 
 struct Contamination {
-  std::string why;           // one line; empty: the answer can be trusted
-  bool by_programs = false;  // other programs had the CPUs: CPU time is comparable
-  bool differs = false;      // one side had more of it than the other
+  std::string why;  // one line; empty: the answer can be trusted
+  // Other programs used the CPUs, as much beside one side as beside the other, and nothing else was found: that only
+  // adds noise, and changes the CPU time of a run by little.
+  bool is_even_load = false;
 };
 // Whether the answer can be trusted. Runs of both sides alternate, so that a constant load only adds noise; a load
 // beside one side only does not.

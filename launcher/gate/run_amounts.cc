@@ -10,6 +10,8 @@
 #include "launcher/report/report_answers.h"
 #include "writer/base/shown_file.h"
 #include "writer/base/symbol_text.h"
+#include "writer/base/text_match.h"
+#include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
 namespace {
@@ -146,13 +148,22 @@ void AddOwnFunctions(const Fields& root, double steps, RunNumbers* numbers) {
   Lines functions;
   for (const Fields& group : root.Object("native").Objects("groups")) {
     for (const Fields& counted : CountedOf(group, *numbers)) {
-      for (const Fields& row : counted.Objects("top_total")) {
-        const std::string name = ShortSymbol(row.Text("function"));
-        const bool is_own = executables.contains(row.Text("module")) && !name.starts_with('[') && name != "_start" &&
-                            !IsOfLanguageLibrary(name);
+      const std::vector<Fields> rows = counted.Objects("top_total");
+      numbers->own_functions_cut |= rows.size() >= kMostNativeFunctions;
+      // Functions of one name may call each other: the largest has the time of all.
+      std::map<std::string, std::pair<double, double>> largest;
+      for (const Fields& row : rows) {
+        const std::string name = ShortSymbol(row.Text("function")), module = row.Text("module");
+        const bool is_own = executables.contains(module) && !name.starts_with('[') && name != "_start" &&
+                            !IsOfLanguageLibrary(name) && !StartsWithAny(module, {"python", "pypy"});
         if (!is_own) continue;
-        functions.seconds[name] += row.Seconds("total_cpu_s");
-        functions.samples[name] += static_cast<double>(row.Count("total_samples").value_or(0));
+        auto& [seconds, samples] = largest[name];
+        seconds = std::max(seconds, row.Seconds("total_cpu_s"));
+        samples = std::max(samples, static_cast<double>(row.Count("total_samples").value_or(0)));
+      }
+      for (const auto& [name, of_name] : largest) {
+        functions.seconds[name] += of_name.first;
+        functions.samples[name] += of_name.second;
       }
     }
   }
@@ -187,9 +198,11 @@ void AddShares(AmountKind kind, const Sums& seconds, double of_s, RunNumbers* nu
   }
 }
 
-// Of the whole window, whatever steps it has.
+// Of the whole window, whatever steps it has; the parts only if they are not those of steps.
 void ReadShares(const Fields& root, RunNumbers* numbers) {
-  for (const Fields& part : root.Object("verdict").Object("split").Objects("parts")) {
+  const Fields split = root.Object("verdict").Object("split");
+  const bool is_of_steps = split.Text("basis") == "steps" || split.Text("basis") == "training";
+  for (const Fields& part : is_of_steps ? std::vector<Fields>() : split.Objects("parts")) {
     AddShares(AmountKind::kPart, {{part.Text("part"), part.Seconds("share")}}, 1, numbers);
   }
   const std::vector<Fields> python = root.Object("python").Objects("groups");

@@ -244,10 +244,17 @@ bool IsSampled(AmountKind kind) {
 }
 
 WindowKind KindOfWindow(const RunIdentity& identity) {
+  constexpr std::string_view kAttached = "attached ";
+  if (identity.window.starts_with(kAttached)) {
+    RunIdentity of_session;
+    of_session.window = identity.window.substr(kAttached.size());
+    const WindowKind kind = KindOfWindow(of_session);
+    // Somebody chose when it begins and ends.
+    return kind == WindowKind::kWhole ? WindowKind::kTime : kind;
+  }
   const std::string& window = identity.window;
   if (window == "auto" || window == "all") return WindowKind::kWhole;
   if (window.starts_with("capture ")) return WindowKind::kCapture;
-  if (window.starts_with("attached ")) return WindowKind::kTime;
   // `last=30s`, `10s+5s`; the name of a range (`nvtx:a+b`) may have a plus sign.
   const bool of_time = window.find('+') != std::string::npos && window.find(':') == std::string::npos;
   return of_time || window.starts_with("last=") ? WindowKind::kTime : WindowKind::kOther;
@@ -274,8 +281,10 @@ bool IsListFull(const RunNumbers& run, AmountKind kind) {
   const bool of_lines = IsSampled(kind) && kind != AmountKind::kAllocationSite;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
   // Functions of one name are added up.
-  const bool are_functions = kind == AmountKind::kFunction || kind == AmountKind::kOwnFunction;
-  const size_t most = are_functions ? kSummaryLinesOfPhase / 2 : of_lines ? kSummaryLinesOfPhase : kSummaryRows;
+  if (kind == AmountKind::kOwnFunction) return run.own_functions_cut;
+  const size_t most = kind == AmountKind::kFunction ? kSummaryLinesOfPhase / 2
+                      : of_lines                    ? kSummaryLinesOfPhase
+                                                    : kSummaryRows;
   return rows >= most;
 }
 

@@ -18,6 +18,7 @@ constexpr double kLeastPoints = 0.05;
 // Samples that follow each other are mostly of the same call: as sure as one in this number of independent ones.
 constexpr double kSamplesOfACall = 10;
 constexpr double kErrors = 3;
+constexpr double kSamplesASecond = 100;  // parts are of recorded calls and counted CPU time as well
 
 using Shares = std::map<std::string, double>;  // by name, the mean of the windows of a side
 
@@ -39,7 +40,9 @@ Shares SharesOf(const Side& side, AmountKind kind) {
 double SamplesOf(const Side& side, AmountKind kind) {
   double samples = 0;
   for (const RunNumbers& run : side.runs) {
-    samples += kind == AmountKind::kFunction ? run.native_samples : run.python_samples;
+    samples += kind == AmountKind::kFunction ? run.native_samples
+               : kind == AmountKind::kPart   ? std::max(run.python_samples, run.wall_s.value_or(0) * kSamplesASecond)
+                                             : run.python_samples;
   }
   return samples;
 }

@@ -114,6 +114,9 @@ absl::StatusOr<CaptureRequest> CaptureOf(const tensorflow::ProfileRequest& reque
     std::vector<std::string> unknown;
     for (const auto& [name, value] : options.advanced_configuration()) {
       if (name == kStepMarkerSetting) {
+        if (value.value_case() != tensorflow::ProfileOptions::AdvancedConfigValue::kStringValue) {
+          return InvalidArgument(StrCat(name, " must be text: a regular expression"));
+        }
         capture.step_marker = value.string_value();
         const absl::Status status = CheckStepMarker(capture.step_marker);
         if (!status.ok()) return InvalidArgument(StrCat(name, " must be ", std::string(status.message())));

@@ -365,13 +365,14 @@ TEST(CaptureCommand, Interrupted_RunPublishesWhatWasRecorded) {
     RunOptions options;
     options.directory = own.path();
     const auto client =
-        Running::Start({Tbprof(), "capture", std::to_string(job.running->pid()), "--duration=10m"}, options);
+        Running::Start({Tbprof(), "capture", std::to_string(job.running->pid()), "--duration=1m"}, options);
     ASSERT_TRUE(job.running->WaitForError("capture 1: recording"));
     client->Signal(signo);
     const RunResult result = client->Wait();
     EXPECT_TRUE(WIFSIGNALED(result.status) && WTERMSIG(result.status) == signo) << result.status;
-    EXPECT_THAT(result.AllPrinted(), HasSubstr("interrupted: the window ends now, and the job writes the profile to " +
-                                               job.running->logdir() + "; its terminal names the run"));
+    EXPECT_THAT(result.AllPrinted(),
+                HasSubstr("interrupted: a job under tbprof ends the window now, and writes the profile to " +
+                          job.running->logdir() + "; its terminal names the run"));
     ASSERT_TRUE(job.running->WaitForError("verified")) << job.running->Err();
     End(job);
   }

@@ -68,8 +68,8 @@ std::string EndText(const Timeline& timeline) {
     return name != nullptr ? StrCat("killed by SIG", name) : StrCat("killed by signal ", timeline.exit_signal);
   }
   if (timeline.exit_code >= 0) return StrCat("exit status ", timeline.exit_code);
-  if (timeline.Runs()) return "still running";
-  return timeline.attached ? "ended while it was sampled" : "ended, which closed the window";
+  if (timeline.command_ended) return "ended, which closed the window";
+  return timeline.Runs() ? "still running" : "ended while it was sampled";
 }
 
 // The slowest and the fastest rank. Ranks that wait for each other in each step have equal steps: then the time in

@@ -328,7 +328,7 @@ void AddRun(const Timeline& timeline, const SummaryOptions& options, Json* out) 
   (*out)["tbprof_version"] = KnownOrNull(!options.version.empty(), options.version);
   (*out)["command"] = {
       {"line", ValidUtf8(timeline.command_line)},
-      {"running", timeline.Runs()},
+      {"running", timeline.Runs() && !timeline.command_ended},
       {"attached", timeline.attached},
       {"exit_code", KnownOrNull(timeline.exit_code >= 0 && timeline.exit_signal == 0, timeline.exit_code)},
       {"exit_signal", KnownOrNull(timeline.exit_signal != 0, timeline.exit_signal)}};

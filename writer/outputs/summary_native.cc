@@ -17,13 +17,14 @@
 #include "writer/outputs/summary_lines.h"
 #include "writer/outputs/summary_python_text.h"
 #include "writer/outputs/xplane.h"
+#include "writer/timeline/summary_limits.h"
 
 namespace tbprof {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostNativeFunctions = 50, kMostFunctionsOfPhase = 20, kMostFunctionsOfLine = 5;
+constexpr size_t kMostFunctionsOfPhase = 20, kMostFunctionsOfLine = 5;
 constexpr size_t kMostNativeProcesses = 1000;
 constexpr size_t kMostNativeGroups = 100;
 constexpr size_t kShownNativeFunctions = 3;

@@ -317,7 +317,9 @@ NotedAnswers ReadNotes(const std::vector<std::string>& warnings) {
         end = std::min(end, text.find(part));
       }
       answers.where = std::string(text.substr(0, end));
-      if (answers.verdict.starts_with(kNoCause)) answers.unknown_because = answers.verdict.substr(kNoCause.size());
+      if (const size_t at = answers.verdict.find(kNoCause); at != std::string::npos) {
+        answers.unknown_because = answers.verdict.substr(at + kNoCause.size());
+      }
     } else if (answers.no_steps_because.empty() && text.starts_with(kNoStepsWarning)) {
       text.remove_prefix(kNoStepsWarning.size());
       if (text.starts_with(": ")) text.remove_prefix(2);

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <exception>
 #include <map>
 #include <regex>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "writer/base/median.h"
 #include "writer/base/text.h"
 #include "writer/base/utf8.h"
@@ -114,13 +116,42 @@ void MarkOutliers(std::vector<Step>* steps) {
   for (Step& step : *steps) step.is_regular = !is_outlier(step);
 }
 
+namespace {
+
+constexpr uint64_t kMostRepeats = 100;
+
+// The product of the numbers in braces, each at least 1; it stops at a large one.
+uint64_t RepeatsOf(std::string_view expression) {
+  constexpr uint64_t kLarge = 1'000'000;
+  uint64_t product = 1;
+  for (size_t at = expression.find('{'); at != std::string_view::npos; at = expression.find('{', at + 1)) {
+    uint64_t most = 1, number = 0;
+    for (size_t i = at + 1; i < expression.size() && expression[i] != '}'; ++i) {
+      number = absl::ascii_isdigit(static_cast<unsigned char>(expression[i]))
+                   ? std::min(kLarge, number * 10 + static_cast<uint64_t>(expression[i] - '0'))
+                   : 0;
+      most = std::max(most, number);
+    }
+    product = std::min(kLarge, product * most);
+  }
+  return product;
+}
+
+}  // namespace
+
 absl::Status CheckStepMarker(const std::string& expression) {
   if (expression.size() > kMaxExpression) {
     return absl::InvalidArgumentError(StrCat("a regular expression of at most ", kMaxExpression, " characters"));
   }
+  // A count repeats its part in the compiled expression, and matching recurses once for each state: others may choose
+  // the expression.
+  if (RepeatsOf(expression) > kMostRepeats) {
+    return absl::InvalidArgumentError(
+        StrCat("a regular expression whose counts `{N}` are together at most ", kMostRepeats));
+  }
   try {
     const std::regex compiled(expression, kSyntax);
-  } catch (const std::regex_error& error) {
+  } catch (const std::exception& error) {
     return absl::InvalidArgumentError(StrCat("a regular expression (", error.what(), ")"));
   }
   return absl::OkStatus();

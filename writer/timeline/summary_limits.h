@@ -12,6 +12,8 @@ namespace tbprof {
 
 inline constexpr size_t kSummaryRows = 200;
 inline constexpr size_t kSummaryLinesOfPhase = 20;  // lines of Python
+// Native functions of a group of threads.
+inline constexpr size_t kMostNativeFunctions = 50;
 
 }  // namespace tbprof
 

@@ -34,7 +34,7 @@ const ThreadUsage* Timeline::UsageOfThread(uint32_t thread) const {
 }
 
 bool Timeline::Runs() const {
-  if (exit_code >= 0 || exit_signal != 0 || command_ended) return false;
+  if (exit_code >= 0 || exit_signal != 0) return false;
   return !attached ||
          std::ranges::any_of(processes, [this](const Process& process) { return process.end_ps >= duration_ps; });
 }

@@ -468,7 +468,8 @@ struct Timeline {
   bool counts_allocator = true;  // false: allocator calls are not traced
   bool complete = true;          // false: the launcher died, `recover` made this
 
-  // How the command ended; exit_code -1 and exit_signal 0: it ran on when the capture was made, or `command_ended`.
+  // How the command ended; exit_code -1 and exit_signal 0: not known, since it ran on when the capture was made, or its
+  // end closed the window of the capture (`command_ended`).
   int exit_code = -1;
   int exit_signal = 0;
   bool command_ended = false;

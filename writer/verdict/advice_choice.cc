@@ -7,6 +7,7 @@
 #include "writer/base/saturating.h"
 #include "writer/base/text_match.h"
 #include "writer/timeline/python_origin.h"
+#include "writer/verdict/cpu_split.h"
 #include "writer/verdict/thread_time.h"
 
 namespace tbprof {
@@ -112,12 +113,21 @@ bool MostlyBlocksEventLoop(const Timeline& timeline, const std::vector<WaitSlice
   return all > 0 && blocks >= all / 2;
 }
 
-// Whether the Python of a process that this one has started was sampled.
-bool HasSampledChild(const Timeline& timeline, uint32_t process) {
-  return std::ranges::any_of(timeline.python.threads, [&](const PythonThread& thread) {
-    return timeline.processes[timeline.threads[thread.thread].process].parent == static_cast<int>(process) &&
-           !thread.runs.empty();
-  });
+// Whether processes that this one has forked were sampled, and none of them ran, or could run, for much of the waits.
+bool AreChildrenIdle(const Timeline& timeline, uint32_t process, const std::vector<WaitSlice>& waits) {
+  constexpr double kBusy = 0.2;
+  const std::vector<TimeSpan> spans = SpansOf(waits);
+  const auto length = static_cast<double>(std::max<int64_t>(LengthOf(spans), 1));
+  bool any = false;
+  for (const PythonThread& python : timeline.python.threads) {
+    const Process& child = timeline.processes[timeline.threads[python.thread].process];
+    if (child.parent != static_cast<int>(process) || !child.forked || python.runs.empty()) continue;
+    const UsageInSpans usage = UsageOf(timeline, python.thread, spans);
+    if (!usage.known) return false;
+    any = true;
+    if (static_cast<double>(usage.cpu_ps + usage.run_delay_ps) >= kBusy * length) return false;
+  }
+  return any;
 }
 
 // By the call that takes most of the time.
@@ -173,7 +183,8 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
       if (any && LoadsItself(timeline, inputs.rows)) return Advice::kNoWorkers;
       if (any && inputs.workers_start) return Advice::kStartedAgain;
       if (any)
-        return !inputs.has_blocker && HasSampledChild(timeline, inputs.process) ? Advice::kHandsOver : Advice::kOfCause;
+        return !inputs.has_blocker && AreChildrenIdle(timeline, inputs.process, inputs.waits) ? Advice::kHandsOver
+                                                                                              : Advice::kOfCause;
       return inputs.has_blocker ? Advice::kOwnProcesses : Advice::kOwnUnseen;
     }
     case Cause::kLogging:

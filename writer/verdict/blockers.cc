@@ -237,13 +237,21 @@ std::set<uint32_t> FramesThatRun(const PythonThread& python, const PythonTags& t
   return frames;
 }
 
-// A thread that could run and has no CPU is held up by other programs, and not by what it does: it counts as at work.
+// A thread that could run and has no CPU is held up by whatever has the CPUs, and not by what it does: it counts as at
+// work.
 // Returns the CPU time with that time, divided by the CPU time.
 double WithQueue(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& gaps, int64_t cpu_ps) {
   if (cpu_ps <= 0) return 1;
   const int64_t delay_ps = UsageOf(timeline, thread, gaps).run_delay_ps;
   const int64_t off_cpu_ps = std::max<int64_t>(LengthOf(gaps) - cpu_ps, 0);
   return 1 + static_cast<double>(std::clamp<int64_t>(delay_ps, 0, off_cpu_ps)) / static_cast<double>(cpu_ps);
+}
+
+// Whether a thread waits for a CPU for much of the time in which it could run: samples show only when it had one.
+bool IsOftenQueued(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& gaps) {
+  constexpr int64_t kPart = 5;
+  const UsageInSpans usage = UsageOf(timeline, thread, gaps);
+  return usage.known && usage.run_delay_ps > usage.cpu_ps / kPart;
 }
 
 // The times of the gaps in which a thread had a CPU or waited for one, by the kernel's counts: when it did between two
@@ -289,7 +297,7 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
       }
     }
   } else if (const ThreadUsage* const usage = timeline.UsageOfThread(thread);
-             natives.Has(thread) && usage != nullptr && usage->points.size() > 1) {
+             natives.Has(thread) && usage != nullptr && IsOftenQueued(timeline, thread, gaps)) {
     return RunnableTimes(*usage, gaps);
   } else if (natives.Has(thread)) {
     // Periods differ: that of a point may begin before the point before it.
@@ -557,12 +565,13 @@ std::string FactOfBlocker(const Blocker& blocker) {
   }
   constexpr double kLeastForGil = 0.05, kLeastQueued = 0.1;
   const bool wants_gil = blocker.for_gil >= kLeastForGil;
-  return absl::StrFormat(
-      "that %s works, sleeps or reads for %s of the wait%s%s%s", blocker.other_process ? "process" : "thread",
-      HumanPercent(blocker.busy - (wants_gil ? blocker.for_gil : 0)),
-      blocker.queued >= kLeastQueued ? StrCat(" (", HumanPercent(blocker.queued), " without a CPU)") : "",
-      wants_gil ? StrCat(" and waits for the GIL for ", HumanPercent(blocker.for_gil)) : "",
-      more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
+  const double queued = std::min(blocker.queued, blocker.busy - (wants_gil ? blocker.for_gil : 0));
+  return absl::StrFormat("that %s works, sleeps or reads for %s of the wait%s%s%s",
+                         blocker.other_process ? "process" : "thread",
+                         HumanPercent(blocker.busy - (wants_gil ? blocker.for_gil : 0)),
+                         queued >= kLeastQueued ? StrCat(" (", HumanPercent(queued), " without a CPU)") : "",
+                         wants_gil ? StrCat(" and waits for the GIL for ", HumanPercent(blocker.for_gil)) : "",
+                         more == 0 ? "" : StrCat(more == 1 ? ", as does " : ", as do ", more, " more"));
 }
 
 }  // namespace tbprof

@@ -257,28 +257,28 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
   }
 }
 
-// Of a program without Python, which may be no training at all; and whether it spends its CPU time in system calls of
-// which no hook knows: stdio's, which the C library makes itself, and its own.
+// Of a program without Python, which may be no training at all; and whether it spends its CPU time in the kernel,
+// outside of the calls that hooks record or count: in calls of stdio, which the C library makes itself, and in its own.
 void AddNativeCode(const Timeline& timeline, const NativePlaces& natives, uint32_t thread, const ThreadTime& time,
-                   const UsageInSpans& usage, Verdict* verdict) {
-  constexpr double kMuch = 0.4;
+                   const std::vector<QuickCalls>& quick, Verdict* verdict) {
+  constexpr double kMuch = 0.4, kMajorFaultPs = 25e6;
   constexpr int64_t kPagePs = 500'000;
   if (verdict->cause != Cause::kOperations || !natives.IsNative(thread)) return;
   const bool is_free = verdict->advice == Advice::kOfCause;
   if (is_free) verdict->advice = Advice::kNativeCode;
+  const UsageInSpans usage = UsageOf(timeline, thread, time.gaps());
   const bool is_known = usage.known && usage.cpu_ps > 0 && natives.Has(thread);
   if (!is_known || IsPaused(timeline, timeline.threads[thread].process)) return;
-  double in_user = 0;
-  for (const NativePlace& place : natives.In(thread, time.gaps())) in_user += static_cast<double>(place.ps);
-  // Pages are given back as well.
-  const double faults = 2 * usage.minor_faults * static_cast<double>(std::max(timeline.machine.page_ps, kPagePs));
   const auto cpu = static_cast<double>(usage.cpu_ps);
-  const double in_calls = cpu - in_user - faults;
-  if (in_calls < kMuch * cpu) return;
-  verdict->facts.insert(
-      verdict->facts.begin(),
-      StrCat(HumanPercent(in_calls / cpu),
-             " of its CPU time is in system calls that are not recorded (stdio's reads and writes, or its own)"));
+  // Pages are given back as well.
+  double in_kernel = cpu - usage.major_faults * kMajorFaultPs -
+                     2 * usage.minor_faults * static_cast<double>(std::max(timeline.machine.page_ps, kPagePs));
+  for (const NativePlace& place : natives.In(thread, time.gaps())) in_kernel -= static_cast<double>(place.ps);
+  for (const QuickCalls& calls : quick) in_kernel -= static_cast<double>(calls.ps);
+  if (in_kernel < kMuch * cpu) return;
+  verdict->facts.insert(verdict->facts.begin(), StrCat(HumanPercent(in_kernel / cpu),
+                                                       " of its CPU time is in the kernel, outside of recorded calls"
+                                                       " (stdio's, or other system calls)"));
   if (is_free) verdict->advice = Advice::kInKernel;
 }
 
@@ -449,7 +449,7 @@ Verdict MakeVerdict(const Timeline& timeline) {
   }
   AddTimeouts(time, &verdict);
   AddHabits(timeline, span, quick, &verdict);
-  AddNativeCode(timeline, natives, span.thread, time, usage, &verdict);
+  AddNativeCode(timeline, natives, span.thread, time, quick, &verdict);
   AddOwnLines(timeline, tags, span, account, time, &verdict);
   AddCpusOfWorkers(timeline, process, span.spans, &verdict);
   AddGrowth(timeline, &verdict);

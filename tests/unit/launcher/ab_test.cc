@@ -85,6 +85,19 @@ TEST(MachineLoad, LoadThatGoesWithOneSide_TakesTheAnswerBack) {
   EXPECT_EQ(FindContamination(Loads({0.0}), Loads({0.3})).why, "") << "one run a side is no evidence";
 }
 
+// CPU time, and changes that load cannot explain, are compared beside it.
+TEST(MachineLoad, LoadAsLargeBesideBothSides_IsEven) {
+  const std::vector<RunLoad> half = Loads({0.5, 0.52, 0.5}), more = Loads({0.4, 0.7, 0.6});
+  EXPECT_TRUE(FindContamination(half, half).is_even_load);
+  EXPECT_FALSE(FindContamination(half, more).is_even_load) << "7 points more beside one side";
+  EXPECT_FALSE(FindContamination(Loads({0.1, 0.1}), Loads({0.1, 0.1})).is_even_load) << "too little to matter";
+  std::vector<RunLoad> hot = half, stolen = half;
+  for (size_t i = 0; i < hot.size(); ++i) hot[i].throttles = 40 + i;
+  EXPECT_FALSE(FindContamination(half, hot).is_even_load) << "heat as well";
+  for (RunLoad& load : stolen) load.steal = 0.3;
+  EXPECT_FALSE(FindContamination(stolen, stolen).is_even_load) << "the hypervisor as well";
+}
+
 TEST(MachineLoad, StealAndHeat_AreNamed) {
   std::vector<RunLoad> cool(4), stolen(4), hot(4);
   for (RunLoad& load : stolen) load.steal = 0.2;

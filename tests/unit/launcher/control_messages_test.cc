@@ -88,9 +88,17 @@ TEST(ControlAsks, ShownTexts_ArePrintableAndShort) {
 // The converter compiles it.
 TEST(ControlAsks, StepMarkerThatIsNoExpression_IsRefused) {
   CaptureRequest capture = Full();
-  for (const std::string& marker : {std::string("train.py:(42"), std::string(10'000, 'a'), std::string(200, '(')}) {
+  const auto is_taken = [&](const std::string& marker) {
     capture.step_marker = marker;
-    EXPECT_FALSE(ParseAsk(ToText(ControlAsk{AskKind::kCapture, 1, capture})).ok()) << marker;
+    return ParseAsk(ToText(ControlAsk{AskKind::kCapture, 1, capture})).ok();
+  };
+  for (const std::string& marker :
+       {std::string("train.py:(42"), std::string(10'000, 'a'), std::string(200, '('), std::string("((a{90}){90}){90}"),
+        std::string("(a|b){4500}"), std::string("a{1,99999999999999999999}")}) {
+    EXPECT_FALSE(is_taken(marker)) << marker;
+  }
+  for (const char* marker : {"", "train.py:42", "epoch \\d{1,3} step \\d{1,6}", "step[ #]*[0-9]+", "a{,"}) {
+    EXPECT_EQ(is_taken(marker), std::string_view(marker) != "a{,") << marker;
   }
 }
 

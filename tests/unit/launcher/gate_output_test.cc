@@ -240,7 +240,6 @@ TEST(GateJson, EachComparison_MatchesTheSchema) {
   EXPECT_TRUE(nlohmann::json::parse(ComparisonAsJson(odd))["difference_s"].is_null());
 }
 
-// 0 would be a number.
 // Windows whose steps are not known.
 TEST(GateJson, Shares_AreInEachOutput) {
   Comparison comparison;
@@ -257,6 +256,7 @@ TEST(GateJson, Shares_AreInEachOutput) {
   EXPECT_THAT(ComparisonAsMarkdown(comparison), HasSubstr("| +37 points | 43 % | 80 % | parts | `Python` |"));
 }
 
+// 0 would be a number.
 TEST(GateJson, NotKnown_IsNull) {
   const auto json = [](const Comparison& comparison) { return nlohmann::json::parse(ComparisonAsJson(comparison)); };
   const nlohmann::json empty = json(Comparison());

@@ -192,7 +192,7 @@ TEST_F(NativeVerdict, TimeInTheKernel_IsInTheEvidence) {
   EXPECT_EQ(timeline_.verdict.advice, Advice::kInKernel);
   ASSERT_FALSE(timeline_.verdict.facts.empty());
   EXPECT_THAT(timeline_.verdict.facts.front(),
-              HasSubstr("70 % of its CPU time is in system calls that are not recorded"));
+              HasSubstr("70 % of its CPU time is in the kernel, outside of recorded calls"));
 }
 
 TEST_F(NativeVerdict, SleepsBesideAThreadThatDoesLittle_AreSleeps) {
