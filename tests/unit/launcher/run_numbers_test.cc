@@ -168,6 +168,8 @@ TEST_F(RunNumbersTest, ReadRunNumbers_WindowWithoutSteps_HasShares) {
   summary["window"] = "auto";
   EXPECT_TRUE(read().shares.empty());
   summary["window"] = "capture 1";
+  for (const Amount& share : read().shares) EXPECT_NE(share.kind, AmountKind::kPart) << "they are those of steps";
+  summary["verdict"]["split"]["basis"] = "loop";
   const RunNumbers run = read();
   const auto share = [&](AmountKind kind, std::string_view name) {
     RunNumbers of = run;
