@@ -72,6 +72,7 @@ class CaptureCommand {
                                     [](const CaptureTarget& target) { return !target.address.empty(); });
     // Sessions of this machine write to their own log directory. This command writes the files itself if there are
     // remote workers or if the user has named --logdir.
+    has_ports_ = remote;
     here_ = remote || options_.logdir_named;
     if (!options_.logdir_named && !targets_.logdir.empty()) logdir_ = targets_.logdir;
     run_ = !options_.run.empty() ? options_.run : RunNameFor(time(nullptr));
@@ -112,9 +113,9 @@ class CaptureCommand {
   // A job under tbprof ends an open window when its client is gone, and publishes the profile itself.
   void PrintInterrupted() {
     if (ReadMonotonic() < start_ns_) return terminal_.Print("interrupted before the window began: nothing is recorded");
-    if (workers_.empty() && open_windows_ == 0) return terminal_.Print("interrupted: no window is open");
+    if (!has_ports_ && open_windows_ == 0) return terminal_.Print("interrupted: no window is open");
     terminal_.Print(StrCat(
-        "interrupted: a job under tbprof ends the window now, and writes the profile to ",
+        "interrupted: a job under tbprof ends an open window now, and writes the profile to ",
         here_ || several() ? "its own log directory" : StrCat(PrintableUtf8(logdir_), "; its terminal names the run")));
   }
 
@@ -254,7 +255,7 @@ class CaptureCommand {
     uint64_t asked_ns = 0;
     int attempts = 0;
     std::string socket;
-    bool is_open = false;            // its window
+    bool is_open = false;            // its window, until the profile is there
     uint64_t again_ns = UINT64_MAX;  // when the next attempt starts; UINT64_MAX: none
   };
 
@@ -296,6 +297,7 @@ class CaptureCommand {
 
   void FailLocal(Local* local, const absl::Status& status) {
     local->connection.reset();
+    if (std::exchange(local->is_open, false)) --open_windows_;
     const bool may_work =
         status.code() == absl::StatusCode::kAlreadyExists || status.code() == absl::StatusCode::kUnavailable;
     if (may_work && local->attempts <= options_.retries) {
@@ -343,7 +345,6 @@ class CaptureCommand {
                               kLocalPatience);
           break;
         case AnswerState::kWriting:
-          if (std::exchange(local.is_open, false)) --open_windows_;
           local.until_ns = ReadMonotonic() + Ns(kLocalPatience);
           if (progress_ != nullptr) progress_->Update(answer->done, answer->total);
           break;
@@ -376,6 +377,7 @@ class CaptureCommand {
     if (here_ && status.ok() && bytes == 0) status = absl::DataLossError("it sent no profile");
     (void)local->connection->Send(ToText(ControlAsk{status.ok() ? AskKind::kReceived : AskKind::kCancel, 1, {}}));
     if (!status.ok()) return FailLocal(local, status);
+    if (std::exchange(local->is_open, false)) --open_windows_;
     ++succeeded_;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -567,7 +569,7 @@ class CaptureCommand {
   Terminal& terminal_;
   std::string logdir_, run_;
   CaptureTargets targets_;
-  bool here_ = false;
+  bool here_ = false, has_ports_ = false;
   absl::Time start_;
   uint64_t start_ns_ = 0;  // start_ in CLOCK_MONOTONIC
   std::unique_ptr<RunDirectory> directory_;

@@ -58,7 +58,9 @@ std::string FirstDifference(const Runs& runs, std::string_view what, const Text&
 std::string Number(std::optional<int64_t> number) { return number.has_value() ? StrCat(*number) : ""; }
 
 std::string WindowOf(const RunIdentity& identity) {
-  return KindOfWindow(identity) == WindowKind::kCapture ? "capture" : identity.window;
+  if (KindOfWindow(identity) != WindowKind::kCapture) return identity.window;
+  // Samples of an attached process are compared with such samples alone.
+  return identity.window.starts_with("attached ") ? "attached capture" : "capture";
 }
 
 std::string Join(const std::vector<std::string>& words) {

@@ -102,6 +102,7 @@ bool IsClearUnderLoad(const Comparison& comparison) {
   constexpr double kLeastChange = 0.25;
   if (comparison.answer != Answer::kWorse && comparison.answer != Answer::kBetter) return false;
   const QuantityResult& step = comparison.quantities.front();
+  if (step.answer != comparison.answer) return false;  // long steps decided, which load makes
   const bool is_large =
       step.low.value_or(0) >= kLeastChange || step.high.value_or(0) <= -kLeastChange / (1 + kLeastChange);
   const Sides sides{comparison.base, comparison.now};

@@ -143,14 +143,17 @@ void AddOwnFunctions(const Fields& root, double steps, RunNumbers* numbers) {
   if (MainGroup(root.Object("python").Objects("groups")) < root.Object("python").Objects("groups").size()) return;
   std::set<std::string> executables;
   for (const Fields& process : root.Objects("processes")) {
-    executables.insert(std::string(BaseName(process.Text("executable"))));
+    if (const std::string path = process.Text("executable"); !path.empty()) executables.emplace(BaseName(path));
   }
   Lines functions;
   for (const Fields& group : root.Object("native").Objects("groups")) {
     for (const Fields& counted : CountedOf(group, *numbers)) {
       const std::vector<Fields> rows = counted.Objects("top_total");
-      numbers->own_functions_cut |= rows.size() >= kMostNativeFunctions;
-      // Functions of one name may call each other: the largest has the time of all.
+      if (rows.size() >= kMostNativeFunctions) {
+        const double least = rows.back().Seconds("total_cpu_s") / steps;
+        numbers->own_function_unlisted = std::max(numbers->own_function_unlisted, least);
+      }
+      // Functions of one name (overloads, lambdas of a function) may call each other: their times cannot be added.
       std::map<std::string, std::pair<double, double>> largest;
       for (const Fields& row : rows) {
         const std::string name = ShortSymbol(row.Text("function")), module = row.Text("module");

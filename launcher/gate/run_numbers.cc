@@ -245,18 +245,14 @@ bool IsSampled(AmountKind kind) {
 
 WindowKind KindOfWindow(const RunIdentity& identity) {
   constexpr std::string_view kAttached = "attached ";
-  if (identity.window.starts_with(kAttached)) {
-    RunIdentity of_session;
-    of_session.window = identity.window.substr(kAttached.size());
-    const WindowKind kind = KindOfWindow(of_session);
-    // Somebody chose when it begins and ends.
-    return kind == WindowKind::kWhole ? WindowKind::kTime : kind;
-  }
-  const std::string& window = identity.window;
-  if (window == "auto" || window == "all") return WindowKind::kWhole;
+  std::string_view window = identity.window;
+  const bool attached = window.starts_with(kAttached);
+  if (attached) window.remove_prefix(kAttached.size());
+  // Somebody chose when sampling began and ended.
+  if (window == "auto" || window == "all") return attached ? WindowKind::kTime : WindowKind::kWhole;
   if (window.starts_with("capture ")) return WindowKind::kCapture;
   // `last=30s`, `10s+5s`; the name of a range (`nvtx:a+b`) may have a plus sign.
-  const bool of_time = window.find('+') != std::string::npos && window.find(':') == std::string::npos;
+  const bool of_time = window.find('+') != std::string_view::npos && window.find(':') == std::string_view::npos;
   return of_time || window.starts_with("last=") ? WindowKind::kTime : WindowKind::kOther;
 }
 
@@ -281,7 +277,7 @@ bool IsListFull(const RunNumbers& run, AmountKind kind) {
   const bool of_lines = IsSampled(kind) && kind != AmountKind::kAllocationSite;
   const auto rows = static_cast<size_t>(std::ranges::count(run.amounts, kind, &Amount::kind));
   // Functions of one name are added up.
-  if (kind == AmountKind::kOwnFunction) return run.own_functions_cut;
+  if (kind == AmountKind::kOwnFunction) return run.own_function_unlisted > 0;
   const size_t most = kind == AmountKind::kFunction ? kSummaryLinesOfPhase / 2
                       : of_lines                    ? kSummaryLinesOfPhase
                                                     : kSummaryRows;
@@ -290,6 +286,7 @@ bool IsListFull(const RunNumbers& run, AmountKind kind) {
 
 double LeastListed(const RunNumbers& run, AmountKind kind) {
   if (!IsListFull(run, kind)) return 0;
+  if (kind == AmountKind::kOwnFunction) return run.own_function_unlisted;
   double least = INFINITY;
   for (const Amount& amount : run.amounts) {
     if (amount.kind == kind) least = std::min(least, amount.per_step);

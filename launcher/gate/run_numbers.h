@@ -106,7 +106,7 @@ struct RunNumbers {
   std::vector<Count> counts;
   std::string no_counts;  // why counts are not exact: one line; empty: exact
   std::vector<Amount> amounts;
-  bool own_functions_cut = false;           // a list of functions was full: one of kOwnFunction may be missing
+  double own_function_unlisted = 0;  // a list of functions was full: one that it lacks has at most this; 0: none was
   std::optional<double> memory_peak_bytes;  // of the process that makes the steps
   std::optional<double> wall_s;
   std::optional<double> cpus_used;     // CPU time of the command and its descendants, by its wall time

@@ -371,7 +371,7 @@ TEST(CaptureCommand, Interrupted_RunPublishesWhatWasRecorded) {
     const RunResult result = client->Wait();
     EXPECT_TRUE(WIFSIGNALED(result.status) && WTERMSIG(result.status) == signo) << result.status;
     EXPECT_THAT(result.AllPrinted(),
-                HasSubstr("interrupted: a job under tbprof ends the window now, and writes the profile to " +
+                HasSubstr("interrupted: a job under tbprof ends an open window now, and writes the profile to " +
                           job.running->logdir() + "; its terminal names the run"));
     ASSERT_TRUE(job.running->WaitForError("verified")) << job.running->Err();
     End(job);

@@ -7,6 +7,7 @@
 #include <map>
 #include <regex>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
@@ -118,23 +119,69 @@ void MarkOutliers(std::vector<Step>* steps) {
 
 namespace {
 
-constexpr uint64_t kMostRepeats = 100;
+constexpr uint64_t kMostStates = 10'000;
 
-// The product of the numbers in braces, each at least 1; it stops at a large one.
-uint64_t RepeatsOf(std::string_view expression) {
-  constexpr uint64_t kLarge = 1'000'000;
-  uint64_t product = 1;
-  for (size_t at = expression.find('{'); at != std::string_view::npos; at = expression.find('{', at + 1)) {
-    uint64_t most = 1, number = 0;
-    for (size_t i = at + 1; i < expression.size() && expression[i] != '}'; ++i) {
-      number = absl::ascii_isdigit(static_cast<unsigned char>(expression[i]))
-                   ? std::min(kLarge, number * 10 + static_cast<uint64_t>(expression[i] - '0'))
-                   : 0;
-      most = std::max(most, number);
-    }
-    product = std::min(kLarge, product * most);
+// The end of the character class that begins at `at`.
+size_t EndOfClass(std::string_view expression, size_t at) {
+  size_t end = at + 1;
+  if (end < expression.size() && expression[end] == '^') ++end;
+  // As the first character, a bracket is one of the class.
+  if (end < expression.size() && expression[end] == ']') ++end;
+  while (end < expression.size() && expression[end] != ']') end += expression[end] == '\\' ? 2 : 1;
+  return std::min(end, expression.size());
+}
+
+// The largest number from `at` to the next brace.
+uint64_t LargestCount(std::string_view expression, size_t at) {
+  uint64_t most = 1, number = 0;
+  for (; at < expression.size() && expression[at] != '}'; ++at) {
+    const bool is_digit = absl::ascii_isdigit(static_cast<unsigned char>(expression[at]));
+    number = is_digit ? std::min(kMostStates, number * 10 + static_cast<uint64_t>(expression[at] - '0')) : 0;
+    most = std::max(most, number);
   }
-  return product;
+  return most;
+}
+
+// About how many states the compiled expression has: a count repeats what is before it.
+uint64_t StatesOf(std::string_view expression) {
+  struct Group {
+    uint64_t all = 0, last = 0;  // of all its parts; of the last one, which a count repeats
+  };
+  std::vector<Group> groups(1);
+  const auto add = [&](uint64_t states) {
+    groups.back().last = states;
+    groups.back().all = std::min(kMostStates + 1, groups.back().all + states);
+  };
+  for (size_t at = 0; at < expression.size(); ++at) {
+    switch (expression[at]) {
+      case '\\':
+        ++at;
+        add(1);
+        break;
+      case '[':
+        at = EndOfClass(expression, at);
+        add(1);
+        break;
+      case '(':
+        groups.emplace_back();
+        break;
+      case ')':
+        if (groups.size() > 1) {
+          const uint64_t inner = groups.back().all + 2;
+          groups.pop_back();
+          add(inner);
+        }
+        break;
+      case '{': {
+        const uint64_t more = groups.back().last * (LargestCount(expression, at + 1) - 1);
+        groups.back().all = std::min(kMostStates + 1, groups.back().all + more);
+        break;
+      }
+      default:
+        add(1);
+    }
+  }
+  return groups.front().all + static_cast<uint64_t>(groups.size() > 1 ? groups.back().all : 0);
 }
 
 }  // namespace
@@ -145,9 +192,8 @@ absl::Status CheckStepMarker(const std::string& expression) {
   }
   // A count repeats its part in the compiled expression, and matching recurses once for each state: others may choose
   // the expression.
-  if (RepeatsOf(expression) > kMostRepeats) {
-    return absl::InvalidArgumentError(
-        StrCat("a regular expression whose counts `{N}` are together at most ", kMostRepeats));
+  if (StatesOf(expression) > kMostStates) {
+    return absl::InvalidArgumentError("a regular expression with smaller counts `{N}`");
   }
   try {
     const std::regex compiled(expression, kSyntax);

@@ -113,21 +113,21 @@ bool MostlyBlocksEventLoop(const Timeline& timeline, const std::vector<WaitSlice
   return all > 0 && blocks >= all / 2;
 }
 
-// Whether processes that this one has forked were sampled, and none of them ran, or could run, for much of the waits.
+// Whether the CPU time of processes that this one has forked is known, and all their threads together ran, or could
+// run, for little of the waits.
 bool AreChildrenIdle(const Timeline& timeline, uint32_t process, const std::vector<WaitSlice>& waits) {
-  constexpr double kBusy = 0.2;
+  constexpr double kBusy = 0.3;
   const std::vector<TimeSpan> spans = SpansOf(waits);
-  const auto length = static_cast<double>(std::max<int64_t>(LengthOf(spans), 1));
   bool any = false;
-  for (const PythonThread& python : timeline.python.threads) {
-    const Process& child = timeline.processes[timeline.threads[python.thread].process];
-    if (child.parent != static_cast<int>(process) || !child.forked || python.runs.empty()) continue;
-    const UsageInSpans usage = UsageOf(timeline, python.thread, spans);
-    if (!usage.known) return false;
-    any = true;
-    if (static_cast<double>(usage.cpu_ps + usage.run_delay_ps) >= kBusy * length) return false;
+  double busy_ps = 0;
+  for (const ThreadUsage& of_thread : timeline.usage) {
+    const Process& child = timeline.processes[timeline.threads[of_thread.thread].process];
+    if (child.parent != static_cast<int>(process) || !child.forked) continue;
+    const UsageInSpans usage = UsageOf(timeline, of_thread.thread, spans);
+    any = any || usage.known;
+    busy_ps += static_cast<double>(usage.cpu_ps) + static_cast<double>(usage.run_delay_ps);
   }
-  return any;
+  return any && busy_ps < kBusy * static_cast<double>(LengthOf(spans));
 }
 
 // By the call that takes most of the time.

@@ -2,6 +2,7 @@
 #include "writer/verdict/blockers.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -254,27 +255,23 @@ bool IsOftenQueued(const Timeline& timeline, uint32_t thread, const std::vector<
   return usage.known && usage.run_delay_ps > usage.cpu_ps / kPart;
 }
 
-// The times of the gaps in which a thread had a CPU or waited for one, by the kernel's counts: when it did between two
-// readings is not known.
+// The times of the gaps in which a thread had a CPU or waited for one, by the kernel's counts. When it did between two
+// readings is not known: each thread has a place of its own there, so that threads which take turns add up.
 std::vector<TimeSpan> RunnableTimes(const ThreadUsage& usage, const std::vector<TimeSpan>& gaps) {
+  constexpr double kGoldenRatio = 0.6180339887;
   std::vector<TimeSpan> work;
+  const double place = std::fmod(kGoldenRatio * static_cast<double>(usage.thread), 1.0);
   size_t at = 0;
   for (size_t i = 1; i < usage.points.size(); ++i) {
     const UsagePoint &from = usage.points[i - 1], &to = usage.points[i];
     const int64_t busy_ps = to.cpu_ps - from.cpu_ps + std::max<int64_t>(to.run_delay_ps - from.run_delay_ps, 0);
     if (busy_ps <= 0 || to.at_ps <= from.at_ps) continue;
-    const size_t first = work.size();
-    int64_t common_ps = 0;
+    const double share = std::min(1.0, static_cast<double>(busy_ps) / static_cast<double>(to.at_ps - from.at_ps));
     ForCommon(gaps, &at, from.at_ps, to.at_ps, [&](int64_t start, int64_t end) {
-      work.push_back({start, end});
-      common_ps += end - start;
+      const auto length = static_cast<double>(end - start);
+      const int64_t begin = start + static_cast<int64_t>((1 - share) * place * length);
+      work.push_back({begin, begin + static_cast<int64_t>(share * length)});
     });
-    const double share =
-        std::min(1.0, static_cast<double>(busy_ps) / static_cast<double>(std::max<int64_t>(common_ps, 1)));
-    for (size_t j = first; j < work.size(); ++j) {
-      work[j].end_ps =
-          work[j].start_ps + static_cast<int64_t>(share * static_cast<double>(work[j].end_ps - work[j].start_ps));
-    }
   }
   return work;
 }

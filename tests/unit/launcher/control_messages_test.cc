@@ -94,11 +94,14 @@ TEST(ControlAsks, StepMarkerThatIsNoExpression_IsRefused) {
   };
   for (const std::string& marker :
        {std::string("train.py:(42"), std::string(10'000, 'a'), std::string(200, '('), std::string("((a{90}){90}){90}"),
-        std::string("(a|b){4500}"), std::string("a{1,99999999999999999999}")}) {
+        std::string("(a|b){4500}"), std::string("(a{1,99999999999999999999}b)"),
+        std::string("((x[{]){99}\\\\{){999}")}) {
     EXPECT_FALSE(is_taken(marker)) << marker;
   }
-  for (const char* marker : {"", "train.py:42", "epoch \\d{1,3} step \\d{1,6}", "step[ #]*[0-9]+", "a{,"}) {
-    EXPECT_EQ(is_taken(marker), std::string_view(marker) != "a{,") << marker;
+  for (const char* marker :
+       {"", "train.py:42", "epoch \\d{1,6} step \\d{1,8} of \\d{1,8}", "step[ #]*[0-9]+", "^step .{1,120}$",
+        "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "frame\\{id=2024", "^[{]\"step\" 50000", "[]{]90000"}) {
+    EXPECT_TRUE(is_taken(marker)) << marker;
   }
 }
 
