@@ -124,9 +124,6 @@ constexpr uint64_t kMostStates = 10'000;
 // The end of the character class that begins at `at`.
 size_t EndOfClass(std::string_view expression, size_t at) {
   size_t end = at + 1;
-  if (end < expression.size() && expression[end] == '^') ++end;
-  // As the first character, a bracket is one of the class.
-  if (end < expression.size() && expression[end] == ']') ++end;
   while (end < expression.size() && expression[end] != ']') end += expression[end] == '\\' ? 2 : 1;
   return std::min(end, expression.size());
 }

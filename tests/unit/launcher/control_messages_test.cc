@@ -100,7 +100,7 @@ TEST(ControlAsks, StepMarkerThatIsNoExpression_IsRefused) {
   }
   for (const char* marker :
        {"", "train.py:42", "epoch \\d{1,6} step \\d{1,8} of \\d{1,8}", "step[ #]*[0-9]+", "^step .{1,120}$",
-        "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "frame\\{id=2024", "^[{]\"step\" 50000", "[]{]90000"}) {
+        "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "frame\\{id=2024", "^[{]\"step\" 50000"}) {
     EXPECT_TRUE(is_taken(marker)) << marker;
   }
 }
