@@ -68,11 +68,9 @@ class CaptureCommand {
     absl::StatusOr<CaptureTargets> targets = FindCaptureTargets(options_.operands, logdir_);
     if (!targets.ok()) return Usage(targets.status());
     targets_ = *std::move(targets);
-    const bool remote = std::any_of(targets_.all.begin(), targets_.all.end(),
-                                    [](const CaptureTarget& target) { return !target.address.empty(); });
+    const bool remote = HasPorts();
     // Sessions of this machine write to their own log directory. This command writes the files itself if there are
     // remote workers or if the user has named --logdir.
-    has_ports_ = remote;
     here_ = remote || options_.logdir_named;
     if (!options_.logdir_named && !targets_.logdir.empty()) logdir_ = targets_.logdir;
     run_ = !options_.run.empty() ? options_.run : RunNameFor(time(nullptr));
@@ -113,12 +111,15 @@ class CaptureCommand {
   // A job under tbprof ends an open window when its client is gone, and publishes the profile itself.
   void PrintInterrupted() {
     if (ReadMonotonic() < start_ns_) return terminal_.Print("interrupted before the window began: nothing is recorded");
-    if (!has_ports_ && open_windows_ == 0) return terminal_.Print("interrupted: no window is open");
+    if (!HasPorts() && open_windows_ == 0) return terminal_.Print("interrupted: no window is open");
     terminal_.Print(StrCat(
         "interrupted: a job under tbprof ends an open window now, and writes the profile to ",
         here_ || several() ? "its own log directory" : StrCat(PrintableUtf8(logdir_), "; its terminal names the run")));
   }
 
+  bool HasPorts() const {
+    return std::ranges::any_of(targets_.all, [](const CaptureTarget& target) { return !target.address.empty(); });
+  }
   bool several() const { return targets_.all.size() > 1; }
 
   // One worker may have been found without being named: its command shows whether it is the one that was meant.
@@ -569,7 +570,7 @@ class CaptureCommand {
   Terminal& terminal_;
   std::string logdir_, run_;
   CaptureTargets targets_;
-  bool here_ = false, has_ports_ = false;
+  bool here_ = false;
   absl::Time start_;
   uint64_t start_ns_ = 0;  // start_ in CLOCK_MONOTONIC
   std::unique_ptr<RunDirectory> directory_;

@@ -119,18 +119,22 @@ void AddShares(const Comparison& comparison, Lines* lines) {
   lines->Add("shares of the time that changed, in percent of each window:");
   lines->Add("       change       base        new");
   std::optional<AmountKind> kind;
-  size_t shown = 0;
+  size_t shown = 0, left_out = 0;
   for (const ShareRow& row : comparison.shares) {
     if (kind != row.kind) {
       shown = 0;
       if (row.kind != AmountKind::kPart) lines->Add(StrCat("    ", AmountKindTitle(row.kind)));
     }
     kind = row.kind;
-    if (++shown > kShownOfAKind) continue;
+    if (++shown > kShownOfAKind) {
+      ++left_out;
+      continue;
+    }
     lines->AddRow(
         absl::StrFormat("   %10s %10s %10s  ", PointsText(row), HumanPercent(row.base), HumanPercent(row.now)),
         ShownName(row.kind, row.name));
   }
+  lines->AddLeftOut(left_out, 0, "changed shares");
 }
 
 void AddQuantities(const Comparison& comparison, Lines* lines) {

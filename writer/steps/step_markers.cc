@@ -128,36 +128,37 @@ size_t EndOfClass(std::string_view expression, size_t at) {
   return std::min(end, expression.size());
 }
 
-// The largest number from `at` to the next brace.
-uint64_t LargestCount(std::string_view expression, size_t at) {
+// The largest number up to the end of a count.
+uint64_t LargestIn(std::string_view count) {
   uint64_t most = 1, number = 0;
-  for (; at < expression.size() && expression[at] != '}'; ++at) {
-    const bool is_digit = absl::ascii_isdigit(static_cast<unsigned char>(expression[at]));
-    number = is_digit ? std::min(kMostStates, number * 10 + static_cast<uint64_t>(expression[at] - '0')) : 0;
+  for (const char c : count) {
+    const bool is_digit = absl::ascii_isdigit(static_cast<unsigned char>(c));
+    number = is_digit ? std::min(kMostStates, number * 10 + static_cast<uint64_t>(c - '0')) : 0;
     most = std::max(most, number);
   }
   return most;
 }
 
-// About how many states the compiled expression has: a count repeats what is before it.
+// About how many states the compiled expression has: a count repeats what is before it, also another count.
 uint64_t StatesOf(std::string_view expression) {
   struct Group {
     uint64_t all = 0, last = 0;  // of all its parts; of the last one, which a count repeats
+    void Add(uint64_t states) { all = std::min(kMostStates + 1, all + states); }
   };
   std::vector<Group> groups(1);
-  const auto add = [&](uint64_t states) {
+  const auto add_part = [&](uint64_t states) {
     groups.back().last = states;
-    groups.back().all = std::min(kMostStates + 1, groups.back().all + states);
+    groups.back().Add(states);
   };
   for (size_t at = 0; at < expression.size(); ++at) {
     switch (expression[at]) {
       case '\\':
         ++at;
-        add(1);
+        add_part(1);
         break;
       case '[':
         at = EndOfClass(expression, at);
-        add(1);
+        add_part(1);
         break;
       case '(':
         groups.emplace_back();
@@ -166,19 +167,29 @@ uint64_t StatesOf(std::string_view expression) {
         if (groups.size() > 1) {
           const uint64_t inner = groups.back().all + 2;
           groups.pop_back();
-          add(inner);
+          add_part(inner);
         }
         break;
+      case '*':
+      case '+':
+      case '?':
+        groups.back().last += 2;
+        groups.back().Add(2);
+        break;
       case '{': {
-        const uint64_t more = groups.back().last * (LargestCount(expression, at + 1) - 1);
-        groups.back().all = std::min(kMostStates + 1, groups.back().all + more);
+        const size_t end = std::min(expression.find('}', at), expression.size());
+        const uint64_t last = groups.back().last;
+        const uint64_t repeated = std::min(kMostStates + 1, last * LargestIn(expression.substr(at + 1, end - at - 1)));
+        groups.back().Add(repeated - last);
+        groups.back().last = repeated;
+        at = end;
         break;
       }
       default:
-        add(1);
+        add_part(1);
     }
   }
-  return groups.front().all + static_cast<uint64_t>(groups.size() > 1 ? groups.back().all : 0);
+  return groups.front().all;
 }
 
 }  // namespace

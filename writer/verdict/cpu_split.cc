@@ -206,6 +206,11 @@ UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vecto
   return usage;
 }
 
+double FaultPs(const Timeline& timeline, const UsageInSpans& usage) {
+  return usage.minor_faults * static_cast<double>(std::max(kFaultPs, timeline.machine.page_ps)) +
+         usage.major_faults * kMajorFaultPs;
+}
+
 int64_t CpuOfThread(const Timeline& timeline, uint32_t thread) {
   const ThreadUsage* const usage = timeline.UsageOfThread(thread);
   return usage == nullptr || usage->points.empty() ? 0 : usage->points.back().cpu_ps - usage->points.front().cpu_ps;
@@ -299,8 +304,7 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
   }
   const double system =
       sampled ? SystemShare(timeline, timeline.threads[thread].process, points.Sum(), divided, limits) : 0;
-  const double fault_ps = usage.minor_faults * static_cast<double>(std::max(kFaultPs, timeline.machine.page_ps)) +
-                          usage.major_faults * kMajorFaultPs;
+  const double fault_ps = FaultPs(timeline, usage);
   double faulting =
       system > 0 ? std::min(1.0, fault_ps / (system * static_cast<double>(std::max<int64_t>(divided, 1)))) : 0;
   // Pages that are made anew are also given back, which costs as much, and is not counted.

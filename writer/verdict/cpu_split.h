@@ -26,6 +26,8 @@ struct UsageInSpans {
   double major_faults = 0, minor_faults = 0;
 };
 UsageInSpans UsageOf(const Timeline& timeline, uint32_t thread, const std::vector<TimeSpan>& spans);
+// CPU time in the kernel that the page faults took, without that of giving the pages back, in ps.
+double FaultPs(const Timeline& timeline, const UsageInSpans& usage);
 
 // CPU time that the kernel counted from the first reading to the last: of a thread, and of all threads of a process.
 int64_t CpuOfThread(const Timeline& timeline, uint32_t thread);

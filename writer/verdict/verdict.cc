@@ -261,8 +261,7 @@ void AddHabits(const Timeline& timeline, const StepSpan& span, const std::vector
 // outside of the calls that hooks record or count: in calls of stdio, which the C library makes itself, and in its own.
 void AddNativeCode(const Timeline& timeline, const NativePlaces& natives, uint32_t thread, const ThreadTime& time,
                    const std::vector<QuickCalls>& quick, Verdict* verdict) {
-  constexpr double kMuch = 0.4, kMajorFaultPs = 25e6;
-  constexpr int64_t kPagePs = 500'000;
+  constexpr double kMuch = 0.4;
   if (verdict->cause != Cause::kOperations || !natives.IsNative(thread)) return;
   const bool is_free = verdict->advice == Advice::kOfCause;
   if (is_free) verdict->advice = Advice::kNativeCode;
@@ -271,8 +270,7 @@ void AddNativeCode(const Timeline& timeline, const NativePlaces& natives, uint32
   if (!is_known || IsPaused(timeline, timeline.threads[thread].process)) return;
   const auto cpu = static_cast<double>(usage.cpu_ps);
   // Pages are given back as well.
-  double in_kernel = cpu - usage.major_faults * kMajorFaultPs -
-                     2 * usage.minor_faults * static_cast<double>(std::max(timeline.machine.page_ps, kPagePs));
+  double in_kernel = cpu - 2 * FaultPs(timeline, usage);
   for (const NativePlace& place : natives.In(thread, time.gaps())) in_kernel -= static_cast<double>(place.ps);
   for (const QuickCalls& calls : quick) in_kernel -= static_cast<double>(calls.ps);
   if (in_kernel < kMuch * cpu) return;

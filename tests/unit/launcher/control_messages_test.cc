@@ -94,8 +94,8 @@ TEST(ControlAsks, StepMarkerThatIsNoExpression_IsRefused) {
   };
   for (const std::string& marker :
        {std::string("train.py:(42"), std::string(10'000, 'a'), std::string(200, '('), std::string("((a{90}){90}){90}"),
-        std::string("(a|b){4500}"), std::string("(a{1,99999999999999999999}b)"),
-        std::string("((x[{]){99}\\\\{){999}")}) {
+        std::string("(a|b){4500}"), std::string("a{90}{90}{90}"), std::string("(ab)+{99}{99}"),
+        std::string("(a{1,99999999999999999999}b)"), std::string("((x[{]){99}\\\\{){999}")}) {
     EXPECT_FALSE(is_taken(marker)) << marker;
   }
   for (const char* marker :
