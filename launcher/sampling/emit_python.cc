@@ -1,12 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "launcher/sampling/emit_python.h"
 
+#include <algorithm>
 #include <string>
 
+#include "launcher/base/proc_files.h"
+#include "launcher/base/text.h"
+#include "writer/base/cell_path.h"
+
 namespace tbprof {
+namespace {
+
+// Where the process runs, and the notebook that Jupyter's server started it for, if it is known.
+void EmitNotebook(const EmitFrame& emit, const SampledProcess& process) {
+  constexpr size_t kLongestPath = 4096;
+  constexpr std::string_view kVariable = "JPY_SESSION_NAME=";
+  const std::string directory = LinkText(StrCat("/proc/", process.pid, "/cwd"));
+  int error = 0;
+  const std::string environment =
+      StrCat(std::string_view("\0", 1), ReadProcFile(StrCat("/proc/", process.pid, "/environ"), &error));
+  const size_t found = environment.find(StrCat(std::string_view("\0", 1), kVariable));
+  std::string notebook;
+  if (found != std::string::npos) notebook = environment.c_str() + found + 1 + kVariable.size();
+  if (directory.empty() || directory.size() > kLongestPath || notebook.size() > kLongestPath) return;
+  const NotebookFact fact = {process.serial, static_cast<uint32_t>(directory.size()),
+                             static_cast<uint32_t>(notebook.size()), 0};
+  const std::string payload =
+      StrCat(std::string_view(reinterpret_cast<const char*>(&fact), sizeof(fact)), directory, notebook);
+  emit(FrameType::kNotebook, process.segment, payload.data(), payload.size());
+}
+
+}  // namespace
 
 void EmitPythonCodes(const EmitFrame& emit, const SampledProcess& process, uint16_t minor,
                      const std::vector<PythonReader::Code>& codes, uint32_t first_number) {
+  if (std::ranges::any_of(codes, [](const PythonReader::Code& code) { return CellOfPath(code.file).has_value(); })) {
+    EmitNotebook(emit, process);
+  }
   for (const PythonReader::Code& code : codes) {
     PythonCodeFact fact = {};
     fact.process_serial = process.serial;

@@ -15,7 +15,8 @@
 
 namespace tbprof {
 
-// `minor`: minor version of CPython. `first_number` is added to the number of each code object.
+// `minor`: minor version of CPython. `first_number` is added to the number of each code object. With the first code of
+// a notebook's cell among them also where the process runs, so that the converter finds the notebook.
 void EmitPythonCodes(const EmitFrame& emit, const SampledProcess& process, uint16_t minor,
                      const std::vector<PythonReader::Code>& codes, uint32_t first_number = 0);
 

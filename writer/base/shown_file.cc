@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "writer/base/shown_file.h"
 
+#include "writer/base/cell_path.h"
 #include "writer/base/text.h"
 
 namespace tbprof {
@@ -25,6 +26,7 @@ std::string_view BelowPackages(std::string_view path) {
 }  // namespace
 
 std::string ShownFile(std::string_view path) {
+  if (const auto cell = CellOfPath(path); cell.has_value()) return StrCat("notebook cell ", *cell);
   const std::string_view base = BaseName(path);
   const std::string_view below = BelowPackages(path);
   if (!below.empty()) {

@@ -6,6 +6,7 @@
 //   ShownFile("/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataset.py")  // torch/utils/data/dataset.py
 //   ShownFile("/usr/lib/python3.11/json/decoder.py")                                 // json/decoder.py
 //   ShownFile("/home/me/project/train.py")                                           // train.py
+//   ShownFile("/tmp/ipykernel_4711/3338075097.py")                                   // notebook cell 3338075097
 #ifndef TBPROF_WRITER_BASE_SHOWN_FILE_H_
 #define TBPROF_WRITER_BASE_SHOWN_FILE_H_
 

@@ -27,6 +27,7 @@
 #include "writer/convert/host_parts.h"
 #include "writer/convert/native_samples.h"
 #include "writer/convert/native_spans.h"
+#include "writer/convert/notebook_names.h"
 #include "writer/convert/own_cost.h"
 #include "writer/convert/process_memory.h"
 #include "writer/convert/profile_warnings.h"
@@ -135,6 +136,7 @@ class Builder {
     if (!session.ok()) return session.status();
     session_ = *std::move(session);
     TakeSession();
+    NameNotebookCells(session_.command, &facts_);
     window_ = FindCaptureWindow(session_, request_, &facts_, &timeline_);
     BeginEvents();
     return absl::OkStatus();

@@ -29,6 +29,8 @@ bool PythonFacts::Take(const Frame& frame) {
     TakeStacks(frame);
   } else if (frame.type == FrameType::kPythonStatus) {
     TakeStatus(frame);
+  } else if (frame.type == FrameType::kNotebook) {
+    TakeNotebook(frame);
   } else {
     return frame.type == FrameType::kPythonSamples || frame.type == FrameType::kPythonCollecting ||
            frame.type == FrameType::kPythonThread;
@@ -124,6 +126,29 @@ void PythonFacts::TakeStatus(const Frame& frame) {
   process->status = fact;
   process->has_status = true;
   process->reason = frame.payload.substr(sizeof(fact), kLongestReason);
+}
+
+void PythonFacts::TakeNotebook(const Frame& frame) {
+  constexpr size_t kLongestPath = 4096;
+  NotebookFact fact;
+  if (!frame.Read(&fact) ||
+      uint64_t{fact.directory_bytes} + fact.notebook_bytes > frame.payload.size() - sizeof(fact) ||
+      fact.directory_bytes > kLongestPath || fact.notebook_bytes > kLongestPath) {
+    ++corrupt_;
+    return;
+  }
+  PythonProcessFacts* process = Find(frame.segment, fact.process_serial);
+  if (process == nullptr) return;
+  process->directory = frame.payload.substr(sizeof(fact), fact.directory_bytes);
+  process->notebook = frame.payload.substr(sizeof(fact) + fact.directory_bytes, fact.notebook_bytes);
+}
+
+void PythonFacts::RenameFiles(const std::map<std::string, std::string>& names) {
+  for (auto& [identity, process] : processes_) {
+    for (PythonCode& code : process.codes) {
+      if (const auto found = names.find(code.file); found != names.end()) code.file = found->second;
+    }
+  }
 }
 
 }  // namespace tbprof

@@ -51,6 +51,7 @@ struct PythonProcessFacts {
   PythonStatusFact status{};
   bool has_status = false;
   std::string reason;                                              // of `status`
+  std::string directory, notebook;                                 // of NotebookFact; empty: not known
   std::map<uint64_t, uint32_t> intervals_us;                       // by the ticks from which they are valid
   absl::flat_hash_map<uint32_t, uint32_t> code_index, node_index;  // by the spool's number
 
@@ -67,12 +68,15 @@ class PythonFacts : public SampledFacts<PythonProcessFacts> {
  public:
   // False: the frame is not about Python. Samples are left to the second pass.
   bool Take(const Frame& frame);
+  // Gives the cells of notebooks the names that `names` has for their paths.
+  void RenameFiles(const std::map<std::string, std::string>& names);
 
  private:
   void TakeCode(const Frame& frame);
   void TakeStacks(const Frame& frame);
   void TakeNode(const PythonNode& node, PythonProcessFacts* process);
   void TakeStatus(const Frame& frame);
+  void TakeNotebook(const Frame& frame);
 
   size_t codes_ = 0, nodes_ = 0, text_bytes_ = 0;
 };

@@ -88,6 +88,8 @@ TEST_F(PythonFactsTest, NodesThatCannotBe_AreCountedAndLeftOut) {
 }
 
 TEST_F(PythonFactsTest, FactsOfWrongLengths_AreCounted) {
+  Take(FrameType::kNotebook, "short");
+  Take(FrameType::kNotebook, BytesOf(NotebookFact{1, 3, 0, 0}) + "/x");
   Take(FrameType::kPythonCode, "short");
   PythonCodeFact fact{1, 1, 1, 11, 0, 0xffffffff, 0xffffffff, 0xffffffff, 0};
   Take(FrameType::kPythonCode, BytesOf(fact) + "name");
@@ -96,7 +98,7 @@ TEST_F(PythonFactsTest, FactsOfWrongLengths_AreCounted) {
   Take(FrameType::kPythonStacks, BytesOf(PythonStacksFact{1, 0}), /*segment=*/0);
   TakeStatus(1, 0, 1);
   TakeStatus(1, 99, 1);
-  EXPECT_EQ(facts_.corrupt(), 7u);
+  EXPECT_EQ(facts_.corrupt(), 9u);
 }
 
 TEST_F(PythonFactsTest, LongTexts_AreCutAndTablesThatAreCutLeftOut) {

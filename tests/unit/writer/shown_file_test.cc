@@ -32,6 +32,11 @@ TEST(ShownFile, FileOfTheProgram_IsItsName) {
   EXPECT_EQ(ShownFile("__main__.py"), "__main__.py");
 }
 
+TEST(ShownFile, CellOfANotebook_IsCalledSo) {
+  EXPECT_EQ(ShownFile("/tmp/ipykernel_4711/3338075097.py"), "notebook cell 3338075097");
+  EXPECT_EQ(ShownFile("/home/me/train.ipynb cell 3"), "train.ipynb cell 3");
+}
+
 TEST(ShownFile, PathThatEndsAtTheFolder_IsItsName) {
   EXPECT_EQ(ShownFile("/v/lib/python3"), "python3");
   EXPECT_EQ(ShownFile("/v/site-packages/"), "");
