@@ -150,6 +150,7 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   report.verdict = members.Text("verdict");
   report.cause = CauseNamed(members.Text("cause"));
   report.collectives_share = std::min(members.Get("collectives_share", -1.0), 1.0);
+  report.is_of_steps = members.Flag("collectives_share_is_of_steps");
   const auto places = json.find("places");
   for (size_t i = 0; places != json.end() && places->is_array() && i < std::min(places->size(), kMostPlaces); ++i) {
     if (!(*places)[i].is_object()) continue;
@@ -212,6 +213,7 @@ Json RankReportJson(const RankReport& report) {
           {"verdict", KnownOrNull(!report.verdict.empty(), ValidUtf8(report.verdict))},
           {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
           {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},
+          {"collectives_share_is_of_steps", KnownOrNull(report.collectives_share >= 0, report.is_of_steps)},
           {"busiest", report.places.empty() ? Json(nullptr) : PlaceJson(report.places.front())},
           {"places", std::move(places)},
           {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},

@@ -57,10 +57,9 @@ void FillVerdict(const Timeline& timeline, RankReport* report) {
   report->cause = verdict.cause;
   report->change_is_of_others = timeline.step_change.part == StepPart::kCollectives;
   report->hangs = verdict.hangs;
-  const bool has_steps = verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining;
-  // Ranks that were attached to were sampled at the same time.
-  if (has_steps || (timeline.attached && verdict.basis != VerdictBasis::kNone)) {
+  if (verdict.basis != VerdictBasis::kNone) {
     report->collectives_share = verdict.ShareOf(StepPart::kCollectives);
+    report->is_of_steps = verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining;
   }
   report->places.clear();
   for (const Where& place : verdict.places) {
@@ -155,23 +154,23 @@ RankTotals TotalsOf(const std::vector<RankReport>& reports) {
 
 RankSpeeds SpeedsOf(const std::vector<RankReport>& reports) {
   RankSpeeds speeds;
-  std::vector<const RankReport*> with_steps, with_waits;
+  std::vector<const RankReport*> with_steps, with_waits, other_waits;
   for (const RankReport& report : reports) {
     if (!report.has_numbers) continue;
-    if (report.median_step_ps < 0) {
-      ++speeds.without_steps;
-      continue;
-    }
-    with_steps.push_back(&report);
-    if (report.collectives_share >= 0) with_waits.push_back(&report);
+    const bool has_steps = report.median_step_ps >= 0;
+    if (has_steps) with_steps.push_back(&report);
+    if (!has_steps) ++speeds.without_steps;
+    if (report.collectives_share >= 0) (has_steps ? with_waits : other_waits).push_back(&report);
   }
-  if (with_steps.size() < 2) return speeds;
-  const auto [fastest, slowest] = std::ranges::minmax_element(with_steps, {}, &RankReport::median_step_ps);
-  const auto [fewest, most] = std::ranges::minmax_element(with_steps, {}, &RankReport::steps);
-  speeds.fastest = *fastest;
-  speeds.slowest = *slowest;
-  speeds.fewest = *fewest;
-  speeds.most = *most;
+  if (with_steps.size() >= 2) {
+    const auto [fastest, slowest] = std::ranges::minmax_element(with_steps, {}, &RankReport::median_step_ps);
+    const auto [fewest, most] = std::ranges::minmax_element(with_steps, {}, &RankReport::steps);
+    speeds.fastest = *fastest;
+    speeds.slowest = *slowest;
+    speeds.fewest = *fewest;
+    speeds.most = *most;
+  }
+  if (with_steps.empty()) with_waits = std::move(other_waits);
   if (with_waits.size() < 2) return speeds;
   const auto [least, longest] = std::ranges::minmax_element(with_waits, {}, &RankReport::collectives_share);
   speeds.waits_least = *least;

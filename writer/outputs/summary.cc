@@ -72,32 +72,36 @@ std::string EndText(const Timeline& timeline) {
   return timeline.Runs() ? "still running" : "ended while it was sampled";
 }
 
+std::string RankText(const RankReport& report, const std::string& value) {
+  return StrCat("rank ", report.rank, ", ", value);
+}
+
+// `; waits for others: rank 0, 31 %; rank 1, 0.4 %`; empty: fewer than two ranks are known.
+std::string WaitsForOthers(const RankSpeeds& speeds) {
+  if (speeds.waits_most == nullptr) return "";
+  const auto text = [](const RankReport& report) { return RankText(report, HumanPercent(report.collectives_share)); };
+  return StrCat("; waits for others: ", text(*speeds.waits_most), "; ", text(*speeds.waits_least));
+}
+
 // The slowest and the fastest rank. Ranks that wait for each other in each step have equal steps: then the time in
 // those waits shows which rank the others wait for. Empty: fewer than two ranks have steps.
 std::string SpeedsText(const std::vector<RankReport>& reports) {
   constexpr double kAlike = 1.03;
   const RankSpeeds speeds = SpeedsOf(reports);
   if (speeds.slowest == nullptr) return "";
-  const auto rank = [](const RankReport* report, const std::string& value) {
-    return StrCat("rank ", report->rank, ", ", value);
-  };
   const auto slowest_ps = static_cast<double>(speeds.slowest->median_step_ps);
   const bool alike = slowest_ps <= kAlike * static_cast<double>(speeds.fastest->median_step_ps);
   std::string text;
   if (!alike) {
     text = StrCat("slowest: rank ", speeds.slowest->rank, ", step median ", HumanTime(speeds.slowest->median_step_ps),
-                  "; fastest: ", rank(speeds.fastest, HumanTime(speeds.fastest->median_step_ps)));
+                  "; fastest: ", RankText(*speeds.fastest, HumanTime(speeds.fastest->median_step_ps)));
   } else {
     text = StrCat("ranks: alike, step median ", HumanTime(speeds.slowest->median_step_ps));
-    if (speeds.waits_most != nullptr) {
-      StrAppend(&text,
-                "; waits for others: ", rank(speeds.waits_most, HumanPercent(speeds.waits_most->collectives_share)),
-                "; ", rank(speeds.waits_least, HumanPercent(speeds.waits_least->collectives_share)));
-    }
+    text += WaitsForOthers(speeds);
   }
   if (static_cast<double>(speeds.most->steps) > kAlike * static_cast<double>(speeds.fewest->steps) + 2) {
-    StrAppend(&text, "; steps: ", rank(speeds.fewest, StrCat(speeds.fewest->steps)), "; ",
-              rank(speeds.most, StrCat(speeds.most->steps)));
+    StrAppend(&text, "; steps: ", RankText(*speeds.fewest, StrCat(speeds.fewest->steps)), "; ",
+              RankText(*speeds.most, StrCat(speeds.most->steps)));
   }
   if (speeds.without_steps > 0) {
     StrAppend(&text, "; ", Plural(speeds.without_steps, "rank", "ranks"), " without steps");
@@ -123,7 +127,8 @@ void AddRanks(const Timeline& timeline, Section* out) {
   if (const std::string speeds = SpeedsText(timeline.by_rank); !speeds.empty()) {
     out->push_back({speeds});
   } else if (totals.ranks > 1) {
-    out->push_back({"slowest rank: not known (fewer than 2 ranks have steps)"});
+    out->push_back({StrCat("slowest rank: not known (fewer than 2 ranks have steps)",
+                           WaitsForOthers(SpeedsOf(timeline.by_rank)))});
   }
   for (const std::string& text : timeline.rank_warnings) out->push_back({PrintableUtf8(text), Style::kWarning});
   out->push_back(

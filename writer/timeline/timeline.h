@@ -421,7 +421,8 @@ struct RankReport {
   double own_cost_seconds = 0;
   std::string verdict;               // the rank's own, as a sentence
   Cause cause = Cause::kUnknown;     // of its verdict
-  double collectives_share = -1;     // share of its steps in waits for other ranks; -1: not known
+  double collectives_share = -1;     // share of its time in waits for other ranks; -1: not known
+  bool is_of_steps = false;          // of the time of its steps; else of its main thread's, since no steps are known
   std::vector<RankPlace> places;     // where its steps spend most, apart from those waits; longest first
   std::string step_change;           // how the length of its steps changed, as a sentence; empty: it did not
   bool change_is_of_others = false;  // that change is in waits for other ranks

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <string_view>
 
 #include "writer/base/saturating.h"
@@ -34,6 +35,8 @@ constexpr double kDiskFaultPs = 10e9;
 
 using ByClass = std::array<int64_t, kNativeClasses>;
 
+int64_t SumOf(const ByClass& by) { return std::accumulate(by.begin(), by.end(), int64_t{0}); }
+
 // The part of the step for running time whose Python stack has this tag.
 StepPart PartOfRunning(PythonTag tag) {
   switch (tag) {
@@ -55,7 +58,7 @@ struct PointSums {
   ByClass all{};
   std::map<uint32_t, ByClass> of_frame;  // by own frame
 
-  int64_t Sum() const { return all[0] + all[1] + all[2]; }
+  int64_t Sum() const { return SumOf(all); }
 };
 
 PointSums SumPoints(const Timeline& timeline, const PythonTags& tags, uint32_t thread, const ThreadTime& time) {
@@ -79,7 +82,7 @@ PointSums SumPoints(const Timeline& timeline, const PythonTags& tags, uint32_t t
 }
 
 double ShareOf(const ByClass& sums, NativeClass kind) {
-  const int64_t sum = sums[0] + sums[1] + sums[2];
+  const int64_t sum = SumOf(sums);
   return sum <= 0 ? 0 : static_cast<double>(sums[static_cast<size_t>(kind)]) / static_cast<double>(sum);
 }
 
@@ -117,12 +120,18 @@ class RunningRows {
  public:
   RunningRows(const NativePlaces& natives, uint32_t thread, const ThreadTime& time, Account* account)
       : places_(natives.In(thread, time.gaps())), account_(account) {
-    for (const NativePlace& place : places_) sum_ += place.ps;
+    for (const NativePlace& place : places_) {
+      sum_ += place.ps;
+      sum_in_mpi_ += place.in_mpi_ps;
+    }
   }
   void Add(StepPart part, uint32_t stack, int64_t ps) {
+    const bool in_mpi = part == StepPart::kCollectives;
+    const int64_t sum = in_mpi ? sum_in_mpi_ : sum_ - sum_in_mpi_;
     int64_t left = ps;
-    for (size_t i = 0; stack == 0 && i < places_.size(); ++i) {
-      const int64_t here = Part(ps, static_cast<double>(places_[i].ps) / static_cast<double>(sum_));
+    for (size_t i = 0; stack == 0 && sum > 0 && i < places_.size(); ++i) {
+      const int64_t of_place = in_mpi ? places_[i].in_mpi_ps : places_[i].ps - places_[i].in_mpi_ps;
+      const int64_t here = Part(ps, static_cast<double>(of_place) / static_cast<double>(sum));
       account_->AddRunning(part, stack, here, kRunning, places_[i].function);
       left -= here;
     }
@@ -131,7 +140,7 @@ class RunningRows {
 
  private:
   const std::vector<NativePlace> places_;
-  int64_t sum_ = 0;
+  int64_t sum_ = 0, sum_in_mpi_ = 0;
   Account* const account_;
 };
 
@@ -171,6 +180,15 @@ bool IsInterpreter(std::string_view module) {
 }
 bool IsHelper(std::string_view module) {
   return IsCLibraryFile(module) || StartsWithAny(module, {"libm.so", "libm-2", "linux-vdso", "libtbprof"});
+}
+
+// `MPI_Allreduce`, `PMPI_Recv`, Fortran's `mpi_bcast_`, but no call that only describes or that reads files.
+bool IsCallOfMpi(std::string_view function) {
+  if (StartsWithAny(function, {"P", "p"})) function.remove_prefix(1);
+  if (!StartsWithAny(function, {"MPI_", "mpi_"})) return false;
+  function.remove_prefix(4);
+  return !StartsWithAny(function, {"Init", "init", "Finalize", "finalize", "File", "file", "Type", "type", "Pack",
+                                   "pack", "Unpack", "unpack", "Wtime", "wtime", "T_"});
 }
 
 bool IsNativeSampled(const Timeline& timeline, uint32_t process) {
@@ -231,7 +249,10 @@ std::vector<NativeClass> NativeClassesOf(const Timeline& timeline) {
     const NativeStack& frame = native.stacks[i];
     const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
     const NativeClass outer = frame.parent < i ? classes[frame.parent] : NativeClass::kOperations;
-    if (outer == NativeClass::kGarbageCollection || (IsInterpreter(module) && ContainsAny(name, {"gc_collect"}))) {
+    if (outer == NativeClass::kCollectives || IsCallOfMpi(name)) {
+      classes[i] = NativeClass::kCollectives;
+    } else if (outer == NativeClass::kGarbageCollection ||
+               (IsInterpreter(module) && ContainsAny(name, {"gc_collect"}))) {
       classes[i] = NativeClass::kGarbageCollection;
     } else if (IsInterpreter(module)) {
       classes[i] = NativeClass::kPython;
@@ -324,17 +345,18 @@ void SplitRunning(const Timeline& timeline, const PythonTags& tags, const Native
       continue;
     }
     const auto found = points.of_frame.find(tags.OwnFrameOf(stack));
-    const bool alone =
-        found != points.of_frame.end() && found->second[0] + found->second[1] + found->second[2] >= kFewestPointsPs;
+    const bool alone = found != points.of_frame.end() && SumOf(found->second) >= kFewestPointsPs;
     const ByClass& by = alone ? found->second : points.all;
     const int64_t in_kernel = Part(rest, system), in_user = rest - in_kernel;
     const int64_t faulted = Part(in_kernel, faulting);
     const int64_t collected = collecting > 0 ? 0 : Part(in_user, ShareOf(by, NativeClass::kGarbageCollection));
     const int64_t python = Part(in_user, ShareOf(by, NativeClass::kPython));
+    const int64_t exchanged = Part(rest - faulted, ShareOf(by, NativeClass::kCollectives));
     into.Add(StepPart::kReclaim, stack, faulted);
     into.Add(StepPart::kGarbageCollection, stack, collected);
     into.Add(StepPart::kPython, stack, python);
-    into.Add(StepPart::kOperations, stack, rest - faulted - collected - python);
+    into.Add(StepPart::kCollectives, stack, exchanged);
+    into.Add(StepPart::kOperations, stack, rest - faulted - collected - python - exchanged);
   }
 }
 

@@ -43,8 +43,16 @@ bool IsPaused(const Timeline& timeline, uint32_t process);
 bool IsInterpreter(std::string_view module);
 bool IsHelper(std::string_view module);
 
-enum class NativeClass : uint8_t { kPython, kOperations, kGarbageCollection };
-inline constexpr size_t kNativeClasses = 3;
+// Whether the function is a call of MPI that waits for other ranks or moves data between them.
+bool IsCallOfMpi(std::string_view function);
+
+enum class NativeClass : uint8_t {
+  kPython,
+  kOperations,
+  kGarbageCollection,
+  kCollectives,  // in a call of MPI, which mostly waits for other ranks by asking again and again
+};
+inline constexpr size_t kNativeClasses = 4;
 // The class of each native stack.
 std::vector<NativeClass> NativeClassesOf(const Timeline& timeline);
 

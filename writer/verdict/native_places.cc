@@ -59,6 +59,7 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     : timeline_(timeline),
       own_(timeline.native.stacks.size(), 0),
       unnamed_(timeline.native.stacks.size(), false),
+      in_mpi_(timeline.native.stacks.size(), false),
       are_native_(timeline.processes.size(), false) {
   const auto set = [&](uint32_t thread, bool native) { are_native_[timeline.threads[thread].process] = native; };
   for (const NativeThread& thread : timeline.native.threads) set(thread.thread, true);
@@ -72,9 +73,11 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     if (frame.parent < i) {
       own_[i] = own_[frame.parent];
       unnamed_[i] = unnamed_[frame.parent];
+      in_mpi_[i] = in_mpi_[frame.parent];
       nearness[i] = nearness[frame.parent];
     }
     const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
+    in_mpi_[i] = in_mpi_[i] || IsCallOfMpi(name);
     // A function without a name has that of its module: `[sort]`.
     if (name.starts_with('[') && executables.contains(module)) unnamed_[i] = true;
     if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;
@@ -107,13 +110,17 @@ bool NativePlaces::AreUnnamed(uint32_t thread) const {
 std::vector<NativePlace> NativePlaces::In(uint32_t thread, const std::vector<TimeSpan>& spans) const {
   std::vector<NativePlace> places;
   if (!Has(thread)) return places;
-  std::map<StringId, int64_t> sums;
+  std::map<StringId, NativePlace> sums;
   size_t at = 0;
   for (const NativePoint& point : timeline_.native.OfThread(thread)->points) {
-    ForCommon(spans, &at, point.at_ps, point.at_ps + 1,
-              [&](int64_t, int64_t) { sums[point.stack < own_.size() ? own_[point.stack] : 0] += PeriodPs(point); });
+    ForCommon(spans, &at, point.at_ps, point.at_ps + 1, [&](int64_t, int64_t) {
+      const bool known = point.stack < own_.size();
+      NativePlace& place = sums[known ? own_[point.stack] : 0];
+      place.ps += PeriodPs(point);
+      if (known && in_mpi_[point.stack]) place.in_mpi_ps += PeriodPs(point);
+    });
   }
-  for (const auto& [function, ps] : sums) places.push_back({function, ps});
+  for (const auto& [function, place] : sums) places.push_back({function, place.ps, place.in_mpi_ps});
   std::ranges::stable_sort(places, [](const NativePlace& a, const NativePlace& b) { return a.ps > b.ps; });
   return places;
 }

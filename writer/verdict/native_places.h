@@ -20,6 +20,7 @@ namespace tbprof {
 struct NativePlace {
   StringId function = 0;  // 0: of functions without a name
   int64_t ps = 0;         // CPU time
+  int64_t in_mpi_ps = 0;  // part of it in calls of MPI
 };
 
 struct NativeLine {
@@ -48,6 +49,7 @@ class NativePlaces {
   const Timeline& timeline_;
   std::vector<StringId> own_;     // by stack
   std::vector<bool> unnamed_;     // by stack: a frame of the executable has no name
+  std::vector<bool> in_mpi_;      // by stack
   std::vector<bool> are_native_;  // by process
 };
 

@@ -31,10 +31,17 @@ struct Extremes {
   const RankReport* own = nullptr;
 };
 
+bool HasShare(const RankReport& report) { return report.has_numbers && report.collectives_share >= 0; }
+
+// Shares of steps are not compared with those of a whole run. Ranks that were attached to were sampled at the same
+// time.
 Extremes ExtremesOf(const Timeline& timeline) {
   Extremes found;
+  const bool of_steps = !timeline.attached && std::ranges::any_of(timeline.by_rank, [](const RankReport& report) {
+    return HasShare(report) && report.is_of_steps;
+  });
   for (const RankReport& report : timeline.by_rank) {
-    if (!report.has_numbers || report.collectives_share < 0) continue;
+    if (!HasShare(report) || (of_steps && !report.is_of_steps)) continue;
     if (report.rank == timeline.rank) found.own = &report;
     if (found.most == nullptr || report.collectives_share > found.most->collectives_share) found.most = &report;
     if (found.least == nullptr || report.collectives_share < found.least->collectives_share) found.least = &report;
@@ -47,9 +54,12 @@ bool HasAllRanks(const Timeline& timeline) {
   return known >= std::max<int64_t>(timeline.world_size, static_cast<int64_t>(timeline.by_rank.size()));
 }
 
+std::string_view OfWhat(const RankReport& report) { return report.is_of_steps ? " of its step" : " of its time"; }
+
 std::string SharesText(const Extremes& ranks) {
   return StrCat("rank ", ranks.least->rank, " waits in collectives for ", HumanPercent(ranks.least->collectives_share),
-                " of its step, rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share));
+                OfWhat(*ranks.least), ", rank ", ranks.most->rank, " for ",
+                HumanPercent(ranks.most->collectives_share));
 }
 
 // Smaller differences between the shares of two ranks are none.
@@ -73,7 +83,7 @@ size_t DiffersAt(const RankReport& slow, const RankReport& other) {
 std::string DifferenceText(const RankReport& slow, const RankReport& other, const RankPlace& place) {
   const ShareAtPlace usual = ShareAt(other, place);
   if (place.share - usual.share <= kNearlySame) return "";
-  return StrCat("there rank ", slow.rank, " spends ", HumanPercent(place.share), " of its step, rank ", other.rank,
+  return StrCat("there rank ", slow.rank, " spends ", HumanPercent(place.share), OfWhat(slow), ", rank ", other.rank,
                 usual.is_most ? " at most " : " ", HumanPercent(usual.share));
 }
 

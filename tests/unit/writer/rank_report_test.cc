@@ -93,6 +93,10 @@ TEST(SpeedsOf, RanksWithWaits_AreComparedByThem) {
   reports[1].collectives_share = 0.9;
   EXPECT_EQ(SpeedsOf(reports).waits_most->rank, 1);
   EXPECT_EQ(SpeedsOf(reports).waits_least->rank, 0);
+  for (RankReport& report : reports) report.median_step_ps = -1;
+  EXPECT_EQ(SpeedsOf(reports).slowest, nullptr);
+  ASSERT_NE(SpeedsOf(reports).waits_most, nullptr) << "without any steps, the whole time is compared";
+  EXPECT_EQ(SpeedsOf(reports).waits_most->rank, 1);
 }
 
 // The last step of a part of the time is not the last before the rank ended.
@@ -137,6 +141,7 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.verdict = "60 % of the step: waits for the data loader";
   report.cause = Cause::kSlowLoader;
   report.collectives_share = 0.25;
+  report.is_of_steps = true;
   report.places = {{"train.py", 41, "main", 0.25}};
   report.waits = {{"read", "Load (a.py:1)", 8, kSecond, kSecond / 2}};
   nlohmann::ordered_json json = {{"start_unix_ns", 11'000'000'000}};

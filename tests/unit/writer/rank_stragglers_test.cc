@@ -19,6 +19,7 @@ RankReport Report(int rank, double collectives, const std::string& function) {
   report.rank = rank;
   report.has_numbers = true;
   report.collectives_share = collectives;
+  report.is_of_steps = true;
   report.places = {{"/home/me/" + function + ".py", 7, function, 0.4}};
   return report;
 }
@@ -58,6 +59,22 @@ TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
   const nlohmann::ordered_json json = VerdictJson(timeline);
   EXPECT_EQ(json["where"][1]["rank"], 2);
   EXPECT_TRUE(json["where"][1]["pid"].is_null());
+}
+
+TEST(JudgeRanks, RanksWithoutSteps_AreComparedByTheirWholeTime) {
+  Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
+  for (RankReport& report : timeline.by_rank) report.is_of_steps = false;
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
+  ASSERT_THAT(timeline.verdict.facts, SizeIs(1));
+  EXPECT_EQ(timeline.verdict.facts[0], "rank 2 waits in collectives for 2.0 % of its time, rank 1 for 60 %");
+}
+
+TEST(JudgeRanks, ShareOfAWholeRun_IsNotComparedWithSharesOfSteps) {
+  Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
+  timeline.by_rank[2].is_of_steps = false;
+  JudgeRanks(&timeline);
+  EXPECT_EQ(timeline.verdict.cause, Cause::kCollectives);
 }
 
 // All ranks run the same program.

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "writer/outputs/summary_verdict.h"
+#include "writer/verdict/cpu_split.h"
 #include "writer/verdict/verdict.h"
 
 namespace tbprof {
@@ -122,6 +123,33 @@ TEST_F(NativeVerdict, ProgramThatComputes_NamesItsOwnFunction) {
   EXPECT_EQ(timeline_.verdict.cause, Cause::kOperations);
   EXPECT_EQ(VerdictBlocker(timeline_), "80 % running at train");
   EXPECT_THAT(VerdictSentence(timeline_, {.place = true}), HasSubstr("native code computes, at train"));
+}
+
+// A rank that waits for others asks again and again: it uses a CPU.
+TEST_F(NativeVerdict, CpuTimeInCallsOfMpi_IsAWaitForOtherRanks) {
+  const uint32_t call = Frame("libmpi.so.40", "PMPI_Allreduce", train_);
+  const uint32_t progress = Frame("libopen-pal.so.40", "opal_progress", call);
+  const uint32_t poll = Frame("libc.so.6", "epoll_wait", progress);
+  const uint32_t other = Frame("app", "relax()", root_);
+  for (int64_t at = 0; at < 10'000; at += 1000) {
+    Run(main_, at * kMs, 300 * kMs, progress);
+    Run(main_, (at + 300) * kMs, 300 * kMs, poll);
+    Run(main_, (at + 600) * kMs, 400 * kMs, other);
+  }
+  Make();
+  EXPECT_EQ(timeline_.verdict.cause, Cause::kCollectives) << Sentence();
+  EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kCollectives), 0.6, 0.01);
+  EXPECT_NEAR(timeline_.verdict.ShareOf(StepPart::kOperations), 0.4, 0.01);
+  EXPECT_THAT(VerdictSentence(timeline_, {.place = true}), HasSubstr("waits for collectives, at train"));
+}
+
+TEST_F(NativeVerdict, OnlyCallsThatExchange_WaitForOtherRanks) {
+  for (const char* call : {"MPI_Recv", "PMPI_Waitall", "mpi_bcast_", "pmpi_allreduce__", "MPI_Comm_split"}) {
+    EXPECT_TRUE(IsCallOfMpi(call)) << call;
+  }
+  for (const char* call : {"MPI_Init_thread", "PMPI_File_write_at", "mpi_type_commit_", "Prepare", "PMPI", "pack"}) {
+    EXPECT_FALSE(IsCallOfMpi(call)) << call;
+  }
 }
 
 TEST_F(NativeVerdict, WaitsForACpu_HaveTheFunctionThatRan) {
