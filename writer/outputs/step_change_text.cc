@@ -95,7 +95,10 @@ std::string TextWith(const Timeline& timeline, const Details& details) {
                                : StrCat(before, " a step at the start, ", after, " at the end");
       break;
   }
-  return StrCat(text, ": ", CauseText(timeline, details));
+  const std::string_view others = !change.beside_others ? ""
+                                  : details.sentence    ? ", while other programs used the CPUs"
+                                                        : ", beside other programs";
+  return StrCat(text, ": ", CauseText(timeline, details), others);
 }
 
 }  // namespace
@@ -149,7 +152,8 @@ nlohmann::ordered_json StepChangeJson(const Timeline& timeline) {
           {"function", TextOrNull(timeline.strings.Get(change.line.function))},
           {"line_s", if_line(Seconds(change.line_ps))},
           {"line_part", if_line(StepPartName(change.line_part))},
-          {"line_part_s", if_line(Seconds(change.line_part_ps))}};
+          {"line_part_s", if_line(Seconds(change.line_part_ps))},
+          {"beside_other_programs", change.beside_others}};
 }
 
 }  // namespace tbprof

@@ -33,6 +33,9 @@ constexpr double kAround = 0.9;
 constexpr double kCaller = 0.98, kInCommon = 0.02;
 // Growth of the number of operations that a recorded one stands for, from one side to the other.
 constexpr double kSampledMore = 1.2;
+// Share of a step in which it waits for a CPU, and how much more it is in the slower steps, from which on the other
+// programs may be why code runs slower: they share caches and cores.
+constexpr double kShared = 0.05, kSharedMore = 0.03;
 
 using PartTimes = std::array<double, kStepParts>;  // ps
 
@@ -124,6 +127,7 @@ class Explainer {
       change->part_ps = std::llround(parts_[static_cast<size_t>(part)]);
     }
     if (of_part >= kBeyondLines && part == StepPart::kStarvation) return;
+    change->beside_others = IsOfCode(part) && ShareCpusMore();
     if (change->part == StepPart::kGil) {
       NameGilHolder(change);
       return;
@@ -137,7 +141,18 @@ class Explainer {
   }
 
  private:
+  static bool IsOfCode(StepPart part) {
+    return part == StepPart::kOperations || part == StepPart::kPython || part == StepPart::kRest;
+  }
+  // Whether the slower steps wait more for a CPU than the others.
+  bool ShareCpusMore() const {
+    const size_t slower = difference_ > 0 ? 1 : 0;
+    return starved_[slower] >= kShared && starved_[slower] >= starved_[1 - slower] + kSharedMore;
+  }
+
   void AddSide(const Account& account, size_t side) {
+    starved_[side] = static_cast<double>(account.parts()[static_cast<size_t>(StepPart::kStarvation)]) /
+                     std::max(means_[side] * static_cast<double>(counts_[side]), 1.0);
     const auto count = static_cast<double>(counts_[side]);
     const double sign = side == 1 ? 1 : -1;
     for (size_t i = 0; i < kStepParts; ++i) {
@@ -232,6 +247,7 @@ class Explainer {
   std::vector<TimeSpan> spans_[2];
   uint64_t counts_[2] = {0, 0};
   double means_[2] = {0, 0}, difference_ = 0;  // ps
+  double starved_[2] = {0, 0};                 // shares of waits for a CPU
   PartTimes parts_{};
   std::map<uint32_t, LineTimes> lines_;  // with the lines that they call
   std::map<StringId, LineTimes> functions_;

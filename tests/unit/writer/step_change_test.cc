@@ -82,6 +82,32 @@ TEST_F(StepChangeTest, LineThatRuns_IsNamed) {
   EXPECT_EQ(Text(92), "slower: from 1.20 s on a step takes 60.0 ms, before 20.0 ms: +40.0 ms at train.py:8 augment");
 }
 
+// The same code takes longer while other programs share the caches and the cores.
+TEST_F(StepChangeTest, CodeBesideOtherPrograms_IsSaidToBe) {
+  for (const int64_t starved : {0, 6}) {
+    SCOPED_TRACE(starved);
+    maker_ = VerdictMaker();
+    maker_.timeline.steps.clear();
+    maker_.timeline.step_confidence = 1;
+    work_ = maker_.Stack(maker_.Stack(0, kOwn, "main", 4), kOwn, "work", 20);
+    int64_t delay = 0;
+    Steps([&](int i, int64_t at) {
+      const int64_t length = (i < kFrom ? 20 : 40) * kMs, waits = i < kFrom ? 0 : starved * kMs;
+      maker_.Run(maker_.main, at, length - waits, work_, maker_.library);
+      ThreadUsage& usage = maker_.timeline.usage[maker_.main];
+      UsagePoint point = usage.points.back();
+      point.at_ps = at + length;
+      point.run_delay_ps = delay += waits;
+      usage.points.push_back(point);
+      return length;
+    });
+    EXPECT_EQ(Find().part, StepPart::kOperations);
+    EXPECT_EQ(Find().beside_others, starved > 0);
+    EXPECT_THAT(Text(), starved > 0 ? testing::EndsWith(", while other programs used the CPUs")
+                                    : testing::EndsWith("(native code)"));
+  }
+}
+
 TEST_F(StepChangeTest, LineThatSleeps_IsNamedWithItsWait) {
   Slower([&](int64_t at) { maker_.Wait(maker_.main, 1, at, 40 * kMs, augment_); });
   const StepChange change = Find();
