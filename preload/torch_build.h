@@ -2,7 +2,7 @@
 //
 // Finds out which build of PyTorch a process has loaded, among the builds whose layouts are known.
 //
-// Process: target, the main thread, with the observer's lock (torch_observer.cc). Rules: RULES.md.
+// Process: target, any thread, in its turn (torch_turns.h). Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_TORCH_BUILD_H_
 #define TBPROF_PRELOAD_TORCH_BUILD_H_
 

@@ -14,6 +14,7 @@
 #include "preload/torch_build.h"
 #include "preload/torch_sampling.h"
 #include "preload/torch_shapes.h"
+#include "preload/torch_turns.h"
 #include "wire/raw.h"
 
 namespace tbprof {
@@ -55,7 +56,6 @@ const TorchBuild* g_build;
 constexpr size_t kMostHandles = 3, kRanges = 1;
 uint64_t g_handles[kMostHandles];
 size_t g_handle_count;
-uint32_t g_busy;
 
 // Assumed cost of an observed operation. PyTorch, which makes an object and a text, takes 120 ns (`a.add(b)`) to 500 ns
 // (a backward node), this library 60 to 80 ns. More is assumed: with 600 ns, a training on two busy cores had more
@@ -65,7 +65,8 @@ constexpr uint64_t kShapesNs = 500;  // PyTorch's copies of the inputs, and the 
 // A unit that ends by time ends with a full lot (half a lot late in the mean) or, if skipped, with a call of the
 // counter (kOneIn late). Both delays must be equal, or phases of few operations would be recorded for a shorter time.
 constexpr uint32_t kCountedAtOnce = 256;
-constexpr uint32_t kLate = 4;  // after this many times the limit any thread ends the unit in place of the main thread
+constexpr uint32_t kLate =
+    4;  // after this many times the limit any thread ends the unit in place of the one that leads
 uint64_t g_ticks_per_ms;
 TorchSampling g_sampling;
 uint64_t g_operations;   // recorded operations, counted in lots
@@ -85,7 +86,7 @@ bool g_counts;                             // whether it is in PyTorch's list
 uint64_t g_skipped, g_skipped_recorded;    // calls of the counter
 constexpr uint64_t kRecordedAtLeast = 64;  // after this many calls the number is recorded within a unit
 
-// The state that finds where steps end, by the ranges of the main thread.
+// The state that finds where steps end, by the ranges of the thread that leads.
 bool g_optimizer_ended, g_loader_since;
 uint32_t g_batches;                          // batches since an optimizer's end
 constexpr uint32_t kMostBatchesOfStep = 16;  // batches with accumulated gradients; more batches are an evaluation
@@ -110,21 +111,11 @@ Value FieldOf(const void* function, uint32_t offset) {
 
 uint64_t OperationNs() { return kOperationNs + (__atomic_load_n(&g_wants_shapes, __ATOMIC_RELAXED) ? kShapesNs : 0); }
 
-// `thread`: null in a process that records nothing.
-bool IsMainThread(const ThreadState* thread) {
-  if (thread == nullptr) return raw::GetTid() == raw::GetPid();
-  const ThreadSlot* const slot = thread->writer.thread;
-  return slot->tid == g_attachment.segment.process_slots[slot->process_slot].pid;
-}
-
 TorchWatch Watch() { return __atomic_load_n(&g_torch_watch, __ATOMIC_RELAXED); }
 void SetWatch(TorchWatch watch) { __atomic_store_n(&g_torch_watch, watch, __ATOMIC_RELAXED); }
 
-bool Lock() { return __atomic_exchange_n(&g_busy, 1, __ATOMIC_ACQUIRE) == 0; }
-void Unlock() { __atomic_store_n(&g_busy, 0, __ATOMIC_RELEASE); }
-
-// The functions up to Resume run with this library's lock, in a call of an observer or of the allocator (PyTorch's lock
-// is free). They change PyTorch's list on the main thread, or on another thread if that one is late (MayChange).
+// The functions up to Resume run in this thread's turn, in a call of an observer or of the allocator (PyTorch's lock is
+// free). They change PyTorch's list on the thread that leads, or on another one if that one is late (MayChange).
 
 void SetObservers(size_t first, size_t end, bool on) {
   for (size_t i = first; i < end; ++i) {
@@ -200,6 +191,7 @@ void SetRecording(const ThreadState* thread, TorchRecording recording) {
 }
 
 void StartAnew(const ThreadState* thread) {
+  if (g_epoch != thread->epoch) ForgetTorchLeader();
   g_epoch = thread->epoch;
   g_all = false;
   g_skipped = g_skipped_recorded = 0;
@@ -208,7 +200,7 @@ void StartAnew(const ThreadState* thread) {
   SetRecording(thread, TorchRecording::kSampled);
 }
 
-// Called with this library's lock; in a pause on the main thread.
+// Called in this thread's turn; in a pause on the thread that leads.
 __attribute__((noinline)) void RecordAll(ThreadState* thread) {
   const uint32_t weight = g_sampling.weight;
   g_sampling.weight = 1;
@@ -260,8 +252,9 @@ __attribute__((noinline)) void AtBorder(ThreadState* thread, bool step, uint32_t
   SetCounter(g_sampling.counted);
 }
 
-// Whether this thread may change PyTorch's list, as the main thread or because that one is late. True: it has the lock.
-bool MayChange(const ThreadState* thread, bool late) { return (late || IsMainThread(thread)) && Lock(); }
+// Whether this thread may change PyTorch's list, as the one that leads or because that one is late. True: it has the
+// turn.
+bool MayChange(const ThreadState* thread, bool late) { return (late || LeadsTorch(thread)) && TakeTorchTurn(); }
 
 // True in a fork child that is not recorded (--follow=none, or no free process slot): it has inherited PyTorch's list
 // with the observers. Also true in a process in which recording was stopped.
@@ -282,10 +275,10 @@ __attribute__((noinline)) void CallInVain() {
     if (watch == TorchWatch::kPaused && !never) RecordPause(thread, false);
   }
   __atomic_store_n(&g_idle_calls, 0, __ATOMIC_RELAXED);
-  Unlock();
+  EndTorchTurn();
 }
 
-// Whether the main thread, which normally ends the unit, is late.
+// Whether the thread that leads, which normally ends the unit, is late.
 bool IsLate(const TorchProgress& at) {
   const uint64_t operations = at.operations - g_sampling.operations_at_unit;
   return at.now - g_sampling.unit_since >= kLate * g_sampling.limit || operations / kLate >= g_sampling.most_operations;
@@ -298,40 +291,40 @@ __attribute__((noinline)) void CountOperations(ThreadState* thread) {
   const TorchProgress at = Progress();
   if (g_epoch == thread->epoch && (g_all ? AllAreAskedFor() : !IsOver(g_sampling, at))) return;
   __atomic_store_n(&g_unit_is_due, 1, __ATOMIC_RELAXED);
-  // The main thread runs no operations, or has been in one for very long.
+  // The thread that leads runs no operations, or has been in one for very long.
   if (!IsLate(at) || !MayChange(thread, true)) return;
   AtBorder(thread, false, kTorchMidway);
-  Unlock();
+  EndTorchTurn();
 }
 
-// Called between operations: changes the list only on the main thread.
+// Called between operations: changes the list only on the thread that leads.
 __attribute__((noinline)) void BetweenOperations(ThreadState* thread) {
   if (!MayChange(thread, false)) return;
   AtBorder(thread, false, 0);
-  Unlock();
+  EndTorchTurn();
 }
 
 void BetweenSteps(ThreadState* thread) {
-  if (!Lock()) return;
+  if (!TakeTorchTurn()) return;
   AtBorder(thread, true, 0);
-  Unlock();
+  EndTorchTurn();
 }
 
 bool IsSampled() { return (g_control->gpu_options & (kTorchOperations | kTorchAll)) == kTorchOperations; }
 
 // Called by any thread that records: changes nothing in PyTorch's list.
 __attribute__((noinline)) void NoticeThatAllAreAskedFor(ThreadState* thread) {
-  if (!IsSampled() || !Lock()) return;
+  if (!IsSampled() || !TakeTorchTurn()) return;
   if (Watch() == TorchWatch::kObserving) {
     if (g_epoch != thread->epoch) StartAnew(thread);
     RecordAll(thread);
   }
-  Unlock();
+  EndTorchTurn();
 }
 
 // `enumerate(DataLoader)#...` begins: it gets the first batch of the next step, or one more batch of this step.
 void AtLoader(ThreadState* thread) {
-  if (!IsMainThread(thread)) return;
+  if (!SetsTorchBorders(thread)) return;
   const bool next = g_optimizer_ended || ++g_batches > kMostBatchesOfStep;
   g_loader_since = true;
   g_optimizer_ended = false;
@@ -340,7 +333,7 @@ void AtLoader(ThreadState* thread) {
 
 // `Optimizer.step#...` has ended: the border. But if a loader ran since the last one, the next batch is the border.
 void AtOptimizersEnd(ThreadState* thread) {
-  if (!IsMainThread(thread)) return;
+  if (!SetsTorchBorders(thread)) return;
   const bool next = !g_loader_since;
   g_optimizer_ended = !next;
   g_loader_since = false;
@@ -467,10 +460,10 @@ Context StartCounted(const void*) {
   if (!is_due && !over) return {};
   if (over && MayChange(thread, IsLate(at))) {
     if (Watch() == TorchWatch::kPaused) AtBorder(thread, false, kTorchMidway);
-    Unlock();
-  } else if (is_due && !of_parent && Lock()) {
+    EndTorchTurn();
+  } else if (is_due && !of_parent && TakeTorchTurn()) {
     if (Watch() == TorchWatch::kPaused) RecordSampling(thread, 0, 0);
-    Unlock();
+    EndTorchTurn();
   }
   return {};
 }
@@ -558,6 +551,13 @@ constexpr uint32_t kOthers = 64;
 uint64_t g_others[kOthers];
 constexpr uint32_t kMostLooks = 4096;
 uint32_t g_looks;
+// After so many tensors of other threads one of them looks: the main thread makes none, or will make them later.
+constexpr uint32_t kElsewhere = 64;
+uint32_t g_elsewhere;
+
+bool MayLook(const ThreadState* thread) {
+  return LeadsTorch(thread) || __atomic_add_fetch(&g_elsewhere, 1, __ATOMIC_RELAXED) >= kElsewhere;
+}
 
 }  // namespace
 
@@ -569,8 +569,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
   if (__atomic_load_n(other, __ATOMIC_RELAXED) == address) return;
   if (!IsNamed(ObjectAt(caller), "libc10.so")) return __atomic_store_n(other, address, __ATOMIC_RELAXED);
   ThreadState* const thread = CurrentThread();
-  if (thread == nullptr || !IsMainThread(thread)) return;
-  if (!Lock()) return;
+  if (thread == nullptr || !MayLook(thread) || !TakeTorchTurn()) return;
   TorchWatch watch = Watch();
   if (watch == TorchWatch::kSilent) {
     StartAnew(thread);
@@ -592,7 +591,7 @@ __attribute__((noinline)) void LookForTorch(const void* caller) {
     }
   }
   SetWatch(watch);
-  Unlock();
+  EndTorchTurn();
 }
 
 }  // namespace tbprof

@@ -7,9 +7,9 @@
 //
 //   if (TorchMayBeNear()) LookForTorch(TBPROF_SITE);   // in a hook that PyTorch's allocator calls
 //
-// The observer can only be added while PyTorch's own lock is free: in a call that PyTorch's tensor allocator makes, and
-// on the main thread, because mostly the main thread forks: a child that another thread forks in that microsecond would
-// find the lock taken. From glibc 2.35 on no look-up takes the loader's lock; nothing is loaded.
+// The observer can only be added while PyTorch's own lock is free: in a call that PyTorch's tensor allocator makes, on
+// the main thread or on the one that trains in its place, and while no thread forks (torch_turns.h). From glibc 2.35 on
+// no look-up takes the loader's lock; nothing is loaded.
 //
 // Process: target. Rules: RULES.md.
 #ifndef TBPROF_PRELOAD_TORCH_OBSERVER_H_

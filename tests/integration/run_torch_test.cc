@@ -193,12 +193,23 @@ TEST(Torch, ManyThreads_ObserverIsAddedOnce) {
   EXPECT_FALSE(HasNote(pair.profiled, "ends of ranges"));
 }
 
-TEST(Torch, LoadedByAnotherThread_IsNotObserved) {
-  const Pair pair = Torch().Run({"thread"});
+// As in Ray Train, and in a server.
+TEST(Torch, OnlyAnotherThreadHasTensors_IsObserved) {
+  const Pair pair = Torch().Run({"thread"}, {"--torch=all"});
   ASSERT_TRUE(pair.Same());
-  EXPECT_EQ(pair.profiled.Fact("added"), 0u);
-  // The load is reported only if the program lives until its maps are read.
-  EXPECT_FALSE(HasNote(pair.profiled, "is observed"));
+  EXPECT_EQ(pair.profiled.Fact("added"), 3u);
+  EXPECT_GT(pair.profiled.profile->Count("aten::racing"), 19'000);
+}
+
+// A child must not find PyTorch's lock taken by a thread that it does not have.
+TEST(Torch, ForksWhileTheListChanges_LeaveNoLockTaken) {
+  RunOptions options;
+  options.environment = {{"SIM_TORCH_CHANGE_US", "300"}};
+  const RunResult result = RunUnderTbprof(Torch().Command({"forks_beside"}), options);
+  ASSERT_EQ(result.code(), 0) << result.AllPrinted();
+  EXPECT_EQ(result.Fact("taken"), 0u);
+  EXPECT_EQ(result.Fact("added"), 3u);
+  EXPECT_GT(result.Fact("disabled") + result.Fact("enabled"), 2u) << "the list did not change meanwhile";
 }
 
 struct Level {

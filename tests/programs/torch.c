@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch DIRECTORY MODE...: opens DIRECTORY/lib/libtorch_cpu.so as Python does, a stand-in of PyTorch's
-// (tests/sim/torch), and has it work. Modes: ops, race, thread, storm COUNT STEPS MICROSECONDS [IDLE_MS],
+// (tests/sim/torch), and has it work. Modes: ops, race, thread, forks_beside, storm COUNT STEPS MICROSECONDS [IDLE_MS],
 // train OPERATIONS, loop, fork,
 // odd, wrong, asynchronous COUNT, ends exit|kill, forks_in_a_pause, forks_a_worker, memory COUNT. Facts: what was
 // requested of PyTorch.
@@ -20,6 +20,7 @@ static SimTorchTensor tensor;
 static SimTorchSetSequence set_sequence;
 static SimTorchThread thread_number;
 static SimTorchCount count_of;
+static SimTorchIsLocked is_locked;
 
 static SimTorchGive give;
 static SimTorchUndefined undefined;
@@ -54,6 +55,7 @@ static void Open(const char* directory) {
   give = (SimTorchGive)dlsym(library, "sim_torch_give");
   undefined = (SimTorchUndefined)dlsym(library, "sim_torch_undefined");
   count_of = (SimTorchCount)dlsym(library, "sim_torch_count");
+  is_locked = (SimTorchIsLocked)dlsym(library, "sim_torch_is_locked");
 }
 
 static void ReportCounts(void) {
@@ -138,6 +140,40 @@ static void Race(void) {
   puts("race");
 }
 
+static void OptimizerStep(void* argument) {
+  (void)argument;
+  for (int i = 0; i < 10; ++i) Operation("aten::add_", -1, NULL, NULL);
+}
+
+static int ended;
+static void* TrainsUntilEnded(void* argument) {
+  for (long step = 0; __atomic_load_n(&ended, __ATOMIC_ACQUIRE) == 0; ++step) {
+    for (long i = 0; i < 100; ++i) {
+      tensor(64);
+      Operation("aten::add", i, NULL, NULL);
+    }
+    User("Optimizer.step#SGD.step", OptimizerStep, NULL);
+  }
+  return argument;
+}
+
+// The main thread forks while another one trains, and PyTorch's list of observers changes.
+static void ForksBeside(void) {
+  pthread_t thread;
+  uint64_t taken = 0;
+  pthread_create(&thread, NULL, TrainsUntilEnded, NULL);
+  for (int i = 0; i < 400; ++i) {
+    const pid_t child = fork();
+    if (child == 0) _exit(is_locked());
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (status != 0) ++taken;
+  }
+  __atomic_store_n(&ended, 1, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  Report("taken", taken);
+}
+
 // The main thread has no tensor.
 static void OtherThread(void) {
   pthread_t thread;
@@ -159,11 +195,6 @@ static void StormOf(void* argument) {
     if (i % 16 == 0) tensor(64);
   }
 }
-static void OptimizerStep(void* argument) {
-  (void)argument;
-  for (int i = 0; i < 10; ++i) Operation("aten::add_", -1, NULL, NULL);
-}
-
 static void Run(long count, long steps, long microseconds, int idle_ms) {
   tensor(1000);
   SleepUnseen(idle_ms);
@@ -438,6 +469,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "ops") == 0) Ops();
   if (strcmp(mode, "race") == 0) Race();
   if (strcmp(mode, "thread") == 0) OtherThread();
+  if (strcmp(mode, "forks_beside") == 0) ForksBeside();
   if (strcmp(mode, "storm") == 0) Run(atol(word), atol(argv[4]), atol(argv[5]), argc > 6 ? atoi(argv[6]) : 0);
   if (strcmp(mode, "train") == 0) Train(atol(word));
   if (strcmp(mode, "loop") == 0) Loop();

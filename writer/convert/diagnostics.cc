@@ -324,7 +324,7 @@ std::vector<std::string> UnseenNotes(const SpoolFacts& facts, uint32_t families)
   if (torch && !torch_reported && (families & kFamilyAnnotation) != 0) {
     notes.push_back(
         "PyTorch was loaded, and its operations and steps are not recorded: --torch=off, or no tensor was made on the "
-        "program's main thread while recording");
+        "main thread while recording, and few on others");
   }
   if (!locks.empty() && (families & kFamilyLock) != 0) {
     std::string names;

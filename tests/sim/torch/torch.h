@@ -58,6 +58,8 @@ typedef const struct SimTorchTensorImpl* (*SimTorchUndefined)(void);
 typedef uint64_t (*SimTorchThread)(void);
 /* How often each was called: 0 addGlobalCallback, 1 disableCallback, 2 reenableCallback; 3: operations somebody saw. */
 typedef uint64_t (*SimTorchCount)(int what);
+// Whether PyTorch's own lock is taken.
+typedef int (*SimTorchIsLocked)(void);
 /* What libc10's own function was told: 0 the sum of bytes, 1 how often. */
 typedef int64_t (*SimTorchReported)(int what);
 /* libc10_cuda.so: the caching allocator of device memory: what it reports; `device` is its index, or -1: of the host.

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "torch.h"
 
@@ -93,11 +94,24 @@ struct Given {
 };
 __thread Given t_given;
 
+// So long a change takes: SIM_TORCH_CHANGE_US, or no time.
+void SpinInChange() {
+  const char* const text = getenv("SIM_TORCH_CHANGE_US");
+  if (text == nullptr) return;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t end = now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec + atol(text) * int64_t{1000};
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec < end);
+}
+
 class Change {
  public:
   explicit Change(int what) {
     if (pthread_mutex_trylock(&g_mutex) != 0) abort();
     __atomic_fetch_add(&g_counts[what], 1, __ATOMIC_RELAXED);
+    SpinInChange();
   }
   ~Change() { pthread_mutex_unlock(&g_mutex); }
 };
@@ -243,4 +257,9 @@ SIM_TORCH_EXPORT void sim_torch_give(const SimTorchValue* values, uint64_t given
   at::t_given = {values, given, arguments};
 }
 SIM_TORCH_EXPORT uint64_t sim_torch_thread() { return at::ThreadNumber(); }
+SIM_TORCH_EXPORT int sim_torch_is_locked() {
+  if (pthread_mutex_trylock(&at::g_mutex) != 0) return 1;
+  pthread_mutex_unlock(&at::g_mutex);
+  return 0;
+}
 SIM_TORCH_EXPORT uint64_t sim_torch_count(int what) { return __atomic_load_n(&at::g_counts[what], __ATOMIC_RELAXED); }
