@@ -69,6 +69,7 @@ constexpr Known kKnown[] = {
     {"/keras/src/trainers/data_adapters/", "", PythonTag::kLoader},
     {"/torch/distributed/distributed_c10d.py", "", PythonTag::kCollective},
     {"/torch/nn/parallel/distributed.py", "", PythonTag::kCollective},
+    {"/torch/distributed/rpc/", "", PythonTag::kNetwork},
     {"/horovod/", "", PythonTag::kCollective},
     {"/mpi4py/", "", PythonTag::kCollective},
     {"/torch/serialization.py", "load", PythonTag::kModelLoad},

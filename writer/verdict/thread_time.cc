@@ -106,7 +106,7 @@ WaitClasses::WaitClasses(const Timeline& timeline) : timeline_(timeline) {
     const std::string_view file = timeline.strings.Get(function.file), name = timeline.strings.Get(function.name);
     are_backward_.push_back(name.ends_with("_engine_run_backward"));
     may_wait_for_group_.push_back(PythonOriginOf(file, name) == PythonOrigin::kProgram ||
-                                  ContainsAny(file, {"/torch/"}));
+                                  (ContainsAny(file, {"/torch/"}) && !ContainsAny(file, {"/torch/distributed/rpc/"})));
   }
 }
 

@@ -26,5 +26,16 @@ TEST(PythonTags, FramesBelowTheBeginningOfAWorker_AreNotItsOwn) {
   EXPECT_EQ(tags.OwnCallerOf(fetch), 0u);
 }
 
+TEST(PythonTags, RemoteCalls_AreOfTheNetwork) {
+  VerdictMaker maker;
+  const uint32_t call = maker.Stack(0, kOwn, "train_epoch", 100);
+  const uint32_t remote = maker.Stack(call, "/x/site-packages/torch/distributed/rpc/api.py", "rpc_sync", 800);
+  const uint32_t reduce =
+      maker.Stack(call, "/x/site-packages/torch/distributed/distributed_c10d.py", "all_reduce", 2800);
+  const PythonTags tags(maker.timeline);
+  EXPECT_EQ(tags.TagOf(remote), PythonTag::kNetwork);
+  EXPECT_EQ(tags.TagOf(reduce), PythonTag::kCollective);
+}
+
 }  // namespace
 }  // namespace tbprof
