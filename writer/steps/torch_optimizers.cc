@@ -15,8 +15,9 @@ constexpr size_t kMostParts = 8;
 // Share of the operations of two intervals that they must have in common.
 constexpr double kAlike = 0.8;
 constexpr size_t kFewestRepeats = 4;
-// Share of the mean distance of optimizers.
-constexpr double kShortestGap = 0.02;
+// Share of the mean distance of optimizers; and of distances, the longest, that the mean leaves out: a program may
+// collect or evaluate for long between series of steps.
+constexpr double kShortestGap = 0.02, kLongest = 0.1;
 // A period counts if its parts are alike by chance with at most this probability.
 constexpr double kLeastChance = 0.005;
 
@@ -32,6 +33,17 @@ double LeastBinomial(size_t least, size_t trials, double chance) {
     sum += std::exp(ways + k * std::log(chance) + (n - k) * std::log1p(-chance));
   }
   return std::min(sum, 1.0);
+}
+
+// The mean distance of ranges, without the longest ones.
+int64_t UsualDistance(const std::vector<Range>& ranges) {
+  std::vector<int64_t> distances;
+  for (size_t i = 1; i < ranges.size(); ++i) distances.push_back(ranges[i].end - ranges[i - 1].end);
+  std::ranges::sort(distances);
+  distances.resize(distances.size() - static_cast<size_t>(kLongest * static_cast<double>(distances.size())));
+  double sum = 0;
+  for (const int64_t distance : distances) sum += static_cast<double>(distance);
+  return static_cast<int64_t>(sum / static_cast<double>(std::max<size_t>(distances.size(), 1)));
 }
 
 }  // namespace
@@ -81,24 +93,43 @@ std::vector<Range>::const_iterator ByOptimizers::FirstWork(int64_t time) const {
                               [&](const Range& range) { return range.start < time; });
 }
 
-bool ByOptimizers::IsApart(const Range& before, const Range& next, int64_t mean) const {
-  const int64_t gap = next.start - before.end;
-  if (cut_ || OverlapAny(pauses_, before.end, next.end)) {
-    return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
+// Where operations are missing, the gap alone shows whether there was work in it: by the gaps that are known to have
+// work, and those without. `shortest`: of the former, if none is known.
+double ByOptimizers::ShortestGap(double shortest) const {
+  const std::vector<Range>& optimizers = ranges_.optimizers;
+  std::vector<int64_t> with_work, without;
+  for (size_t i = 1; i < optimizers.size() && !cut_; ++i) {
+    const Range &before = optimizers[i - 1], &next = optimizers[i];
+    if (OverlapAny(pauses_, before.end, next.end)) continue;
+    (IsApart(before, next, shortest) ? with_work : without).push_back(next.start - before.end);
   }
+  if (with_work.empty()) return shortest;
+  std::ranges::sort(with_work);
+  std::ranges::sort(without);
+  // A few may be odd.
+  const auto least = static_cast<double>(with_work[with_work.size() / 20]);
+  const auto most =
+      without.empty() ? least / 4 : static_cast<double>(without[without.size() - 1 - without.size() / 20]);
+  return most < least ? std::sqrt(std::max(most, 1.0) * least) : shortest;
+}
+
+bool ByOptimizers::IsApart(const Range& before, const Range& next, double shortest) const {
+  const int64_t gap = next.start - before.end;
+  if (cut_ || OverlapAny(pauses_, before.end, next.end)) return static_cast<double>(gap) > shortest;
   if (!backwards_.empty()) return AnyIn(backwards_, before.end, next.end);
   if (!ranges_.work.empty()) {
     const auto work = FirstWork(before.end);
     return work != ranges_.work.end() && work->start < next.start;
   }
-  return static_cast<double>(gap) > kShortestGap * static_cast<double>(mean);
+  return static_cast<double>(gap) > shortest;
 }
 
 void ByOptimizers::MakeBursts() {
   const std::vector<Range>& optimizers = ranges_.optimizers;
-  const int64_t mean = (optimizers.back().end - optimizers.front().start) / static_cast<int64_t>(optimizers.size());
+  const double shortest = ShortestGap(kShortestGap * static_cast<double>(UsualDistance(optimizers)));
   for (size_t i = 0; i < optimizers.size(); ++i) {
-    if (i == 0 || IsApart(optimizers[i - 1], optimizers[i], mean)) bursts_.emplace_back().start = optimizers[i].start;
+    if (i == 0 || IsApart(optimizers[i - 1], optimizers[i], shortest))
+      bursts_.emplace_back().start = optimizers[i].start;
     Burst& burst = bursts_.back();
     burst.end = optimizers[i].end;
     burst.whole = burst.whole && optimizers[i].whole;

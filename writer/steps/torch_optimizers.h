@@ -57,7 +57,8 @@ class ByOptimizers {
   };
 
   std::vector<Range>::const_iterator FirstWork(int64_t time) const;
-  bool IsApart(const Range& before, const Range& next, int64_t mean) const;
+  double ShortestGap(double shortest) const;
+  bool IsApart(const Range& before, const Range& next, double shortest) const;
   void MakeBursts();
   static double Likeness(const Burst& a, const Burst& b, bool kinds);
   bool Repeats(size_t period, bool kinds) const;

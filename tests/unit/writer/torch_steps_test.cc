@@ -460,6 +460,28 @@ TEST_F(TorchStepsTest, Inference_StepsGoFromBatchToBatch) {
   EXPECT_GE(found.confidence, 0.9);
 }
 
+// Reinforcement learning: optimizers in series, and long collections between these, far longer than the gaps.
+TEST_F(TorchStepsTest, SeriesWithLongTimesBetween_KeepEachStepWhereOperationsAreLeftOut) {
+  for (const int series : {24, 8}) {
+    SCOPED_TRACE(series);
+    static_cast<TorchMaker&>(*this) = TorchMaker();
+    for (int round = 0; round < 6; ++round) {
+      Idle(4'000'000);
+      const int64_t pause = now;
+      for (int step = 0; step < series; ++step) {
+        Pass();
+        PassBack();
+        Optimizer("Adam", 900);
+      }
+      if (round % 2 == 1) LeaveOut(pause);
+    }
+    Done();
+    const MarkedSteps found = FindTorchSteps(timeline, 0);
+    EXPECT_EQ(found.steps.size(), static_cast<size_t>(6 * series - 1));
+    EXPECT_GE(found.confidence, 0.9);
+  }
+}
+
 TEST_F(TorchStepsTest, WarmUpAndPauses_AreInNoStatistics) {
   for (int i = 0; i < 30; ++i) {
     Batch(i == 0 ? 5000 : 50);
