@@ -123,6 +123,7 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   }
   report.earlier_failures = members.Get("earlier_failures", 0);
   report.earlier_failure = members.Text("earlier_failure");
+  report.earlier_end_ps = members.Picoseconds("earlier_end_s");
   report.host = members.Text("host");
   report.has_numbers = !report.host.empty();
   report.processes = members.Get("process_count", uint64_t{0});
@@ -201,6 +202,7 @@ Json RankReportJson(const RankReport& report) {
           {"end_s", KnownOrNull(report.end_ps >= 0, Seconds(report.end_ps))},
           {"earlier_failures", report.earlier_failures},
           {"earlier_failure", KnownOrNull(report.earlier_failures > 0, ValidUtf8(report.earlier_failure))},
+          {"earlier_end_s", KnownOrNull(report.earlier_end_ps >= 0, Seconds(report.earlier_end_ps))},
           {"of_other_launcher", report.of_other_launcher},
           {"host", KnownOrNull(numbers, ValidUtf8(report.host))},
           {"process_count", KnownOrNull(numbers, report.processes)},

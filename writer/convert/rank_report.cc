@@ -80,7 +80,8 @@ std::string FailureText(const RankReport& report) {
   std::string text =
       StrCat("rank ", report.rank, ": ", ExitText(report.exit_code, report.exit_signal, report.out_of_memory));
   if (report.end_ps >= 0) StrAppend(&text, " at ", HumanTime(report.end_ps));
-  if (report.last_step >= 0) {
+  // The steps may be those of an earlier process of the rank.
+  if (report.last_step >= 0 && (report.steps_pid == 0 || report.steps_pid == report.pid)) {
     StrAppend(&text, ", last recorded step ", report.last_step);
   } else if (report.has_numbers && report.steps == 0) {
     text += ", no steps recognised";
@@ -178,8 +179,27 @@ RankSpeeds SpeedsOf(const std::vector<RankReport>& reports) {
   return speeds;
 }
 
+namespace {
+
+// After a restart (torchrun --max-restarts): the failure that began it all, of a process that was replaced since.
+const RankReport* FirstOfEarlier(const Timeline& timeline) {
+  const RankReport* first = nullptr;
+  for (const RankReport& report : timeline.by_rank) {
+    if (report.earlier_failures == 0 || report.earlier_end_ps < 0 || report.of_other_launcher) continue;
+    if (first == nullptr || report.earlier_end_ps < first->earlier_end_ps) first = &report;
+  }
+  return first;
+}
+
+}  // namespace
+
 std::vector<std::string> RankWarnings(const Timeline& timeline) {
   std::vector<std::string> texts;
+  const RankReport* const earlier = FirstOfEarlier(timeline);
+  if (earlier != nullptr) {
+    texts.push_back(StrCat("rank ", earlier->rank, ": ", earlier->earlier_failure, " at ",
+                           HumanTime(earlier->earlier_end_ps), " (the first to fail; then it was started again)"));
+  }
   std::vector<const RankReport*> failed;
   std::vector<int> not_known;
   for (const RankReport& report : timeline.by_rank) {
@@ -192,10 +212,10 @@ std::vector<std::string> RankWarnings(const Timeline& timeline) {
   // The clocks of two machines do not show which rank failed first.
   const bool in_order =
       std::none_of(failed.begin(), failed.end(), [](const RankReport* report) { return report->of_other_launcher; });
+  const bool is_first = in_order && failed.size() > 1 && earlier == nullptr;
   const size_t named = failed.size() <= kMaxNamedFailures ? failed.size() : kMaxNamedFailures - 1;
   for (size_t i = 0; i < named; ++i) {
-    texts.push_back(
-        StrCat(FailureText(*failed[i]), i == 0 && in_order && failed.size() > 1 ? " (the first to fail)" : ""));
+    texts.push_back(StrCat(FailureText(*failed[i]), is_first && i == 0 ? " (the first to fail)" : ""));
   }
   if (named < failed.size()) {
     std::vector<int> rest;

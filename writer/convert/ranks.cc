@@ -134,6 +134,7 @@ void Ranks::AddReports() {
       if (&process == &last || process.end_ticks == 0 || !process.failed()) continue;
       if (report.earlier_failures++ == 0) {
         report.earlier_failure = ExitText(process.exit_code, process.exit_signal, process.out_of_memory);
+        if (process.end_ticks >= window_.open) report.earlier_end_ps = facts_->clock.ToPs(process.end_ticks);
       }
     }
     timeline_->by_rank.push_back(std::move(report));

@@ -400,6 +400,7 @@ struct RankReport {
   int64_t end_ps = -1;          // since the window's opening; -1: not known, or before it
   int earlier_failures = 0;     // processes of it that failed before this one was started
   std::string earlier_failure;  // the first of them, e.g. `killed by SIGKILL`
+  int64_t earlier_end_ps = -1;  // its end, as end_ps
 
   bool of_other_launcher = false;  // the time of its end is from another machine's clock
 

@@ -99,6 +99,25 @@ TEST(SpeedsOf, RanksWithWaits_AreComparedByThem) {
   EXPECT_EQ(SpeedsOf(reports).waits_most->rank, 1);
 }
 
+// torchrun --max-restarts: rank 1 fails, all are started again, and rank 0 fails.
+TEST(RankReportsTest, FailureBeforeARestart_IsTheFirst) {
+  Timeline timeline;
+  timeline.by_rank = {Ended(0, 1, 0, 17 * kSecond), Ended(1, -1, SIGTERM, 18 * kSecond)};
+  timeline.by_rank[0].pid = 7538;
+  timeline.by_rank[0].steps_pid = 7480;
+  timeline.by_rank[0].last_step = 59;
+  timeline.by_rank[0].earlier_failures = timeline.by_rank[1].earlier_failures = 1;
+  timeline.by_rank[0].earlier_failure = "killed by SIGTERM";
+  timeline.by_rank[0].earlier_end_ps = 12 * kSecond + 1;
+  timeline.by_rank[1].earlier_failure = "exit status 7";
+  timeline.by_rank[1].earlier_end_ps = 12 * kSecond;
+  const std::vector<std::string> texts = RankWarnings(timeline);
+  ASSERT_GE(texts.size(), 3u);
+  EXPECT_EQ(texts[0], "rank 1: exit status 7 at 12.0 s (the first to fail; then it was started again)");
+  EXPECT_EQ(texts[1], "rank 0: exit status 1 at 17.0 s") << "the steps are those of the process before";
+  EXPECT_EQ(texts[2], "rank 1: killed by SIGTERM at 18.0 s");
+}
+
 // The last step of a part of the time is not the last before the rank ended.
 TEST(RankReportsTest, StepsOfAPart_HaveNoLastNumber) {
   for (const bool in_part : {true, false}) {
