@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,14 +100,24 @@ int Terminal::width() const {
   return 100;
 }
 
+// Whether a file that gets the lines ends within a line: a progress bar of the program. Of a terminal or a pipe that is
+// not known.
+bool Terminal::IsMidLine() const {
+  struct stat facts;
+  if (fstat(fd_, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size <= 0) return false;
+  const ScopedFd file(open(StrCat("/proc/self/fd/", fd_).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  char last = '\n';
+  return file.valid() && pread(file.get(), &last, 1, facts.st_size - 1) == 1 && last != '\n';
+}
+
 void Terminal::Raw(std::string_view bytes) { WriteLine(fd_, bytes); }
 
 void Terminal::Line(std::string_view style, std::string_view line, bool show) {
   const std::string clean = OneLine(line);
   if (show) {
     const bool styled = color_ && !style.empty();
-    WriteLine(
-        fd_, StrCat(kPrefix, styled ? style : "", color_ ? clean : WithoutColor(clean), styled ? "\x1b[0m" : "", "\n"));
+    WriteLine(fd_, StrCat(IsMidLine() ? "\n" : "", kPrefix, styled ? style : "", color_ ? clean : WithoutColor(clean),
+                          styled ? "\x1b[0m" : "", "\n"));
   }
   if (log_file_.valid()) WriteLine(log_file_.get(), StrCat(kPrefix, WithoutColor(clean), "\n"));
 }

@@ -47,6 +47,7 @@ class Terminal {
  private:
   friend class Progress;
   void Line(std::string_view style, std::string_view line, bool show);
+  bool IsMidLine() const;
   void Raw(std::string_view bytes);
 
   int fd_ = 2;

@@ -86,7 +86,8 @@ Part BlamePart(const Comparison& comparison, AmountKind kind) {
         Code(ShownName(row->kind, row->name)), row->significant ? "" : " (not significant)", " |"));
   }
   const double least_s = kLeastShare * std::abs(comparison.difference_s.value_or(0));
-  if (part_of_step && !part.rows.empty() && std::abs(comparison.unexplained_s.value_or(0)) > least_s) {
+  const bool is_known = comparison.answer != Answer::kCannotTell;
+  if (part_of_step && is_known && !part.rows.empty() && std::abs(comparison.unexplained_s.value_or(0)) > least_s) {
     part.rows.push_back(StrCat("| ", SignedValueText(Unit::kSeconds, *comparison.unexplained_s),
                                " | - | - | - | not explained by any part |"));
   }

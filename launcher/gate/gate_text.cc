@@ -106,7 +106,8 @@ void AddBlame(const Comparison& comparison, Lines* lines) {
                     ShownName(row->kind, row->name));
     }
   }
-  if (first || !comparison.unexplained_s.has_value()) return;
+  // Of a change that may be none, nothing remains to be explained.
+  if (first || !comparison.unexplained_s.has_value() || comparison.answer == Answer::kCannotTell) return;
   const double unexplained_s = *comparison.unexplained_s;
   if (std::abs(unexplained_s) < kLeastShownShare * std::abs(comparison.difference_s.value_or(0))) return;
   lines->Add(

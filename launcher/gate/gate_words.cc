@@ -276,8 +276,8 @@ std::string ChangeText(const QuantityResult& quantity) {
 
 std::string ShareText(const BlameRow& row) {
   if (!row.share.has_value() || !std::isfinite(*row.share)) return "";
-  // A part that grew much more than the whole, beside others that shrank, is no share of it.
-  constexpr double kMost = 9.99;
+  // A part that changed much more than the whole, beside others that changed the other way, is no share of it.
+  constexpr double kMost = 2;
   return std::abs(*row.share) > kMost ? "" : absl::StrFormat("%.0f %%", *row.share * 100);
 }
 

@@ -130,6 +130,7 @@ void AddFunctions(const Fields& root, double steps, RunNumbers* numbers) {
   Lines functions;
   for (const Fields& phase : CountedOf(groups[main], *numbers)) {
     for (const Fields& row : phase.Objects("top_self")) {
+      if (StartsWithAny(row.Text("module"), {"libtbprof"})) continue;  // the profiler's own part
       const std::string name = ShortSymbol(row.Text("function"));
       functions.seconds[name] += row.Seconds("self_cpu_s");
       functions.samples[name] += static_cast<double>(row.Count("self_samples").value_or(0));

@@ -486,8 +486,11 @@ void Session::ReleaseTargets() {
 void Session::NoteStalls() {
   const auto stalled = sampler_ == nullptr ? std::chrono::milliseconds(0) : sampler_->Stalled();
   if (stalled < std::chrono::seconds(1)) return;
-  notes_.push_back(absl::StrCat("tbprof had no CPU for ", HumanSeconds(std::chrono::duration<double>(stalled).count()),
-                                ", or was stopped: nothing was sampled then"));
+  // Into the spool alone: the end of the run prints it with the other notes.
+  const std::string note =
+      absl::StrCat("tbprof had no CPU for ", HumanSeconds(std::chrono::duration<double>(stalled).count()),
+                   ", or was stopped: nothing was sampled then");
+  drain_->Append(FrameType::kNote, 0, note.data(), note.size());
 }
 
 bool Session::Close(const EndFact& end, int patience_ms) {
