@@ -208,7 +208,7 @@ TEST(Torch, ForksWhileTheListChanges_LeaveNoLockTaken) {
   const RunResult result = RunUnderTbprof(Torch().Command({"forks_beside"}), options);
   ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   EXPECT_EQ(result.Fact("taken"), 0u);
-  EXPECT_EQ(result.Fact("added"), 3u);
+  EXPECT_GE(result.Fact("added"), 3u) << "and the counter, if operations are left out";
   EXPECT_GT(result.Fact("disabled") + result.Fact("enabled"), 2u) << "the list did not change meanwhile";
 }
 

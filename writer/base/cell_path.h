@@ -29,6 +29,11 @@ inline std::optional<uint32_t> CellOfPath(std::string_view path) {
   return hash;
 }
 
+// Whether the file is a cell, under that name or under the one that the converter gives it: `train.ipynb cell 3`.
+inline bool IsCell(std::string_view file) {
+  return CellOfPath(file).has_value() || file.find(".ipynb cell ") != std::string_view::npos;
+}
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_BASE_CELL_PATH_H_

@@ -29,6 +29,17 @@ void Show(Found found, StepSource source, Timeline* timeline) {
   timeline->step_loops = std::move(found.loops);
 }
 
+// Where most operations of PyTorch were left out, what repeats may be among these.
+std::string LeftOutText(const Timeline& timeline) {
+  constexpr uint64_t kMost = 2;  // times those that were recorded
+  uint64_t recorded = 0, skipped = 0;
+  for (const Process& process : timeline.processes) {
+    recorded += process.torch.recorded;
+    skipped += process.torch.skipped;
+  }
+  return skipped > kMost * recorded ? "; most of PyTorch's operations were left out: --torch=all records them" : "";
+}
+
 void ShowWholeCapture(uint32_t process, std::string why_unknown, Timeline* timeline) {
   Step step;
   step.end_ps = timeline->duration_ps;
@@ -43,6 +54,7 @@ void ShowWholeCapture(uint32_t process, std::string why_unknown, Timeline* timel
   timeline->step_source = StepSource::kWholeCapture;
   timeline->step_source_text = kWholeCaptureText;
   timeline->steps_unknown = std::move(why_unknown);
+  if (!timeline->steps_unknown.empty()) timeline->steps_unknown += LeftOutText(*timeline);
   timeline->step_confidence = 0;
 }
 

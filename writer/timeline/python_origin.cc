@@ -42,11 +42,12 @@ bool IsInstalled(std::string_view file) {
 }
 
 // Code that a library makes and executes has no file: `<attrs generated init A>`, `<eval_with_key>.87`. A program's
-// text has, in `python -c`, interactive use, notebooks and doctests, one of a few names.
+// text has, in `python -c`, interactive use, notebooks and doctests, one of a few names; so have functions that
+// cloudpickle has sent to another process (Ray, Dask, joblib, vectorized environments).
 bool IsGenerated(std::string_view file) {
   constexpr std::string_view kOfProgram[] = {"<string>",       "<stdin>",   "<input>",      "<console>",
                                              "<ipython-input", "<timed ",   "<timeit-src>", "<magic-timeit>",
-                                             "<pyshell#",      "<command-", "<doctest "};
+                                             "<pyshell#",      "<command-", "<doctest ",    "<dynamic-code>"};
   return file.starts_with('<') &&
          std::ranges::none_of(kOfProgram, [&](std::string_view known) { return file.starts_with(known); });
 }

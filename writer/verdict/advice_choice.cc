@@ -25,6 +25,17 @@ bool HasALine(const std::vector<AccountRow>& rows) {
   return rows.empty() || static_cast<double>(rows.front().ps) >= kLeastOfLine * static_cast<double>(sum);
 }
 
+// Whether most of the time is in waits for the threads of a library that compute.
+bool MostlyInPool(const std::vector<AccountRow>& rows) {
+  int64_t all = 0, waits = 0;
+  for (const AccountRow& row : rows) {
+    AddSaturating(&all, row.ps);
+    const bool in_pool = row.doing == static_cast<int>(WaitClass::kPool) || row.doing == kBlocked;
+    if (in_pool) AddSaturating(&waits, row.ps);
+  }
+  return waits > all / 2;
+}
+
 // Whether at least half of the time is in waits that nobody ended.
 bool MostlyTimeOut(const std::vector<WaitSlice>& waits) {
   int64_t all = 0, timed_out = 0;
@@ -194,10 +205,13 @@ Advice ChooseAdvice(const Timeline& timeline, const AdviceInputs& inputs) {
     case Cause::kPython:
       return HasALine(inputs.rows) ? Advice::kOfCause : Advice::kNoLine;
     case Cause::kOperations:
-      return inputs.has_large_wait ? Advice::kBesideAWait : Advice::kOfCause;
+      if (inputs.has_large_wait) return Advice::kBesideAWait;
+      return MostlyInPool(inputs.rows) ? Advice::kLibraryThreads : Advice::kOfCause;
     case Cause::kWorkers:
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
       return inputs.has_blocker ? Advice::kOfCause : Advice::kNoBlocker;
+    case Cause::kLibraryWait:
+      return inputs.has_blocker ? Advice::kLibraryAndBlocker : Advice::kOfCause;
     case Cause::kPrefetchThread:
       if (inputs.workers_want_gil) return Advice::kTakeTurns;
       if (inputs.has_blocker) return Advice::kOfCause;

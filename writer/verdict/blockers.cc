@@ -287,6 +287,11 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
   if (const PythonThread* const python = timeline.python.OfThread(thread); python != nullptr) {
     const std::set<uint32_t> frames =
         scope == BlockerScope::kPool ? FramesThatRun(*python, tags) : std::set<uint32_t>();
+    // A thread that mostly lacks a CPU is seldom seen on one.
+    const ThreadUsage* const usage = timeline.UsageOfThread(thread);
+    if (scope == BlockerScope::kPool && frames.empty() && usage != nullptr && IsOftenQueued(timeline, thread, gaps)) {
+      return RunnableTimes(*usage, gaps);
+    }
     for (const PythonRun& run : python->runs) {
       const bool mostly = run.cpu_ps >= (run.to_ps - run.from_ps) / 2;
       if (scope == BlockerScope::kPool ? frames.contains(tags.OwnFrameOf(run.stack)) : mostly) {
@@ -309,8 +314,11 @@ std::vector<TimeSpan> WorkOfThread(const Timeline& timeline, const PythonTags& t
 
 // The loop of a library that runs the program's function says less than a line of that function.
 void ShowOwnFirst(const PythonTags& tags, std::vector<AccountRow>* rows) {
-  constexpr int64_t kLeastPart = 4;
-  const auto is_own = [&](const AccountRow& row) { return row.frame != 0 && tags.HasOwnFrame(row.frame); };
+  constexpr int64_t kLeastPart = 3;
+  // What a worker imports is not what it is waited for.
+  const auto is_own = [&](const AccountRow& row) {
+    return row.frame != 0 && tags.HasOwnFrame(row.frame) && row.tag != PythonTag::kImport;
+  };
   if (rows->empty() || rows->front().doing >= 0 || rows->front().frame == 0 || is_own(rows->front())) return;
   const auto own = std::ranges::find_if(*rows, is_own);
   if (own == rows->end() || own->ps < rows->front().ps / kLeastPart) return;

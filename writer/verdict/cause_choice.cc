@@ -14,6 +14,7 @@
 #include "writer/verdict/advice_choice.h"
 #include "writer/verdict/blockers.h"
 #include "writer/verdict/cause_candidate.h"
+#include "writer/verdict/cause_limits.h"
 #include "writer/verdict/compile_time.h"
 #include "writer/verdict/gil_holders.h"
 #include "writer/verdict/gpu_causes.h"
@@ -28,41 +29,6 @@
 
 namespace tbprof {
 namespace {
-
-// Pure Python is named only if it takes at least kLeastOfPython. New pages need kLeastOfPages: any program that
-// allocates and frees large blocks spends about a fifth of its time on them.
-constexpr double kLeastShare = kLeastShareOfCause, kLeastOfPython = 0.4, kLeastOfPages = 0.33;
-// No cause is named if a larger share of the time is unknown.
-constexpr double kMostUnknown = 0.5;
-// From this share of the allowed CPUs on, the job itself uses up the CPUs.
-constexpr double kOwnCpus = 0.7;
-constexpr double kThrottled = 0.3;
-// Least mean number of threads of the job that are runnable but have no CPU.
-constexpr double kCrowd = 0.75;
-// Ratio of the CPUs that the job demands to the allowed CPUs: from it on the job oversubscribes them itself, whatever
-// other jobs run.
-constexpr double kOwnDemand = 1.5;
-// kLeastInput: share of the steps' time in waits for processes that prepare data. kMostlyInput: their share of the
-// job's CPU time.
-constexpr double kLeastInput = 0.08, kMostlyInput = 0.5;
-constexpr size_t kMostWhere = 5;
-// Share of the waits for descriptors in which a thread or process must be busy, so that it may be what they wait for.
-constexpr double kBusyInPolls = 0.6;
-constexpr double kMostlySleeps = 0.8;
-// Share of a library's waits in which another thread is busy: below it, the library does not compute. Python that is
-// busy for kBusyAlone of them is then what is waited for.
-constexpr double kIdleBeside = 0.5, kBusyAlone = 0.4;
-// Share of the workers' time in waits for the GIL: from it on, more of them do not help.
-constexpr double kMostlyGil = 0.3;
-// Share of a wait in which other threads hold the GIL: from it on they take turns.
-constexpr double kMostlyHeld = 0.5;
-// Share of the waits for the GIL from which on they come before the thread's own Python code: two threads that compute
-// in Python have half of it each.
-constexpr double kGilBeforePython = 0.25;
-// Share of the waits for processes in which one of these starts.
-constexpr double kMostlyStarts = 0.5;
-// Smaller shares of the workers' time in waits for the GIL and for locks are not named.
-constexpr double kLeastOfWorkers = 0.2, kMostlyAtLocks = 0.35;
 
 class Chooser {
  public:
@@ -83,6 +49,7 @@ class Chooser {
       if (!IsProblem(candidate.cause) || share < least) continue;
       if (best == nullptr || candidate.ps > best->ps) best = &candidate;
     }
+    if (best != nullptr && IsFirstCompilation(*best)) best = BeforeFirstCompilation(*best);
     if (best != nullptr && best->cause == Cause::kPython) {
       const auto gil = std::ranges::find(candidates_, Cause::kGil, &CauseCandidate::cause);
       if (gil != candidates_.end() && ShareOf(gil->ps) >= kGilBeforePython) best = &*gil;
@@ -123,6 +90,25 @@ class Chooser {
   static double LeastOf(Cause cause) {
     if (cause == Cause::kPython) return kLeastOfPython;
     return cause == Cause::kAllocationChurn ? kLeastOfPages : kLeastShare;
+  }
+  // Without steps, a compilation at the start is part of the time. A longer run has less of it, but not of what it does
+  // again and again.
+  bool IsFirstCompilation(const CauseCandidate& best) const {
+    return best.cause == Cause::kRecompilation && !HasSteps() &&
+           !CompilesToTheEnd(timeline_, in_.tags, in_.span.thread, in_.span.spans);
+  }
+  const CauseCandidate* BeforeFirstCompilation(const CauseCandidate& compilation) const {
+    const CauseCandidate* best = &compilation;
+    const int64_t rest_ps = verdict_.total_ps - compilation.ps;
+    int64_t most_ps = compilation.ps / 2;
+    for (const CauseCandidate& candidate : candidates_) {
+      const double of_rest = static_cast<double>(candidate.ps) / static_cast<double>(std::max<int64_t>(rest_ps, 1));
+      if (!IsProblem(candidate.cause) || &candidate == &compilation || of_rest < LeastOf(candidate.cause)) continue;
+      if (candidate.ps < most_ps) continue;
+      best = &candidate;
+      most_ps = candidate.ps;
+    }
+    return best;
   }
   int64_t Sum(const Wanted& wanted) const {
     int64_t sum = 0;

@@ -126,13 +126,14 @@ class RunningRows {
     }
   }
   void Add(StepPart part, uint32_t stack, int64_t ps) {
-    const bool in_mpi = part == StepPart::kCollectives;
-    const int64_t sum = in_mpi ? sum_in_mpi_ : sum_ - sum_in_mpi_;
+    const bool in_mpi = part == StepPart::kCollectives, outside = part == StepPart::kOperations;
+    const int64_t sum = in_mpi ? sum_in_mpi_ : outside ? sum_ - sum_in_mpi_ : sum_;
     int64_t left = ps;
     for (size_t i = 0; stack == 0 && sum > 0 && i < places_.size(); ++i) {
-      const int64_t of_place = in_mpi ? places_[i].in_mpi_ps : places_[i].ps - places_[i].in_mpi_ps;
+      const NativePlace& place = places_[i];
+      const int64_t of_place = in_mpi ? place.in_mpi_ps : outside ? place.ps - place.in_mpi_ps : place.ps;
       const int64_t here = Part(ps, static_cast<double>(of_place) / static_cast<double>(sum));
-      account_->AddRunning(part, stack, here, kRunning, places_[i].function);
+      account_->AddRunning(part, stack, here, kRunning, place.function);
       left -= here;
     }
     account_->AddRunning(part, stack, left);

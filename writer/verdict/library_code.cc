@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -210,6 +211,43 @@ double LibraryShare(const Timeline& timeline, const PythonTags& tags, const Thre
 
 double LibraryShare(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time) {
   return ShareInPackages(timeline, tags, time, [](uint32_t) { return true; });
+}
+
+double ProgramShare(const PythonTags& tags, const ThreadTime& time) {
+  double all = 0, own = 0;
+  for (const auto& [stack, running] : time.running()) {
+    all += static_cast<double>(running.on_cpu_ps);
+    if (tags.HasOwnFrame(stack)) own += static_cast<double>(running.on_cpu_ps);
+  }
+  return all > 0 ? own / all : 0;
+}
+
+std::string FactOfPackages(const Timeline& timeline, const ThreadTime& time) {
+  constexpr double kLeast = 0.5;
+  const PythonTimeline& python = timeline.python;
+  double all = 0;
+  std::map<uint32_t, double> functions;  // with all that they call
+  for (const auto& [stack, running] : time.running()) {
+    all += static_cast<double>(running.on_cpu_ps);
+    std::set<uint32_t> seen;  // a function that calls itself counts once
+    for (uint32_t frame = stack; frame != 0; frame = python.stacks[frame].parent) {
+      const uint32_t function = python.stacks[frame].function;
+      const std::string_view file = timeline.strings.Get(python.functions[function].file);
+      if (!ContainsAny(file, {"/site-packages/", "/dist-packages/"}) || !seen.insert(function).second) continue;
+      functions[function] += static_cast<double>(running.on_cpu_ps);
+    }
+  }
+  // What is called has less time than its callers.
+  const auto* least = static_cast<const std::pair<const uint32_t, double>*>(nullptr);
+  for (const auto& entry : functions) {
+    if (entry.second < kLeast * all || (least != nullptr && entry.second >= least->second)) continue;
+    least = &entry;
+  }
+  if (least == nullptr || all <= 0) return "";
+  const PythonFunction& function = python.functions[least->first];
+  return StrCat(PrintableUtf8(timeline.strings.Get(function.name)), " (",
+                PrintableUtf8(PackageOf(timeline.strings.Get(function.file))),
+                ") with all that it calls: ", HumanPercent(least->second / all), " of its CPU time");
 }
 
 Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time) {

@@ -31,6 +31,13 @@ Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const
 std::string FactOfLibraryFunctions(const Timeline& timeline, const PythonTags& tags, const StepSpan& span,
                                    const Where& line);
 
+// The part of the thread's CPU time in which code of the program itself is on the stack.
+double ProgramShare(const PythonTags& tags, const ThreadTime& time);
+
+// `jsonable_encoder (fastapi) with all that it calls: 71 %`: the innermost function of an installed package that has at
+// least half of the thread's CPU time. Empty: there is none.
+std::string FactOfPackages(const Timeline& timeline, const ThreadTime& time);
+
 }  // namespace tbprof
 
 #endif  // TBPROF_WRITER_VERDICT_LIBRARY_CODE_H_

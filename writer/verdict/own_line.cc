@@ -71,6 +71,7 @@ OwnPlace LongestOf(const OwnPlaces& places, double total_ps) {
 struct NamedPlace {
   std::string text;  // empty: none stands out
   double share = 0;
+  Where line;  // as OwnLineFact::line
 };
 
 NamedPlace FindPlace(const Timeline& timeline, const PythonTags& tags, const Account& account, int64_t total_ps) {
@@ -92,9 +93,13 @@ NamedPlace FindPlace(const Timeline& timeline, const PythonTags& tags, const Acc
   const int32_t number = python.stacks[most.frame].line;
   // The lines of a module are no function that could be called less.
   if (is_spread ? name_of(most) == "<module>" : number <= 0) return {};
-  return {is_spread ? StrCat(name_of(most), " (", file_of(most), ")")
-                    : StrCat(file_of(most), ":", number, " ", name_of(most)),
-          share_of(most)};
+  NamedPlace place;
+  place.share = share_of(most);
+  place.text = is_spread ? StrCat(name_of(most), " (", file_of(most), ")")
+                         : StrCat(file_of(most), ":", number, " ", name_of(most));
+  place.line.file = python.functions[python.stacks[most.frame].function].file;
+  place.line.line = is_spread ? -1 : number;
+  return place;
 }
 
 // How much of the time between the steps, and of that in them, a function of Python is on the stack.
@@ -221,7 +226,7 @@ bool IsForOthers(Cause cause) { return cause == Cause::kCollectives || cause == 
 
 }  // namespace
 
-std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
+OwnLineFact FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
                           const Verdict& verdict) {
   const NamedPlace place = FindPlace(timeline, tags, account, verdict.total_ps);
   const bool is_said = std::ranges::any_of(verdict.where, [&](const Where& where) {
@@ -230,8 +235,8 @@ std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, cons
   // What writes logs or checkpoints is a small part of its callers, and another line may take more.
   const bool is_other =
       verdict.cause == Cause::kLogging || verdict.cause == Cause::kCheckpoint || verdict.cause == Cause::kModelLoad;
-  if (place.text.empty() || is_said || is_other || IsForOthers(verdict.cause)) return "";
-  return StrCat(place.text, " with all that it calls: ", HumanPercent(place.share));
+  if (place.text.empty() || is_said || is_other || IsForOthers(verdict.cause)) return {};
+  return {StrCat(place.text, " with all that it calls: ", HumanPercent(place.share)), place.line};
 }
 
 BetweenSteps FindBetweenSteps(const Timeline& timeline, const StepSpan& span) {

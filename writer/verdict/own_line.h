@@ -17,9 +17,13 @@
 
 namespace tbprof {
 
-// `train.py:23 Monitor.on_batch_end with all that it calls: 72 %`; empty if nothing stands out, or if `verdict` says so
-// already. What only calls other functions of the program (`trainer.fit()`) does not count. Needs the verdict's places.
-std::string FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
+struct OwnLineFact {
+  std::string text;  // `train.py:23 Monitor.on_batch_end with all that it calls: 72 %`
+  Where line;        // its file and line; line -1: a function
+};
+// Empty if nothing stands out, or if `verdict` says so already. What only calls other functions of the program
+// (`trainer.fit()`) does not count. Needs the verdict's places.
+OwnLineFact FactOfOwnLine(const Timeline& timeline, const PythonTags& tags, const Account& account,
                           const Verdict& verdict);
 
 // The function that runs between the steps, and not in them.

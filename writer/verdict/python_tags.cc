@@ -26,6 +26,12 @@ struct Known {
 
 // The first matching row counts.
 constexpr Known kKnown[] = {
+    {"/ray/_private/worker.py", "init", PythonTag::kImport},
+    {"/ray/_private/worker.py", "shutdown", PythonTag::kImport},
+    {"/pyspark/sql/session.py", "getOrCreate", PythonTag::kImport},
+    {"/pyspark/sql/session.py", "stop", PythonTag::kImport},
+    {"/distributed/deploy/local.py", "__init__", PythonTag::kImport},
+    {"/ray/data/_internal/execution/streaming_executor_state.py", "get_output_blocking", PythonTag::kQueueGet},
     {"/queue.py", "get", PythonTag::kQueueGet},
     {"/queue.py", "put", PythonTag::kQueuePut},
     {"/queue.py", "join", PythonTag::kWorkers},

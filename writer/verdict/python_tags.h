@@ -32,7 +32,7 @@ enum class PythonTag : uint8_t {
   kCheckpoint,
   kModelLoad,  // reads a model, or makes it ready to run
   kCompile,    // by JAX, PyTorch, Triton, Numba
-  kImport,
+  kImport,     // imports, and the set-up of a library that starts other processes
 };
 
 class PythonTags {

@@ -364,6 +364,7 @@ LongSteps FindLongSteps(const Timeline& timeline, const PythonTags& tags) {
   found.steps = of_sides[0].size() + of_sides[1].size();
   found.change.before_ps = Median(std::move(of_sides[0]));
   found.change.after_ps = Median(std::move(of_sides[1]));
+  found.mean_ps = static_cast<int64_t>(sums[1] / count);
   Explainer(timeline, tags, timeline.steps.front().thread, sides).Explain(&found.change);
   return found;
 }

@@ -18,6 +18,7 @@ StepChange FindStepChange(const Timeline& timeline);
 struct LongSteps {
   uint64_t count = 0, steps = 0;  // 0: they take little time
   double share = 0;               // of the time of all steps
+  int64_t mean_ps = 0;            // their mean length: with the number it makes up the share, as a median does not
   StepChange change;              // from the others to them: before_ps, after_ps and what explains the difference
 };
 LongSteps FindLongSteps(const Timeline& timeline, const PythonTags& tags);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
+#include "writer/base/cell_path.h"
 #include "writer/base/saturating.h"
 #include "writer/base/summary_format.h"
 #include "writer/base/text.h"
@@ -208,6 +209,31 @@ uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
   return most_ps >= all_ps / 2 ? busiest : command;
 }
 
+// The main thread that runs cells of a notebook most; kNoLine: none does. What started its kernel (`jupyter nbconvert`,
+// papermill) only waits for it.
+uint32_t ThreadOfCells(const Timeline& timeline) {
+  const PythonTimeline& python = timeline.python;
+  std::vector<bool> of_cell(python.functions.size()), in_cell(python.stacks.size());
+  for (size_t i = 0; i < python.functions.size(); ++i)
+    of_cell[i] = IsCell(timeline.strings.Get(python.functions[i].file));
+  for (uint32_t i = 1; i < python.stacks.size(); ++i) {
+    const PythonStack& stack = python.stacks[i];
+    in_cell[i] = of_cell[stack.function] || (stack.parent < i && in_cell[stack.parent]);
+  }
+  uint32_t best = kNoLine;
+  uint64_t most = 0;
+  for (const PythonThread& thread : python.threads) {
+    const bool is_main = thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
+    if (!is_main || timeline.processes[timeline.threads[thread.thread].process].forked) continue;
+    uint64_t samples = 0;
+    for (const PythonRun& run : thread.runs) samples += in_cell[run.stack] ? run.samples : 0;
+    if (samples <= most) continue;
+    most = samples;
+    best = thread.thread;
+  }
+  return best;
+}
+
 bool IsMainOfPython(const Timeline& timeline, const PythonThread& thread) {
   return thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
 }
@@ -236,6 +262,7 @@ uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {
       best = thread.thread;
     }
   }
+  if (const uint32_t cells = ThreadOfCells(timeline); cells != kNoLine && !has_ranks) best = cells;
   if (best == kNoLine) return NativeThreadThatWorksFor(timeline, CommandThread(timeline));
   return ThreadThatAnswers(timeline, tags, ThreadThatWorksFor(timeline, tags, best));
 }

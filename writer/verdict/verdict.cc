@@ -65,9 +65,9 @@ std::string CoveredPart(const Timeline& timeline, const StepSpan& span, int64_t 
   const TimeSpan whole = TimeOf(timeline, timeline.threads[span.thread]);
   const int64_t whole_ps = whole.end_ps - whole.start_ps;
   if (covered_ps >= whole_ps / 2) return "";
-  return StrCat(
-      "this covers ", HumanTime(covered_ps), " of the thread's ", HumanTime(whole_ps), ": the rest is ",
-      span.basis == VerdictBasis::kLoop ? "outside of the loop" : "imports, and the interpreter's start and end");
+  return StrCat("this covers ", HumanTime(covered_ps), " of the thread's ", HumanTime(whole_ps), ": the rest is ",
+                span.basis == VerdictBasis::kLoop ? "outside of the loop"
+                                                  : "imports, set-up, and the interpreter's start and end");
 }
 
 // What the thread does after its last step, if that is long beside the steps: another rank hangs, or data is uneven.
@@ -187,8 +187,8 @@ void AddLongSteps(const Timeline& timeline, const PythonTags& tags, Verdict* ver
   const bool is_of_others = found.change.part == StepPart::kGil || found.change.part == StepPart::kCollectives;
   const bool has_place = !is_of_others && (line.file != 0 || line.function != 0);
   verdict->facts.insert(verdict->facts.begin(),
-                        StrCat(found.count, " of ", found.steps, " steps take ", HumanTime(found.change.after_ps),
-                               " each and ", HumanPercent(found.share), " of the time",
+                        StrCat(found.count, " of ", found.steps, " steps take ", HumanTime(found.mean_ps),
+                               " on average and ", HumanPercent(found.share), " of the time",
                                has_place ? StrCat(": +", HumanTime(found.change.line_ps), " at ", place) : ""));
   if (has_place && !IsProblem(verdict->cause) && found.share >= kMuch) verdict->remedy = Advice::kLongSteps;
 }
@@ -310,7 +310,9 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
   if (verdict->where.empty() || verdict->where.front().role != WhereRole::kSpends) return;
   const Where& line = verdict->where.front();
   const bool runs = line.line > 0 && line.doing.empty();
-  if (runs && line.share >= kLeast) {
+  // Its waits for a library's threads are those of what it calls, too.
+  const bool computes = line.line > 0 && verdict->cause == Cause::kOperations;
+  if ((runs || computes) && line.share >= kLeast) {
     std::string functions = FactOfLibraryFunctions(timeline, tags, span, line);
     if (!functions.empty()) verdict->facts.insert(verdict->facts.begin(), std::move(functions));
   }
@@ -328,6 +330,12 @@ void AddLibraryCode(const Timeline& timeline, const PythonTags& tags, const Step
     return;
   }
   if (verdict->cause != Cause::kPython) return;
+  constexpr double kOfProgram = 0.2;
+  if (ProgramShare(tags, time) < kOfProgram) {
+    verdict->advice = Advice::kLibraryAlone;
+    if (std::string fact = FactOfPackages(timeline, time); !fact.empty()) verdict->facts.push_back(std::move(fact));
+    return;
+  }
   const double of_libraries =
       is_one_line ? LibraryShare(timeline, tags, time, line) : LibraryShare(timeline, tags, time);
   if (of_libraries >= kMostlyLibrary && !HasLargerFunction(timeline, account, line))
@@ -369,11 +377,13 @@ void AddOwnLines(const Timeline& timeline, const PythonTags& tags, const StepSpa
       if (found.own.has_value()) ShowFirst(timeline, account, *std::move(found.own), verdict);
       return;
     }
-  } else if (std::string line = FactOfOwnLine(timeline, tags, account, *verdict); !line.empty()) {
-    verdict->facts.push_back(std::move(line));
+  } else if (OwnLineFact own = FactOfOwnLine(timeline, tags, account, *verdict); !own.text.empty()) {
+    verdict->facts.push_back(std::move(own.text));
     const bool is_spread = verdict->where.empty() || verdict->where.front().share < kOneLine * verdict->share;
     const bool is_free = verdict->advice == Advice::kNoLine || verdict->advice == Advice::kOfCause;
-    if (verdict->cause == Cause::kPython && is_spread && is_free) verdict->advice = Advice::kOwnFunction;
+    // Of a line that calls a library, the library would have to be faster.
+    const bool is_library = own.line.line > 0 && LibraryShare(timeline, tags, time, own.line) >= kOneLine;
+    if (verdict->cause == Cause::kPython && is_spread && is_free && !is_library) verdict->advice = Advice::kOwnFunction;
   }
   AddLibraryCode(timeline, tags, span, account, time, verdict);
 }

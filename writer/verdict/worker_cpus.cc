@@ -2,6 +2,7 @@
 #include "writer/verdict/worker_cpus.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -20,18 +21,41 @@ constexpr double kMostDelayed = 0.5, kMostDelayedPart = 0.2;
 constexpr double kCrowd = 1, kManyForACpu = 1;
 // Share of the blocker's time in the pipe to or from a worker.
 constexpr double kMostlySends = 0.5;
+// A pipe takes gigabytes a second: with fewer bytes a second of the wait, it is no data that takes the time. A worker
+// that has done a short piece of work waits there for the next.
+constexpr double kLeastBytes = 5e6;
+
+// Bytes that the thread has read and written in that time; -1: not known.
+double BytesOf(const Timeline& timeline, uint32_t thread, TimeSpan span) {
+  if (timeline.attached || !timeline.waits_recorded) return -1;
+  double bytes = 0;
+  for (const Event& event : timeline.threads[thread].events) {
+    if (event.start_ps < span.start_ps || event.start_ps >= span.end_ps || event.value <= 0) continue;
+    const EventType& type = timeline.types[event.type];
+    if (type.family == EventFamily::kIo && type.value == ValueKind::kBytes) bytes += static_cast<double>(event.value);
+  }
+  return bytes;
+}
 
 // Whether the blocker mostly pickles, sends or receives data for processes of multiprocessing.
-bool MostlySends(const Timeline& timeline, const Verdict& verdict) {
-  double share = 0;
+bool MostlySends(const Timeline& timeline, const std::vector<TimeSpan>& spans, const Verdict& verdict) {
+  if (spans.empty()) return false;
+  double share = 0, bytes = 0;
+  std::set<uint32_t> threads;
   for (const Where& where : verdict.where) {
     if (where.role != WhereRole::kWaitedFor || where.thread == kOtherRank) continue;
     const std::string_view file = timeline.strings.Get(where.file), function = timeline.strings.Get(where.function);
     const bool sends =
         file.ends_with("/multiprocessing/connection.py") && !function.ends_with("poll") && !function.ends_with("wait");
-    if (sends || file.ends_with("/multiprocessing/reduction.py")) share += where.share;
+    if (!sends && !file.ends_with("/multiprocessing/reduction.py")) continue;
+    share += where.share;
+    if (where.thread >= timeline.threads.size() || !threads.insert(where.thread).second) continue;
+    const double of_thread = BytesOf(timeline, where.thread, {spans.front().start_ps, spans.back().end_ps});
+    if (of_thread < 0) return share >= kMostlySends;
+    bytes += of_thread * static_cast<double>(1 + where.alike);
   }
-  return share >= kMostlySends;
+  const double waits_s = static_cast<double>(verdict.total_ps) * verdict.share / 1e12;
+  return share >= kMostlySends && bytes >= kLeastBytes * waits_s;
 }
 
 bool IsForWorkers(const Verdict& verdict) {
@@ -77,7 +101,7 @@ void AddCpusOfWorkers(const Timeline& timeline, uint32_t process, const std::vec
       verdict->facts.back() += absl::StrFormat(", and %.1f of its threads waited for one", crowd.delayed);
     }
   }
-  if (MostlySends(timeline, *verdict)) {
+  if (MostlySends(timeline, spans, *verdict)) {
     verdict->remedy = Advice::kSendsMuch;
   } else if (cpus > 0 && ran > 0) {
     verdict->advice = ByCpus(timeline, process, *verdict, crowd, cpus);

@@ -188,7 +188,7 @@ TEST_F(StepChangeTest, LongStepsAmongShortOnes_AreCounted) {
   EXPECT_EQ(verdict.remedy, Advice::kLongSteps);
   ASSERT_FALSE(verdict.facts.empty());
   EXPECT_EQ(verdict.facts.front(),
-            "12 of 117 steps take 220 ms each and 56 % of the time: +200 ms at train.py:8 augment");
+            "12 of 117 steps take 220 ms on average and 56 % of the time: +200 ms at train.py:8 augment");
 }
 
 TEST_F(StepChangeTest, LongStepsOfAWarmUp_AreNot) {

@@ -1456,6 +1456,26 @@ TEST(Verdict, ProgramThatWaitsForAnother_IsNotTheOneThatIsJudged) {
   EXPECT_EQ(maker.Make().thread, other);
 }
 
+// `jupyter nbconvert --execute`, papermill: the kernel runs the cells, however little CPU these use.
+TEST(Verdict, ProgramThatExecutesANotebook_IsNotTheOneThatIsJudged) {
+  Maker maker;
+  maker.timeline.steps.clear();
+  maker.timeline.step_source = StepSource::kWholeCapture;
+  const uint32_t waits = maker.Stack(maker.in_main, "/usr/lib/python3.11/selectors.py", "EpollSelector.select", 468);
+  maker.Run(maker.main, 0, maker.timeline.duration_ps, waits, 0);
+  const uint32_t process = maker.Process(4711, 0);
+  maker.timeline.processes[process].forked = false;
+  maker.timeline.processes[0].is_command = true;
+  const uint32_t kernel = maker.Thread("", true, process);
+  const uint32_t loop = maker.Stack(0, "/x/site-packages/ipykernel/kernelbase.py", "dispatch_queue", 545);
+  const uint32_t cell = maker.Stack(loop, "/home/me/train.ipynb cell 3", "<module>", 5);
+  maker.Wait(kernel, kNap, 0, maker.timeline.duration_ps / 2, cell);
+  maker.Run(kernel, 0, maker.timeline.duration_ps / 2, cell, 0);
+  const Verdict verdict = maker.Make();
+  EXPECT_EQ(verdict.thread, kernel);
+  EXPECT_EQ(verdict.cause, Cause::kSleep);
+}
+
 // gunicorn's arbiter waits for signals, and serves nothing itself.
 TEST(Verdict, ParentThatWaitsForSignals_IsAboutItsBusiestForkedWorker) {
   Maker maker;

@@ -112,6 +112,22 @@ TEST_F(WorkerCpus, DataForProcesses_IsToBeSentLess) {
   // It waits for data that nobody has sent.
   verdict_.where[0].function = maker_.timeline.strings.Intern("Connection.poll");
   EXPECT_EQ(With(1.9), Advice::kCpusAreUsed);
+  // A worker that waits for its next command is in the function that receives: few bytes come.
+  verdict_.where[0].function = maker_.timeline.strings.Intern("Connection._recv");
+  Timeline& timeline = maker_.timeline;
+  timeline.waits_recorded = true;
+  verdict_.share = 1;
+  verdict_.total_ps = kSteps * kStep;
+  EXPECT_EQ(With(1.9), Advice::kCpusAreUsed);
+  const auto type = static_cast<uint16_t>(timeline.types.size());
+  timeline.types.push_back({.name = "read", .family = EventFamily::kIo, .value = ValueKind::kBytes});
+  Event event;
+  event.type = type;
+  event.start_ps = kStep;
+  event.duration_ps = kMs;
+  event.value = 400 << 20;
+  timeline.threads[verdict_.where.front().thread].events.push_back(event);
+  EXPECT_EQ(With(1.9), Advice::kSendsMuch);
 }
 
 }  // namespace
