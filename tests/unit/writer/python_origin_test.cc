@@ -18,7 +18,8 @@ TEST(PythonOrigin, CodeThatALibraryMakes_IsALibrarys) {
   EXPECT_EQ(PythonOriginOf("<sqlalchemy generated _go() wrapper>", "commit"), PythonOrigin::kLibrary);
   EXPECT_EQ(PythonOriginOf("<eval_with_key>.87", "forward"), PythonOrigin::kLibrary);
   EXPECT_EQ(PythonOriginOf("<__array_function__ internals>", "dot"), PythonOrigin::kLibrary);
-  for (const char* const own : {"<stdin>", "<ipython-input-5-0f3a>", "<timed exec>", "<doctest m.f[0]>"}) {
+  for (const char* const own :
+       {"<stdin>", "<ipython-input-5-0f3a>", "<timed exec>", "<doctest m.f[0]>", "<dynamic-code>"}) {
     EXPECT_EQ(PythonOriginOf(own, "<module>"), PythonOrigin::kProgram) << own;
   }
 }

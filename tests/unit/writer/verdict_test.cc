@@ -815,6 +815,45 @@ TEST(Verdict, CompilationWithoutSteps_IsRepeatedIfItGoesOnToTheEnd) {
   }
 }
 
+// One compilation at the start is less of a longer run; what comes again and again is not.
+TEST(Verdict, CompilationAtTheStart_DoesNotHideWhatRepeats) {
+  for (const bool much : {true, false}) {
+    Maker maker;
+    maker.timeline.exit_code = 0;
+    maker.timeline.steps.clear();
+    maker.timeline.step_source = StepSource::kWholeCapture;
+    const uint32_t stack = maker.Stack(maker.in_main, "/x/site-packages/jax/_src/compiler.py", "compile", 3);
+    const uint32_t batch = maker.Stack(maker.in_main, kOwn, "host_batch", 12);
+    const int64_t compiled = maker.timeline.duration_ps * 6 / 10;
+    maker.Wait(maker.main, kSemaphore, 0, compiled, stack);
+    maker.Run(maker.main, 0, compiled, stack, 0);
+    const int64_t rest = maker.timeline.duration_ps - compiled, python = much ? rest * 9 / 10 : rest / 4;
+    maker.Run(maker.main, compiled, python, batch, maker.interpreter);
+    maker.Run(maker.main, compiled + python, rest - python, maker.in_main, maker.library);
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(CauseName(verdict.cause), much ? "python" : "recompilation");
+  }
+}
+
+// FastAPI converts what an endpoint has returned: no code of the program is on the stack.
+TEST(Verdict, LibraryThatNoLineCalls_HasItsOwnAdvice) {
+  for (const bool called : {false, true}) {
+    Maker maker;
+    const uint32_t server = maker.Stack(0, "/x/site-packages/fastapi/routing.py", "serialize_response", 30);
+    const uint32_t caller = called ? maker.in_main : server;
+    const uint32_t encoder = maker.Stack(caller, "/x/site-packages/fastapi/encoders.py", "jsonable_encoder", 300);
+    const uint32_t inner = maker.Stack(encoder, "/x/site-packages/fastapi/encoders.py", "jsonable_encoder", 310);
+    maker.EachStep(80 * kMs, [&](int64_t at) { maker.Run(maker.main, at, 80 * kMs, inner, maker.interpreter); });
+    const Verdict verdict = maker.Make();
+    EXPECT_EQ(CauseName(verdict.cause), "python");
+    EXPECT_EQ(verdict.advice == Advice::kLibraryAlone, !called);
+    const bool is_named = std::ranges::any_of(verdict.facts, [](const std::string& fact) {
+      return fact == "jsonable_encoder (fastapi) with all that it calls: 100 % of its CPU time";
+    });
+    EXPECT_EQ(is_named, !called);
+  }
+}
+
 // A client is asked for requests, a server waits for them.
 TEST(Verdict, WaitForClients_IsNoRequestThatIsSentLate) {
   Maker maker;
