@@ -11,22 +11,13 @@
 namespace tbprof {
 namespace {
 
-// Where the process runs, and the notebook that Jupyter's server started it for, if it is known.
+// Where the process runs.
 void EmitNotebook(const EmitFrame& emit, const SampledProcess& process) {
   constexpr size_t kLongestPath = 4096;
-  constexpr std::string_view kVariable = "JPY_SESSION_NAME=";
   const std::string directory = LinkText(StrCat("/proc/", process.pid, "/cwd"));
-  int error = 0;
-  const std::string environment =
-      StrCat(std::string_view("\0", 1), ReadProcFile(StrCat("/proc/", process.pid, "/environ"), &error));
-  const size_t found = environment.find(StrCat(std::string_view("\0", 1), kVariable));
-  std::string notebook;
-  if (found != std::string::npos) notebook = environment.c_str() + found + 1 + kVariable.size();
-  if (directory.empty() || directory.size() > kLongestPath || notebook.size() > kLongestPath) return;
-  const NotebookFact fact = {process.serial, static_cast<uint32_t>(directory.size()),
-                             static_cast<uint32_t>(notebook.size()), 0};
-  const std::string payload =
-      StrCat(std::string_view(reinterpret_cast<const char*>(&fact), sizeof(fact)), directory, notebook);
+  if (directory.empty() || directory.size() > kLongestPath) return;
+  const NotebookFact fact = {process.serial, static_cast<uint32_t>(directory.size())};
+  const std::string payload = StrCat(std::string_view(reinterpret_cast<const char*>(&fact), sizeof(fact)), directory);
   emit(FrameType::kNotebook, process.segment, payload.data(), payload.size());
 }
 

@@ -174,8 +174,8 @@ void AddPythonToSpoolSeed(uint64_t ticks, int32_t tid, std::string* seed) {
   code.code = 2;
   code.minor = 9;
   add(FrameType::kPythonCode, {Bytes(code), "gf.py", "\x02\x01\x02\x01"});
-  const NotebookFact notebook{1, 8, 9, 0};
-  add(FrameType::kNotebook, {Bytes(notebook), "/nowhere", "/no.ipynb"});
+  const NotebookFact notebook{1, 8};
+  add(FrameType::kNotebook, {Bytes(notebook), "/nowhere"});
   const PythonStacksFact stacks{1, 2};
   const PythonNode nodes[] = {{1, 0, 1, 0}, {2, 1, 2, 2}};
   add(FrameType::kPythonStacks, {Bytes(stacks), Bytes(nodes)});

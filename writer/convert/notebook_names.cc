@@ -40,17 +40,18 @@ std::vector<std::string> NotebookArguments(const std::vector<std::string>& comma
 void NameNotebookCells(const std::vector<std::string>& command, SpoolFacts* facts) {
   std::map<std::string, std::string> names;  // by path of the code
   std::vector<std::string> arguments;
+  NotebookCells notebooks;
   for (const auto& [identity, process] : facts->python.processes()) {
-    if (process.directory.empty()) continue;
+    if (process.directories.empty()) continue;
     const std::map<uint32_t, std::set<std::string>> cells = CellsOf(process);
     if (cells.empty()) continue;
     if (arguments.empty()) arguments = NotebookArguments(command, *facts);
-    NotebookCells notebooks;
-    if (!process.notebook.empty()) notebooks.Add(process.notebook);
-    for (const std::string& argument : arguments) {
-      notebooks.Add(argument[0] == '/' ? argument : StrCat(process.directory, "/", argument));
+    for (const std::string& directory : process.directories) {
+      for (const std::string& argument : arguments) {
+        notebooks.Add(argument[0] == '/' ? argument : StrCat(directory, "/", argument));
+      }
+      notebooks.AddFolder(directory);
     }
-    notebooks.AddFolder(process.directory);
     std::set<uint32_t> hashes;
     for (const auto& [hash, paths] : cells) hashes.insert(hash);
     for (const auto& [hash, name] : notebooks.NamesOf(hashes)) {

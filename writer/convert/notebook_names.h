@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Gives Python code of notebook cells the names of the notebook and its cell (writer/symbols/notebook_cells.h). The
-// notebooks are sought in the working directory of the process, among the arguments of all programs, and where
-// Jupyter's server says.
+// notebooks are sought in the working directory of the process, and among the arguments of all programs.
 //
 // Process: converter, one thread, between the two passes over the spool. Reads files of the program.
 #ifndef TBPROF_WRITER_CONVERT_NOTEBOOK_NAMES_H_

@@ -78,7 +78,7 @@ enum class FrameType : uint16_t {
   kGilHolders = 38,        // ThreadUsageFact, GilHolderRow[]
   kResidentMemory = 39,    // ThreadUsageFact, ResidentRow[]
   kBlockedCalls = 40,      // ThreadUsageFact, BlockedCallRow[]
-  kNotebook = 41,          // NotebookFact, working directory, notebook: of a process that runs cells of a notebook
+  kNotebook = 41,          // NotebookFact, working directory of a process that runs cells of a notebook
 };
 
 enum FrameFlag : uint16_t {
@@ -307,9 +307,8 @@ enum PythonCodeFlag : uint16_t {
 struct NotebookFact {
   uint32_t process_serial;
   uint32_t directory_bytes;
-  uint32_t notebook_bytes;  // its path as Jupyter's server gives it (JPY_SESSION_NAME); 0: not known
-  uint32_t reserved;
 };
+static_assert(sizeof(NotebookFact) == 8);
 struct PythonStacksFact {
   uint32_t process_serial;
   uint32_t count;

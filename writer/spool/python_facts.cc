@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 namespace tbprof {
 namespace {
@@ -129,18 +130,19 @@ void PythonFacts::TakeStatus(const Frame& frame) {
 }
 
 void PythonFacts::TakeNotebook(const Frame& frame) {
-  constexpr size_t kLongestPath = 4096;
+  constexpr size_t kLongestPath = 4096, kMostDirectories = 4;
   NotebookFact fact;
-  if (!frame.Read(&fact) ||
-      uint64_t{fact.directory_bytes} + fact.notebook_bytes > frame.payload.size() - sizeof(fact) ||
-      fact.directory_bytes > kLongestPath || fact.notebook_bytes > kLongestPath) {
+  if (!frame.Read(&fact) || fact.directory_bytes > frame.payload.size() - sizeof(fact) ||
+      fact.directory_bytes > kLongestPath) {
     ++corrupt_;
     return;
   }
   PythonProcessFacts* process = Find(frame.segment, fact.process_serial);
   if (process == nullptr) return;
-  process->directory = frame.payload.substr(sizeof(fact), fact.directory_bytes);
-  process->notebook = frame.payload.substr(sizeof(fact) + fact.directory_bytes, fact.notebook_bytes);
+  std::string directory(frame.payload.substr(sizeof(fact), fact.directory_bytes));
+  std::vector<std::string>& known = process->directories;
+  const bool is_new = std::find(known.begin(), known.end(), directory) == known.end();
+  if (is_new && !directory.empty() && known.size() < kMostDirectories) known.push_back(std::move(directory));
 }
 
 void PythonFacts::RenameFiles(const std::map<std::string, std::string>& names) {

@@ -51,7 +51,7 @@ struct PythonProcessFacts {
   PythonStatusFact status{};
   bool has_status = false;
   std::string reason;                                              // of `status`
-  std::string directory, notebook;                                 // of NotebookFact; empty: not known
+  std::vector<std::string> directories;                            // of NotebookFact: a cell may change it
   std::map<uint64_t, uint32_t> intervals_us;                       // by the ticks from which they are valid
   absl::flat_hash_map<uint32_t, uint32_t> code_index, node_index;  // by the spool's number
 

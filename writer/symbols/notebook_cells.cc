@@ -17,40 +17,86 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostNotebooks = 200;
+constexpr size_t kMostFiles = 400;
 constexpr size_t kLargestNotebook = 64u << 20;
 constexpr size_t kMostBytes = 256u << 20;  // of all notebooks together
 constexpr size_t kMostCells = 100'000;     // of a notebook
+constexpr int kDeepest = 1000;
 
-// The text of a notebook file; empty: it cannot be read, or is too large.
+// The text of a notebook file; empty: it cannot be read, or is too large. What is no plain file is not opened: a device
+// or a FIFO would notice.
 std::string TextOf(const std::string& path) {
-  const ScopedFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const ScopedFd place(open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat facts;
-  if (!file.valid() || fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return "";
+  if (!place.valid() || fstat(place.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return "";
   if (facts.st_size <= 0 || static_cast<uint64_t>(facts.st_size) > kLargestNotebook) return "";
+  const ScopedFd file(open(StrCat("/proc/self/fd/", place.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return "";
   std::string text(static_cast<size_t>(facts.st_size), '\0');
   return ReadAll(file.get(), &text, path).ok() ? text : "";
 }
 
-// A member of an object; null: there is none.
-const Json* Member(const Json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
-}
+// Takes the code cells of a notebook while it is parsed, and keeps nothing else of it: `cells` of the outermost object,
+// of each its `cell_type`, and its `source`, one text or its lines.
+class CellReader : public nlohmann::json_sax<Json> {
+ public:
+  // By hash: numbers of the code cells.
+  std::map<uint32_t, std::vector<size_t>> cells;
+  bool stopped = false;  // there were more than are read
 
-// The source of a cell: one text, or its lines.
-std::string SourceOf(const Json& cell) {
-  const Json* const source = Member(cell, "source");
-  if (source == nullptr) return "";
-  if (source->is_string()) return source->get<std::string>();
-  std::string text;
-  if (!source->is_array()) return text;
-  for (const Json& line : *source) {
-    if (line.is_string()) text += line.get_ref<const std::string&>();
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool string(string_t& text) override {
+    if (!in_cells_ || depth_ < kOfCell) return true;
+    if (depth_ == kOfCell && key_ == Key::kType) is_code_ = text == "code";
+    if (key_ == Key::kSource && depth_ <= kOfCell + 1) source_ += text;
+    return true;
   }
-  return text;
-}
+  bool key(string_t& name) override {
+    if (depth_ == 1) is_key_of_cells_ = name == "cells";
+    if (depth_ == kOfCell) key_ = name == "cell_type" ? Key::kType : name == "source" ? Key::kSource : Key::kOther;
+    return true;
+  }
+  bool start_object(size_t) override {
+    if (++depth_ > kDeepest) return false;
+    if (depth_ == kOfCell) {
+      is_code_ = false;
+      key_ = Key::kOther;
+      source_.clear();
+    }
+    return true;
+  }
+  bool end_object() override {
+    if (depth_-- != kOfCell || !in_cells_ || !is_code_) return true;
+    cells[HashOfCell(source_)].push_back(++number_);
+    stopped = number_ >= kMostCells;
+    return !stopped;
+  }
+  bool start_array(size_t) override {
+    if (++depth_ > kDeepest) return false;
+    if (depth_ == kOfCells && is_key_of_cells_) in_cells_ = true;
+    return true;
+  }
+  bool end_array() override {
+    if (depth_-- == kOfCells) in_cells_ = false;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+
+ private:
+  enum class Key { kOther, kType, kSource };
+  static constexpr int kOfCells = 2, kOfCell = 3;  // depth within the array of the cells, and within a cell
+
+  int depth_ = 0;
+  bool is_key_of_cells_ = false, in_cells_ = false, is_code_ = false;
+  Key key_ = Key::kOther;
+  std::string source_;
+  size_t number_ = 0;
+};
 
 }  // namespace
 
@@ -74,29 +120,19 @@ uint32_t HashOfCell(std::string_view text) {
 }
 
 void NotebookCells::Add(const std::string& path) {
-  if (notebooks_.size() >= kMostNotebooks || bytes_ >= kMostBytes || !known_.insert(path).second) return;
+  if (!path.ends_with(".ipynb") || opened_ >= kMostFiles || bytes_ >= kMostBytes) return;
+  if (!known_.insert(path).second) return;
+  ++opened_;
   const std::string text = TextOf(path);
   bytes_ += text.size();
-  // Outputs are the largest part of a notebook.
-  const auto without_outputs = [](int, Json::parse_event_t event, const Json& parsed) {
-    return event != Json::parse_event_t::key || parsed != "outputs";
-  };
-  const Json json = Json::parse(text, without_outputs, /*allow_exceptions=*/false);
-  const Json* const cells = Member(json, "cells");
-  if (cells == nullptr || !cells->is_array()) return;
-  Notebook notebook{path, {}};
-  size_t number = 0;
-  for (const Json& cell : *cells) {
-    const Json* const type = Member(cell, "cell_type");
-    if (type == nullptr || *type != "code") continue;
-    if (++number > kMostCells) break;
-    notebook.cells[HashOfCell(SourceOf(cell))].push_back(number);
-  }
-  if (!notebook.cells.empty()) notebooks_.push_back(std::move(notebook));
+  CellReader reader;
+  const bool parsed = Json::sax_parse(text, &reader);
+  if ((parsed || reader.stopped) && !reader.cells.empty()) notebooks_.push_back({path, std::move(reader.cells)});
 }
 
 void NotebookCells::AddFolder(const std::string& folder) {
   constexpr size_t kMostEntries = 10'000;
+  if (!folders_.insert(folder).second) return;
   const ScopedFd directory(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK));
   if (!directory.valid()) return;
   std::set<std::string> names;

@@ -46,8 +46,8 @@ class NotebookCells {
   };
 
   std::vector<Notebook> notebooks_;
-  std::set<std::string> known_;
-  size_t bytes_ = 0;  // that were read
+  std::set<std::string> known_, folders_;
+  size_t opened_ = 0, bytes_ = 0;
 };
 
 }  // namespace tbprof

@@ -93,7 +93,10 @@ TEST_F(NotebookCellsTest, WhatIsNoNotebook_HasNoCells) {
   Write("list.ipynb", "[1, 2]");
   Write("number.ipynb", R"({"cells": 3})");
   Write("odd.ipynb", R"({"cells": [1, {"cell_type": 2}, {"cell_type": "code", "source": {"x": 1}}, null]})");
-  Write("deep.ipynb", std::string(1u << 20, '['));
+  Write("deep.ipynb", std::string(8u << 20, '['));
+  std::string wide = "{\"cells\": [";
+  for (int i = 0; i < 500'000; ++i) wide += "{\"metadata\": {}},";
+  Write("wide.ipynb", wide + "{}]}");
   fs::create_directory(root_ / "folder.ipynb");
   NotebookCells cells;
   cells.AddFolder(root_);
@@ -108,7 +111,7 @@ TEST_F(NotebookCellsTest, CodeOfACellInASpool_HasItsName) {
   SpoolMaker spool;
   spool.Session(kMs).Segment(1, {}).Process(1, 1, 100, kMs).Thread(1, 1, 1, 100, kMs);
   spool.PythonStatus(1, 1, 2 * kMs, kPythonSampled);
-  spool.Notebook(1, 1, root_.string(), "");
+  spool.Notebook(1, 1, "/nowhere").Notebook(1, 1, root_.string());
   spool.PythonCode(1, 1, 1, "<module>", "/tmp/ipykernel_100/2282940932.py", 10);
   spool.PythonCode(1, 1, 2, "other", "/tmp/ipykernel_100/77.py", 10);
   spool.PythonNodes(1, 1, {{1, 0, 1, 0}, {2, 1, 2, 0}});

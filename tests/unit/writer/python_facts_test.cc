@@ -89,7 +89,7 @@ TEST_F(PythonFactsTest, NodesThatCannotBe_AreCountedAndLeftOut) {
 
 TEST_F(PythonFactsTest, FactsOfWrongLengths_AreCounted) {
   Take(FrameType::kNotebook, "short");
-  Take(FrameType::kNotebook, BytesOf(NotebookFact{1, 3, 0, 0}) + "/x");
+  Take(FrameType::kNotebook, BytesOf(NotebookFact{1, 3}) + "/x");
   Take(FrameType::kPythonCode, "short");
   PythonCodeFact fact{1, 1, 1, 11, 0, 0xffffffff, 0xffffffff, 0xffffffff, 0};
   Take(FrameType::kPythonCode, BytesOf(fact) + "name");

@@ -431,11 +431,10 @@ class SpoolMaker {
     fact.table_bytes = static_cast<uint32_t>(table.size());
     return Raw(FrameType::kPythonCode, segment, PythonCodeBytes(fact, std::string(name) + std::string(file) + table));
   }
-  SpoolMaker& Notebook(uint32_t segment, uint32_t process, const std::string& directory, const std::string& notebook) {
-    const NotebookFact fact{process, static_cast<uint32_t>(directory.size()), static_cast<uint32_t>(notebook.size()),
-                            0};
+  SpoolMaker& Notebook(uint32_t segment, uint32_t process, const std::string& directory) {
+    const NotebookFact fact{process, static_cast<uint32_t>(directory.size())};
     const std::string payload(reinterpret_cast<const char*>(&fact), sizeof(fact));
-    return Raw(FrameType::kNotebook, segment, payload + directory + notebook);
+    return Raw(FrameType::kNotebook, segment, payload + directory);
   }
   template <typename Fact, typename Row>
   SpoolMaker& PythonRows(FrameType type, uint32_t segment, uint32_t process, const std::vector<Row>& rows) {
