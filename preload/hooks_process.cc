@@ -174,9 +174,9 @@ pid_t Hook_fork() {
   WaitScope wait{};
   if (Armed(kFamilyProcess)) BeginWait(&wait, kOp_fork, 0, __builtin_return_address(0));
   NoteLiveBytesBeforeFork();
-  BeginTorchFork();
+  const bool torch_is_free = BeginTorchFork();
   const pid_t pid = g_real.fork();
-  EndTorchFork(pid == 0);
+  EndTorchFork(pid == 0, torch_is_free);
   // tbprof does not change errno here, and reading errno would fetch a page of libc that a child may not need.
   if (pid == 0) {
     // Registers the child now, so that it is seen even if it records nothing else, and so that the launcher keeps the

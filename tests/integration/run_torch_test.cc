@@ -204,12 +204,12 @@ TEST(Torch, OnlyAnotherThreadHasTensors_IsObserved) {
 // A child must not find PyTorch's lock taken by a thread that it does not have.
 TEST(Torch, ForksWhileTheListChanges_LeaveNoLockTaken) {
   RunOptions options;
-  options.environment = {{"SIM_TORCH_CHANGE_US", "300"}};
+  options.environment = {{"SIM_TORCH_CHANGE_US", "50"}};
   const RunResult result = RunUnderTbprof(Torch().Command({"forks_beside"}), options);
   ASSERT_EQ(result.code(), 0) << result.AllPrinted();
   EXPECT_EQ(result.Fact("taken"), 0u);
   EXPECT_GE(result.Fact("added"), 3u) << "and the counter, if operations are left out";
-  EXPECT_GT(result.Fact("disabled") + result.Fact("enabled"), 2u) << "the list did not change meanwhile";
+  EXPECT_GE(result.Fact("disabled") + result.Fact("enabled"), 12u) << "the list did not change meanwhile";
 }
 
 struct Level {

@@ -157,12 +157,13 @@ static void* TrainsUntilEnded(void* argument) {
   return argument;
 }
 
-// The main thread forks while another one trains, and PyTorch's list of observers changes.
+// The main thread forks while another one trains, until PyTorch's list of observers has changed some times.
 static void ForksBeside(void) {
+  enum { kChanges = 12, kFewest = 200, kMost = 20000 };
   pthread_t thread;
   uint64_t taken = 0;
   pthread_create(&thread, NULL, TrainsUntilEnded, NULL);
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < kFewest || (i < kMost && count_of(1) + count_of(2) < kChanges); ++i) {
     const pid_t child = fork();
     if (child == 0) _exit(is_locked());
     int status = 0;
