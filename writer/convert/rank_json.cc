@@ -102,6 +102,32 @@ class Members {
   const Json& json_;
 };
 
+constexpr std::pair<VerdictBasis, std::string_view> kBases[] = {
+    {VerdictBasis::kSteps, "steps"}, {VerdictBasis::kLoop, "loop"}, {VerdictBasis::kMainThread, "main_thread"}};
+
+std::string_view BasisName(VerdictBasis basis) {
+  for (const auto& row : kBases) {
+    if (row.first == basis) return row.second;
+  }
+  return "main_thread";
+}
+
+// A tbprof that did not write it knew shares of steps alone.
+VerdictBasis BasisNamed(std::string_view name, bool has_steps) {
+  for (const auto& row : kBases) {
+    if (row.second == name) return row.first;
+  }
+  return has_steps ? VerdictBasis::kSteps : VerdictBasis::kMainThread;
+}
+
+// A time since the opening of a window that was opened so much later; -1: not known.
+int64_t Later(int64_t ps, int64_t later_ns) {
+  int64_t sum;
+  if (ps < 0 || __builtin_mul_overflow(later_ns, int64_t{1000}, &sum) || __builtin_add_overflow(sum, ps, &sum))
+    return -1;
+  return std::max<int64_t>(sum, 0);
+}
+
 RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_unix_ns) {
   const Members members(json);
   RankReport report;
@@ -114,16 +140,11 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   report.exit_code = std::min(members.Get("exit_code", -1), 255);
   report.exit_signal = std::min(members.Get("exit_signal", 0), 127);
   report.out_of_memory = members.Flag("out_of_memory");
-  if (const int64_t end_ps = members.Picoseconds("end_s"); end_ps >= 0) {
-    const auto later_ns = static_cast<int64_t>(start_unix_ns) - static_cast<int64_t>(origin_unix_ns);
-    int64_t end;
-    if (!__builtin_mul_overflow(later_ns, int64_t{1000}, &end) && !__builtin_add_overflow(end, end_ps, &end)) {
-      report.end_ps = std::max<int64_t>(end, 0);
-    }
-  }
+  const auto later_ns = static_cast<int64_t>(start_unix_ns) - static_cast<int64_t>(origin_unix_ns);
+  report.end_ps = Later(members.Picoseconds("end_s"), later_ns);
   report.earlier_failures = members.Get("earlier_failures", 0);
   report.earlier_failure = members.Text("earlier_failure");
-  report.earlier_end_ps = members.Picoseconds("earlier_end_s");
+  report.earlier_end_ps = Later(members.Picoseconds("earlier_end_s"), later_ns);
   report.host = members.Text("host");
   report.has_numbers = !report.host.empty();
   report.processes = members.Get("process_count", uint64_t{0});
@@ -151,7 +172,7 @@ RankReport ReportFrom(const Json& json, uint64_t start_unix_ns, uint64_t origin_
   report.verdict = members.Text("verdict");
   report.cause = CauseNamed(members.Text("cause"));
   report.collectives_share = std::min(members.Get("collectives_share", -1.0), 1.0);
-  report.is_of_steps = members.Flag("collectives_share_is_of_steps");
+  report.share_basis = BasisNamed(members.Text("collectives_share_of"), report.median_step_ps >= 0);
   const auto places = json.find("places");
   for (size_t i = 0; places != json.end() && places->is_array() && i < std::min(places->size(), kMostPlaces); ++i) {
     if (!(*places)[i].is_object()) continue;
@@ -215,7 +236,7 @@ Json RankReportJson(const RankReport& report) {
           {"verdict", KnownOrNull(!report.verdict.empty(), ValidUtf8(report.verdict))},
           {"cause", KnownOrNull(report.cause != Cause::kUnknown, CauseName(report.cause))},
           {"collectives_share", KnownOrNull(report.collectives_share >= 0, report.collectives_share)},
-          {"collectives_share_is_of_steps", KnownOrNull(report.collectives_share >= 0, report.is_of_steps)},
+          {"collectives_share_of", KnownOrNull(report.collectives_share >= 0, BasisName(report.share_basis))},
           {"busiest", report.places.empty() ? Json(nullptr) : PlaceJson(report.places.front())},
           {"places", std::move(places)},
           {"wait_s", KnownOrNull(numbers, Seconds(report.waited_ps))},

@@ -59,7 +59,7 @@ void FillVerdict(const Timeline& timeline, RankReport* report) {
   report->hangs = verdict.hangs;
   if (verdict.basis != VerdictBasis::kNone) {
     report->collectives_share = verdict.ShareOf(StepPart::kCollectives);
-    report->is_of_steps = verdict.basis == VerdictBasis::kSteps || verdict.basis == VerdictBasis::kTraining;
+    report->share_basis = verdict.basis == VerdictBasis::kTraining ? VerdictBasis::kSteps : verdict.basis;
   }
   report->places.clear();
   for (const Where& place : verdict.places) {
@@ -161,7 +161,11 @@ RankSpeeds SpeedsOf(const std::vector<RankReport>& reports) {
     const bool has_steps = report.median_step_ps >= 0;
     if (has_steps) with_steps.push_back(&report);
     if (!has_steps) ++speeds.without_steps;
-    if (report.collectives_share >= 0) (has_steps ? with_waits : other_waits).push_back(&report);
+    if (report.collectives_share < 0) continue;
+    if (has_steps && report.share_basis == VerdictBasis::kSteps) with_waits.push_back(&report);
+    // Shares of a loop and of a whole run are not compared.
+    const bool is_alike = other_waits.empty() || other_waits.front()->share_basis == report.share_basis;
+    if (!has_steps && is_alike) other_waits.push_back(&report);
   }
   if (with_steps.size() >= 2) {
     const auto [fastest, slowest] = std::ranges::minmax_element(with_steps, {}, &RankReport::median_step_ps);

@@ -420,11 +420,11 @@ struct RankReport {
   int64_t heap_peak_bytes = -1;                    // the highest peak of a process, until the window's close
   std::vector<std::string> memory, memory_growth;  // what its memory holds, and how it grows, as sentences
   double own_cost_seconds = 0;
-  std::string verdict;               // the rank's own, as a sentence
-  Cause cause = Cause::kUnknown;     // of its verdict
-  double collectives_share = -1;     // share of its time in waits for other ranks; -1: not known
-  bool is_of_steps = false;          // of the time of its steps; else of its main thread's, since no steps are known
-  std::vector<RankPlace> places;     // where its steps spend most, apart from those waits; longest first
+  std::string verdict;                             // the rank's own, as a sentence
+  Cause cause = Cause::kUnknown;                   // of its verdict
+  double collectives_share = -1;                   // share of its time in waits for other ranks; -1: not known
+  VerdictBasis share_basis = VerdictBasis::kNone;  // of which time; kTraining counts as kSteps
+  std::vector<RankPlace> places;                   // where its steps spend most, apart from those waits; longest first
   std::string step_change;           // how the length of its steps changed, as a sentence; empty: it did not
   bool change_is_of_others = false;  // that change is in waits for other ranks
   std::vector<std::string> hangs;    // where its threads wait, if it did nothing else: in a capture, or at its end

@@ -33,15 +33,18 @@ struct Extremes {
 
 bool HasShare(const RankReport& report) { return report.has_numbers && report.collectives_share >= 0; }
 
-// Shares of steps are not compared with those of a whole run. Ranks that were attached to were sampled at the same
-// time.
+// Shares of steps, of a loop and of a whole run are not compared, unless the ranks were sampled at the same time
+// (`tbprof attach`): those of steps come first, else those that this rank has.
 Extremes ExtremesOf(const Timeline& timeline) {
   Extremes found;
-  const bool of_steps = !timeline.attached && std::ranges::any_of(timeline.by_rank, [](const RankReport& report) {
-    return HasShare(report) && report.is_of_steps;
-  });
+  VerdictBasis basis = VerdictBasis::kNone;
   for (const RankReport& report : timeline.by_rank) {
-    if (!HasShare(report) || (of_steps && !report.is_of_steps)) continue;
+    const bool is_of_steps = report.share_basis == VerdictBasis::kSteps;
+    if (HasShare(report) && (is_of_steps || (report.rank == timeline.rank && basis != VerdictBasis::kSteps)))
+      basis = report.share_basis;
+  }
+  for (const RankReport& report : timeline.by_rank) {
+    if (!HasShare(report) || (!timeline.attached && report.share_basis != basis)) continue;
     if (report.rank == timeline.rank) found.own = &report;
     if (found.most == nullptr || report.collectives_share > found.most->collectives_share) found.most = &report;
     if (found.least == nullptr || report.collectives_share < found.least->collectives_share) found.least = &report;
@@ -54,12 +57,14 @@ bool HasAllRanks(const Timeline& timeline) {
   return known >= std::max<int64_t>(timeline.world_size, static_cast<int64_t>(timeline.by_rank.size()));
 }
 
-std::string_view OfWhat(const RankReport& report) { return report.is_of_steps ? " of its step" : " of its time"; }
+std::string_view OfWhat(const RankReport& report) {
+  return report.share_basis == VerdictBasis::kSteps ? " of its step" : " of its time";
+}
 
 std::string SharesText(const Extremes& ranks) {
   return StrCat("rank ", ranks.least->rank, " waits in collectives for ", HumanPercent(ranks.least->collectives_share),
-                OfWhat(*ranks.least), ", rank ", ranks.most->rank, " for ",
-                HumanPercent(ranks.most->collectives_share));
+                OfWhat(*ranks.least), ", rank ", ranks.most->rank, " for ", HumanPercent(ranks.most->collectives_share),
+                ranks.most->share_basis == ranks.least->share_basis ? "" : OfWhat(*ranks.most));
 }
 
 // Smaller differences between the shares of two ranks are none.

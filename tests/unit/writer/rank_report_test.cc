@@ -88,6 +88,7 @@ TEST(SpeedsOf, RanksWithWaits_AreComparedByThem) {
   EXPECT_EQ(SpeedsOf(reports).fewest->rank, 2);
   EXPECT_EQ(SpeedsOf(reports).most->rank, 0);
   EXPECT_EQ(SpeedsOf(reports).waits_most, nullptr);
+  for (RankReport& report : reports) report.share_basis = VerdictBasis::kSteps;
   reports[0].collectives_share = 0.2;
   EXPECT_EQ(SpeedsOf(reports).waits_most, nullptr) << "one has nothing to be compared with";
   reports[1].collectives_share = 0.9;
@@ -97,6 +98,8 @@ TEST(SpeedsOf, RanksWithWaits_AreComparedByThem) {
   EXPECT_EQ(SpeedsOf(reports).slowest, nullptr);
   ASSERT_NE(SpeedsOf(reports).waits_most, nullptr) << "without any steps, the whole time is compared";
   EXPECT_EQ(SpeedsOf(reports).waits_most->rank, 1);
+  reports[0].share_basis = VerdictBasis::kLoop;
+  EXPECT_EQ(SpeedsOf(reports).waits_most, nullptr) << "a loop is no whole run";
 }
 
 // torchrun --max-restarts: rank 1 fails, all are started again, and rank 0 fails.
@@ -160,7 +163,7 @@ TEST(RankReportsOfSummary, WrittenReport_IsReadBack) {
   report.verdict = "60 % of the step: waits for the data loader";
   report.cause = Cause::kSlowLoader;
   report.collectives_share = 0.25;
-  report.is_of_steps = true;
+  report.share_basis = VerdictBasis::kSteps;
   report.places = {{"train.py", 41, "main", 0.25}};
   report.waits = {{"read", "Load (a.py:1)", 8, kSecond, kSecond / 2}};
   nlohmann::ordered_json json = {{"start_unix_ns", 11'000'000'000}};

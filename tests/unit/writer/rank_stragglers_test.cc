@@ -19,7 +19,7 @@ RankReport Report(int rank, double collectives, const std::string& function) {
   report.rank = rank;
   report.has_numbers = true;
   report.collectives_share = collectives;
-  report.is_of_steps = true;
+  report.share_basis = VerdictBasis::kSteps;
   report.places = {{"/home/me/" + function + ".py", 7, function, 0.4}};
   return report;
 }
@@ -63,7 +63,7 @@ TEST(JudgeRanks, OtherRankThatHardlyWaits_IsWaitedFor) {
 
 TEST(JudgeRanks, RanksWithoutSteps_AreComparedByTheirWholeTime) {
   Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
-  for (RankReport& report : timeline.by_rank) report.is_of_steps = false;
+  for (RankReport& report : timeline.by_rank) report.share_basis = VerdictBasis::kMainThread;
   JudgeRanks(&timeline);
   EXPECT_EQ(timeline.verdict.cause, Cause::kStraggler);
   ASSERT_THAT(timeline.verdict.facts, SizeIs(1));
@@ -72,7 +72,7 @@ TEST(JudgeRanks, RanksWithoutSteps_AreComparedByTheirWholeTime) {
 
 TEST(JudgeRanks, ShareOfAWholeRun_IsNotComparedWithSharesOfSteps) {
   Timeline timeline = Make({0.5, 0.6, 0.02}, Cause::kCollectives, 0.6);
-  timeline.by_rank[2].is_of_steps = false;
+  timeline.by_rank[2].share_basis = VerdictBasis::kMainThread;
   JudgeRanks(&timeline);
   EXPECT_EQ(timeline.verdict.cause, Cause::kCollectives);
 }
