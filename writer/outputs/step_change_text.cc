@@ -95,9 +95,9 @@ std::string TextWith(const Timeline& timeline, const Details& details) {
                                : StrCat(before, " a step at the start, ", after, " at the end");
       break;
   }
-  const std::string_view others = !change.beside_others ? ""
-                                  : details.sentence    ? ", while other programs used the CPUs"
-                                                        : ", beside other programs";
+  const std::string_view others = !change.lacks_cpus ? ""
+                                  : details.sentence ? ", while it waits more for a CPU"
+                                                     : ", short of CPUs";
   return StrCat(text, ": ", CauseText(timeline, details), others);
 }
 
@@ -153,7 +153,7 @@ nlohmann::ordered_json StepChangeJson(const Timeline& timeline) {
           {"line_s", if_line(Seconds(change.line_ps))},
           {"line_part", if_line(StepPartName(change.line_part))},
           {"line_part_s", if_line(Seconds(change.line_part_ps))},
-          {"beside_other_programs", change.beside_others}};
+          {"waits_more_for_a_cpu", change.lacks_cpus}};
 }
 
 }  // namespace tbprof

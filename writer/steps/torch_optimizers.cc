@@ -108,9 +108,11 @@ double ByOptimizers::ShortestGap(double shortest) const {
   std::ranges::sort(without);
   // A few may be odd.
   const auto least = static_cast<double>(with_work[with_work.size() / 20]);
-  const auto most =
-      without.empty() ? least / 4 : static_cast<double>(without[without.size() - 1 - without.size() / 20]);
-  return most < least ? std::sqrt(std::max(most, 1.0) * least) : shortest;
+  if (least <= 0) return shortest;
+  if (without.empty()) return std::min(shortest, least / 2);
+  const auto most = static_cast<double>(without[without.size() - 1 - without.size() / 20]);
+  const bool fits = most >= least || (shortest > most && shortest < least);
+  return fits ? shortest : std::sqrt(std::max(most, 1.0) * least);
 }
 
 bool ByOptimizers::IsApart(const Range& before, const Range& next, double shortest) const {

@@ -37,8 +37,8 @@ struct StepChange {
   // The part in which most of the line's difference is, and that difference.
   StepPart line_part = StepPart::kRest;
   int64_t line_part_ps = 0;
-  // Code takes the additional time, and other programs used the CPUs while the steps were slower: it may be they.
-  bool beside_others = false;
+  // Code takes the additional time of slower steps, which also wait more for a CPU: what uses the CPUs may be why.
+  bool lacks_cpus = false;
 
   bool IsSlower() const { return after_ps > before_ps; }
 };

@@ -225,29 +225,41 @@ double ProgramShare(const PythonTags& tags, const ThreadTime& time) {
 std::string FactOfPackages(const Timeline& timeline, const ThreadTime& time) {
   constexpr double kLeast = 0.5;
   const PythonTimeline& python = timeline.python;
+  struct Inclusive {
+    double ps = 0;     // with all that it calls
+    size_t depth = 0;  // callers of its deepest frame
+  };
   double all = 0;
-  std::map<uint32_t, double> functions;  // with all that they call
+  std::map<uint32_t, Inclusive> functions;
+  std::vector<uint32_t> frames;  // functions, innermost first
   for (const auto& [stack, running] : time.running()) {
     all += static_cast<double>(running.on_cpu_ps);
-    std::set<uint32_t> seen;  // a function that calls itself counts once
+    frames.clear();
     for (uint32_t frame = stack; frame != 0; frame = python.stacks[frame].parent) {
-      const uint32_t function = python.stacks[frame].function;
-      const std::string_view file = timeline.strings.Get(python.functions[function].file);
-      if (!ContainsAny(file, {"/site-packages/", "/dist-packages/"}) || !seen.insert(function).second) continue;
-      functions[function] += static_cast<double>(running.on_cpu_ps);
+      frames.push_back(python.stacks[frame].function);
+    }
+    std::set<uint32_t> seen;  // a function that calls itself counts once
+    for (size_t i = 0; i < frames.size(); ++i) {
+      const std::string_view file = timeline.strings.Get(python.functions[frames[i]].file);
+      if (!ContainsAny(file, {"/site-packages/", "/dist-packages/"}) || !seen.insert(frames[i]).second) continue;
+      Inclusive& of = functions[frames[i]];
+      of.ps += static_cast<double>(running.on_cpu_ps);
+      of.depth = std::max(of.depth, frames.size() - 1 - i);
     }
   }
-  // What is called has less time than its callers.
-  const auto* least = static_cast<const std::pair<const uint32_t, double>*>(nullptr);
+  // What is called has less time than its callers, or is deeper.
+  const std::pair<const uint32_t, Inclusive>* least = nullptr;
   for (const auto& entry : functions) {
-    if (entry.second < kLeast * all || (least != nullptr && entry.second >= least->second)) continue;
-    least = &entry;
+    if (entry.second.ps < kLeast * all) continue;
+    const bool is_inner = least == nullptr || entry.second.ps < least->second.ps ||
+                          (entry.second.ps == least->second.ps && entry.second.depth > least->second.depth);
+    if (is_inner) least = &entry;
   }
   if (least == nullptr || all <= 0) return "";
   const PythonFunction& function = python.functions[least->first];
   return StrCat(PrintableUtf8(timeline.strings.Get(function.name)), " (",
                 PrintableUtf8(PackageOf(timeline.strings.Get(function.file))),
-                ") with all that it calls: ", HumanPercent(least->second / all), " of its CPU time");
+                ") with all that it calls: ", HumanPercent(least->second.ps / all), " of its CPU time");
 }
 
 Advice AdviceOfEagerCode(const Timeline& timeline, const PythonTags& tags, const ThreadTime& time) {

@@ -33,8 +33,8 @@ constexpr double kAround = 0.9;
 constexpr double kCaller = 0.98, kInCommon = 0.02;
 // Growth of the number of operations that a recorded one stands for, from one side to the other.
 constexpr double kSampledMore = 1.2;
-// Share of a step in which it waits for a CPU, and how much more it is in the slower steps, from which on the other
-// programs may be why code runs slower: they share caches and cores.
+// Share of a step in which it waits for a CPU, and how much more it is in the slower steps, from which on what
+// uses the CPUs may be why code runs slower: it shares caches and cores.
 constexpr double kShared = 0.05, kSharedMore = 0.03;
 
 using PartTimes = std::array<double, kStepParts>;  // ps
@@ -127,7 +127,7 @@ class Explainer {
       change->part_ps = std::llround(parts_[static_cast<size_t>(part)]);
     }
     if (of_part >= kBeyondLines && part == StepPart::kStarvation) return;
-    change->beside_others = IsOfCode(part) && ShareCpusMore();
+    change->lacks_cpus = change->part != StepPart::kRest && IsOfCode(part) && difference_ > 0 && LackCpusMore();
     if (change->part == StepPart::kGil) {
       NameGilHolder(change);
       return;
@@ -141,14 +141,9 @@ class Explainer {
   }
 
  private:
-  static bool IsOfCode(StepPart part) {
-    return part == StepPart::kOperations || part == StepPart::kPython || part == StepPart::kRest;
-  }
-  // Whether the slower steps wait more for a CPU than the others.
-  bool ShareCpusMore() const {
-    const size_t slower = difference_ > 0 ? 1 : 0;
-    return starved_[slower] >= kShared && starved_[slower] >= starved_[1 - slower] + kSharedMore;
-  }
+  static bool IsOfCode(StepPart part) { return part == StepPart::kOperations || part == StepPart::kPython; }
+  // Whether the later steps wait more for a CPU than those before.
+  bool LackCpusMore() const { return starved_[1] >= kShared && starved_[1] >= starved_[0] + kSharedMore; }
 
   void AddSide(const Account& account, size_t side) {
     starved_[side] = static_cast<double>(account.parts()[static_cast<size_t>(StepPart::kStarvation)]) /

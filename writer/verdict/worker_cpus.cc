@@ -41,6 +41,7 @@ double BytesOf(const Timeline& timeline, uint32_t thread, TimeSpan span) {
 bool MostlySends(const Timeline& timeline, const std::vector<TimeSpan>& spans, const Verdict& verdict) {
   if (spans.empty()) return false;
   double share = 0, bytes = 0;
+  bool is_known = true;
   std::set<uint32_t> threads;
   for (const Where& where : verdict.where) {
     if (where.role != WhereRole::kWaitedFor || where.thread == kOtherRank) continue;
@@ -49,13 +50,16 @@ bool MostlySends(const Timeline& timeline, const std::vector<TimeSpan>& spans, c
         file.ends_with("/multiprocessing/connection.py") && !function.ends_with("poll") && !function.ends_with("wait");
     if (!sends && !file.ends_with("/multiprocessing/reduction.py")) continue;
     share += where.share;
-    if (where.thread >= timeline.threads.size() || !threads.insert(where.thread).second) continue;
-    const double of_thread = BytesOf(timeline, where.thread, {spans.front().start_ps, spans.back().end_ps});
-    if (of_thread < 0) return share >= kMostlySends;
-    bytes += of_thread * static_cast<double>(1 + where.alike);
+    if (where.thread >= timeline.threads.size()) {
+      is_known = false;
+    } else if (threads.insert(where.thread).second) {
+      const double of_thread = BytesOf(timeline, where.thread, {spans.front().start_ps, spans.back().end_ps});
+      is_known = is_known && of_thread >= 0;
+      bytes += of_thread * static_cast<double>(1 + where.alike);
+    }
   }
   const double waits_s = static_cast<double>(verdict.total_ps) * verdict.share / 1e12;
-  return share >= kMostlySends && bytes >= kLeastBytes * waits_s;
+  return share >= kMostlySends && (!is_known || bytes >= kLeastBytes * waits_s);
 }
 
 bool IsForWorkers(const Verdict& verdict) {

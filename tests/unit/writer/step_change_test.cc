@@ -82,8 +82,8 @@ TEST_F(StepChangeTest, LineThatRuns_IsNamed) {
   EXPECT_EQ(Text(92), "slower: from 1.20 s on a step takes 60.0 ms, before 20.0 ms: +40.0 ms at train.py:8 augment");
 }
 
-// The same code takes longer while other programs share the caches and the cores.
-TEST_F(StepChangeTest, CodeBesideOtherPrograms_IsSaidToBe) {
+// The same code takes longer while others share the caches and the cores.
+TEST_F(StepChangeTest, CodeThatLacksCpus_IsSaidTo) {
   for (const int64_t starved : {0, 6}) {
     SCOPED_TRACE(starved);
     maker_ = VerdictMaker();
@@ -102,9 +102,9 @@ TEST_F(StepChangeTest, CodeBesideOtherPrograms_IsSaidToBe) {
       return length;
     });
     EXPECT_EQ(Find().part, StepPart::kOperations);
-    EXPECT_EQ(Find().beside_others, starved > 0);
-    EXPECT_THAT(Text(), starved > 0 ? testing::EndsWith(", while other programs used the CPUs")
-                                    : testing::EndsWith("(native code)"));
+    EXPECT_EQ(Find().lacks_cpus, starved > 0);
+    EXPECT_THAT(Text(), starved > 0 ? testing::EndsWith(", while it waits more for a CPU")
+                                    : testing::EndsWith("in native code"));
   }
 }
 
