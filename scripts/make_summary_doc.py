@@ -40,7 +40,7 @@ def tables(name, field):
     rows = [f"### {name}", "", "| field | type | unit | meaning | null when |", "|---|---|---|---|---|"]
     below = []
     for key, member in field["properties"].items():
-        values = " One of " + ", ".join(f"`{value}`" for value in member["enum"]) + "." if "enum" in member else ""
+        values = " One of " + ", ".join(f"`{value}`" for value in member["enum"] if value is not None) + "." if "enum" in member else ""
         meaning, _, when = member["description"].partition("Null: ")
         rows.append(f"| `{key}` | {type_of(member)} | {unit_of(key, member)} | {meaning.strip()}{values} | {when} |")
         inner = member.get("items", member)
