@@ -9,10 +9,11 @@
 #ifndef TBPROF_WRITER_BASE_CELL_PATH_H_
 #define TBPROF_WRITER_BASE_CELL_PATH_H_
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "writer/base/parse_number.h"
 
 namespace tbprof {
 
@@ -23,10 +24,7 @@ inline std::optional<uint32_t> CellOfPath(std::string_view path) {
   const std::string_view folder = path.substr(0, name);
   if (!folder.substr(folder.rfind('/') + 1).starts_with("ipykernel_")) return std::nullopt;
   const std::string_view digits = path.substr(name + 1, path.size() - name - 4);
-  uint32_t hash = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), hash);
-  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return hash;
+  return ParseNumber<uint32_t>(digits);
 }
 
 // Whether the file is a cell, under that name or under the one that the converter gives it: `train.ipynb cell 3`.

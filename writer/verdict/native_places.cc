@@ -59,7 +59,6 @@ NativePlaces::NativePlaces(const Timeline& timeline)
     : timeline_(timeline),
       own_(timeline.native.stacks.size(), 0),
       unnamed_(timeline.native.stacks.size(), false),
-      in_mpi_(timeline.native.stacks.size(), false),
       are_native_(timeline.processes.size(), false) {
   const auto set = [&](uint32_t thread, bool native) { are_native_[timeline.threads[thread].process] = native; };
   for (const NativeThread& thread : timeline.native.threads) set(thread.thread, true);
@@ -67,17 +66,16 @@ NativePlaces::NativePlaces(const Timeline& timeline)
   std::set<std::string_view> executables;
   for (const Process& process : timeline.processes) executables.insert(BaseName(process.executable));
   const std::vector<NativeStack>& stacks = timeline.native.stacks;
+  for (const NativeClass of_stack : NativeClassesOf(timeline)) in_mpi_.push_back(of_stack == NativeClass::kCollectives);
   std::vector<Nearness> nearness(stacks.size(), Nearness::kNone);
   for (uint32_t i = 1; i < stacks.size(); ++i) {
     const NativeStack& frame = stacks[i];
     if (frame.parent < i) {
       own_[i] = own_[frame.parent];
       unnamed_[i] = unnamed_[frame.parent];
-      in_mpi_[i] = in_mpi_[frame.parent];
       nearness[i] = nearness[frame.parent];
     }
     const std::string_view module = timeline.strings.Get(frame.module), name = timeline.strings.Get(frame.function);
-    in_mpi_[i] = in_mpi_[i] || IsCallOfMpi(name);
     // A function without a name has that of its module: `[sort]`.
     if (name.starts_with('[') && executables.contains(module)) unnamed_[i] = true;
     if (frame.is_gap || module.empty() || name.starts_with('[') || IsOfStart(name)) continue;

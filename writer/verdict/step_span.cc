@@ -209,6 +209,10 @@ uint32_t NativeThreadThatWorksFor(const Timeline& timeline, uint32_t command) {
   return most_ps >= all_ps / 2 ? busiest : command;
 }
 
+bool IsMainOfPython(const Timeline& timeline, const PythonThread& thread) {
+  return thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
+}
+
 // The main thread that runs cells of a notebook most; kNoLine: none does. What started its kernel (`jupyter nbconvert`,
 // papermill) only waits for it.
 uint32_t ThreadOfCells(const Timeline& timeline) {
@@ -223,8 +227,8 @@ uint32_t ThreadOfCells(const Timeline& timeline) {
   uint32_t best = kNoLine;
   uint64_t most = 0;
   for (const PythonThread& thread : python.threads) {
-    const bool is_main = thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
-    if (!is_main || timeline.processes[timeline.threads[thread.thread].process].forked) continue;
+    if (!IsMainOfPython(timeline, thread)) continue;
+    if (timeline.processes[timeline.threads[thread.thread].process].forked) continue;
     uint64_t samples = 0;
     for (const PythonRun& run : thread.runs) samples += in_cell[run.stack] ? run.samples : 0;
     if (samples <= most) continue;
@@ -232,10 +236,6 @@ uint32_t ThreadOfCells(const Timeline& timeline) {
     best = thread.thread;
   }
   return best;
-}
-
-bool IsMainOfPython(const Timeline& timeline, const PythonThread& thread) {
-  return thread.thread < timeline.threads.size() && timeline.threads[thread.thread].is_main;
 }
 
 uint32_t MainThread(const Timeline& timeline, const PythonTags& tags) {
